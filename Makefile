@@ -1,0 +1,47 @@
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+BIN := .venv/bin
+STAMP := .venv/.stamp
+TYPED := simaccel tests $(wildcard validation/*/*.py benchmarks/*.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check validate bench golden clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv with the locked requirements and simaccel (editable)
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; v = sys.version_info; \
+	  v >= (3, 11) or sys.exit("simaccel needs Python 3.11 or newer; $(PYTHON) is %d.%d. Try: make setup PYTHON=..." % v[:2])'
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup ## compare the flex and flat dataflows on BERT and write a trace to out/
+	@mkdir -p out
+	$(BIN)/simaccel compare --hw edge --workload bert --batch 64 --scope block --dataflow flex,flat --seq-len 512,4096
+	$(BIN)/simaccel run --hw edge --workload bert --seq-len 512 --batch 64 --scope block --dataflow flat --trace out/bert512-flat.h5 --force
+
+test: setup ## all tests and doctests
+	$(BIN)/python -m pytest -n 2
+
+check: setup ## what CI runs: lint, format, types, tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(TYPED)
+	$(BIN)/python -m pytest -n 2
+
+validate: setup ## the closed form against the machine
+	$(BIN)/python -m validation.analytic.run
+
+bench: setup ## how fast the simulator is
+	$(BIN)/python -m benchmarks.run
+
+golden: setup ## rewrite the golden files; read the diff before you keep it
+	SIMACCEL_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/golden
+
+clean: ## remove .venv, out/ and caches
+	rm -rf .venv out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,13 @@
+"""simaccel: a cycle-level discrete-event simulator for tensor accelerators.
+
+A scheduler maps a workload onto an accelerator, lowering turns the mapping into a program, and the
+SimPy machine times it. The closed form predicts the same run from the mapping alone.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("simaccel")
+except PackageNotFoundError:
+    # A checkout that is imported without being installed has no version to state.
+    __version__ = "0+uninstalled"

@@ -1,0 +1,64 @@
+"""The errors that a user's input can cause: each names the field, its value and what is allowed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+_LONGEST_VALUE = 80
+
+
+class _Absent:
+    """Stands for a value that was not given; prints as `nothing`."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+ABSENT: Final = _Absent()
+
+
+class SimaccelError(Exception):
+    """Base of all errors that a user's input can cause."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One wrong value: where it stands (file or option, dotted path), what it is, what may be."""
+
+    file: str
+    field: str
+    value: object
+    allowed: str
+
+    def __str__(self) -> str:
+        value = repr(self.value)
+        if len(value) > _LONGEST_VALUE:
+            value = value[: _LONGEST_VALUE - 3] + "..."
+        return f"{self.file}: {self.field}: got {value}; allowed: {self.allowed}"
+
+
+class InputError(SimaccelError):
+    """All faults of one input; prints one line a fault."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(self.faults)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.faults))
+
+
+def suggest(word: str, choices: Iterable[str]) -> str:
+    """Return what to write instead of an unknown word: the nearest choice, or all of them.
+
+    >>> suggest("falt", ["naive", "flex", "flat"])
+    "did you mean 'flat'?"
+    >>> suggest("zzz", ["naive", "flat"])
+    'one of naive, flat'
+    """
+    known = list(choices)
+    close = get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(known)}"

@@ -1,0 +1,26 @@
+"""What simaccel runs on: the accelerator's units, their costs, and the hwconfigs."""
+
+from simaccel.hardware.accelerator import Accelerator, NocPair
+from simaccel.hardware.array import STATIONARITIES, ArraySpec, Stationarity, spatial
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
+from simaccel.hardware.noc import NocSpec, Topology
+from simaccel.hardware.quantity import Rate
+from simaccel.hardware.sfu import SfuSpec, SfuWork
+
+__all__ = [
+    "STATIONARITIES",
+    "Accelerator",
+    "ArraySpec",
+    "BufferSpec",
+    "DmaSpec",
+    "DramSpec",
+    "EnergySpec",
+    "NocPair",
+    "NocSpec",
+    "Rate",
+    "SfuSpec",
+    "SfuWork",
+    "Stationarity",
+    "Topology",
+    "spatial",
+]

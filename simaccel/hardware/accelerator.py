@@ -1,0 +1,170 @@
+"""The described hardware: all units of one accelerator and the rates between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
+from simaccel.hardware.noc import NocSpec
+from simaccel.hardware.quantity import Hertz, Rate, format_quantity, rate
+from simaccel.hardware.sfu import SfuSpec
+from simaccel.hardware.spec import Spec
+
+_MOST_CYCLES_PER_BYTE = 2**20
+_MOST_BYTES = 2**50
+
+
+class NocPair(Spec):
+    """The two pipes between buffer and array."""
+
+    distribution: NocSpec
+    collection: NocSpec
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A value that is valid alone but not beside the others, and what is allowed there."""
+
+    field: str
+    value: object
+    allowed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sections:
+    """The sections that can contradict each other; ``None`` is one that is itself wrong."""
+
+    clock_hz: int | None
+    array: ArraySpec | None
+    buffer: BufferSpec | None
+    dram: DramSpec | None
+
+    def impossible(self) -> list[Impossible]:
+        """Find every combination of values that no hardware can have."""
+        return [*self._fold(), *self._stripe(), *self._slow_rates()]
+
+    def _fold(self) -> Iterator[Impossible]:
+        if self.array is None or self.buffer is None or self.buffer.capacity_bytes is None:
+            return
+        one_fold = 2 * self.array.pes
+        if self.buffer.capacity_bytes < one_fold:
+            yield Impossible(
+                "buffer.capacity_bytes",
+                self.buffer.capacity_bytes,
+                f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
+                f"{self.array.rows} x {self.array.cols} fold",
+            )
+
+    def _stripe(self) -> Iterator[Impossible]:
+        if self.dram is None or self.buffer is None:
+            return
+        room = self.buffer.capacity_bytes or _MOST_BYTES
+        if self.dram.channels > room:
+            yield Impossible("dram.channels", self.dram.channels, f"at most {room}, a byte each")
+        elif self.dram.interleave_bytes * self.dram.channels > room:
+            yield Impossible(
+                "dram.interleave_bytes",
+                self.dram.interleave_bytes,
+                f"at most {format_quantity(room // self.dram.channels, 'B')}, so that one piece of "
+                f"each of {self.dram.channels} channels fits the buffer",
+            )
+
+    def _slow_rates(self) -> Iterator[Impossible]:
+        if self.clock_hz is None:
+            return
+        rates: list[tuple[str, int | None, int]] = []
+        if self.buffer is not None:
+            rates += [
+                ("buffer.read_bytes_per_second", self.buffer.read_bytes_per_second, 1),
+                ("buffer.write_bytes_per_second", self.buffer.write_bytes_per_second, 1),
+            ]
+        if self.dram is not None:
+            bandwidth = self.dram.bandwidth_bytes_per_second
+            rates.append(("dram.bandwidth_bytes_per_second", bandwidth, self.dram.channels))
+        for field, per_second, parts in rates:
+            least = -(-self.clock_hz * parts // _MOST_CYCLES_PER_BYTE)
+            if per_second is not None and per_second < least:
+                yield Impossible(
+                    field,
+                    per_second,
+                    f"at least {format_quantity(least, 'B/s')}, one byte in 2^20 cycles of "
+                    f"{format_quantity(self.clock_hz, 'Hz')} on each of {parts} channel(s)",
+                )
+
+
+class Accelerator(Spec):
+    """One hwconfigs/*.yaml file. Rates are per cycle of ``clock_hz``."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
+    description: str = ""
+    clock_hz: Hertz
+    array: ArraySpec
+    buffer: BufferSpec
+    noc: NocPair
+    sfu: SfuSpec
+    dram: DramSpec
+    dma: DmaSpec = DmaSpec()
+    energy: EnergySpec
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        sections = Sections(
+            clock_hz=self.clock_hz, array=self.array, buffer=self.buffer, dram=self.dram
+        )
+        details = [
+            InitErrorDetails(
+                type=PydanticCustomError("impossible", "{allowed}", {"allowed": fault.allowed}),
+                loc=tuple(fault.field.split(".")),
+                input=fault.value,
+            )
+            for fault in sections.impossible()
+        ]
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
+        return self
+
+    @cached_property
+    def read_rate(self) -> Rate:
+        """Bytes per cycle of the buffer's read port."""
+        return rate(self.buffer.read_bytes_per_second, self.clock_hz)
+
+    @cached_property
+    def write_rate(self) -> Rate:
+        """Bytes per cycle of the buffer's write port."""
+        return rate(self.buffer.write_bytes_per_second, self.clock_hz)
+
+    @cached_property
+    def channel_rate(self) -> Rate:
+        """Bytes per cycle of one DRAM channel."""
+        return rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
+
+    @cached_property
+    def distribution_rate(self) -> Rate:
+        """Bytes per cycle from buffer to array."""
+        return self.noc.distribution.rate(self.array.rows, self.array.cols)
+
+    @cached_property
+    def collection_rate(self) -> Rate:
+        """Bytes per cycle from array to buffer."""
+        return self.noc.collection.rate(self.array.rows, self.array.cols)
+
+    @cached_property
+    def lead_latency_cycles(self) -> int:
+        """Cycles that the first operand word of a GEMM spends in the distribution pipe."""
+        return self.noc.distribution.latency_cycles(self.array.rows, self.array.cols)
+
+    @cached_property
+    def tail_latency_cycles(self) -> int:
+        """Cycles that the last output word of a GEMM spends in the collection pipe."""
+        return self.noc.collection.latency_cycles(self.array.rows, self.array.cols)
+
+    def seconds(self, cycles: int) -> float:
+        """Wall-clock time of ``cycles`` on this accelerator, in seconds."""
+        return cycles / self.clock_hz

@@ -1,0 +1,106 @@
+"""The systolic PE array: what one fold, and one GEMM of folds, costs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from simaccel.hardware.quantity import Amount, Count
+from simaccel.hardware.spec import Spec
+
+Stationarity = Literal["ws", "os", "is"]
+STATIONARITIES: tuple[Stationarity, ...] = ("ws", "os", "is")
+
+
+def spatial(
+    m: Amount, k: Amount, n: Amount, stationarity: Stationarity
+) -> tuple[Amount, Amount, Amount]:
+    """Give the ranks along array rows, array columns and time: ``(rows, cols, stream)``.
+
+    Weight-stationary keeps B[k, n] and streams m, output-stationary keeps C[m, n] and
+    streams k, input-stationary keeps A[m, k] and streams n (SCALE-Sim, section III).
+    """
+    if stationarity == "ws":
+        return k, n, m
+    if stationarity == "os":
+        return m, n, k
+    return k, m, n
+
+
+class ArraySpec(Spec):
+    """R x C processing elements, one MAC each per cycle.
+
+    ``overlap`` says what of the next fold happens behind the current one:
+
+    - ``none``: nothing; a fold is preload, stream and skew (SCALE-Sim's charge);
+    - ``preload``: the stationary operand loads behind the current fold;
+    - ``stream``: also the stream enters directly behind, so the skew is paid once per GEMM.
+
+    ``edge_folds`` says whether a fold with fewer rows or columns is charged for ``full`` array
+    sides or for the ``used`` ones.
+    """
+
+    rows: Count
+    cols: Count
+    overlap: Literal["none", "preload", "stream"] = "stream"
+    edge_folds: Literal["full", "used"] = "full"
+
+    @property
+    def pes(self) -> int:
+        """Number of PEs = peak MACs per cycle."""
+        return self.rows * self.cols
+
+    def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:
+        if self.edge_folds == "used":
+            return rows, cols
+        return rows * 0 + self.rows, cols * 0 + self.cols
+
+    def lead_cycles(self, rows: Amount, stationarity: Stationarity) -> Amount:
+        """Cycles before the first fold of a GEMM: its stationary operand shifts in row by row."""
+        side, _ = self._sides(rows, rows)
+        return side * int(self.overlap != "none" and stationarity != "os")
+
+    def fold_cycles(
+        self, rows: Amount, cols: Amount, stream: Amount, stationarity: Stationarity
+    ) -> Amount:
+        """Cycles of one fold that uses ``rows`` x ``cols`` PEs for ``stream`` steps.
+
+        >>> ArraySpec(rows=8, cols=8, overlap="none").fold_cycles(8, 8, 32, "ws")
+        54
+        """
+        high, wide = self._sides(rows, cols)
+        if self.overlap == "stream":
+            # the next operand (or the last result, os) shifts through `high` rows meanwhile
+            return stream + (high - stream) * (high > stream)
+        shift = high * int(self.overlap == "none" and stationarity != "os")
+        return shift + stream + high + wide - 2
+
+    def tail_cycles(self, rows: Amount, cols: Amount, stream: Amount) -> Amount:
+        """Cycles after the last fold: the skew, less what no next operand has to wait for."""
+        high, wide = self._sides(rows, cols)
+        spare = (high - stream) * (high > stream)
+        return (high + wide - 2 - spare) * int(self.overlap == "stream")
+
+    def gemm_cycles(self, *, m: Amount, k: Amount, n: Amount, stationarity: Stationarity) -> Amount:
+        """Cycles of C[m, n] += A[m, k] B[k, n] with no limit of memory or NoC.
+
+        With ``overlap="none"``: os ``ceil(m/R) ceil(n/C) (k+R+C-2)``, ws ``ceil(k/R) ceil(n/C)
+        (m+2R+C-2)``, is ``ceil(k/R) ceil(m/C) (n+2R+C-2)``, as SCALE-Sim v3 charges.
+
+        >>> array = ArraySpec(rows=8, cols=8, overlap="none")
+        >>> array.gemm_cycles(m=32, k=32, n=32, stationarity="ws")
+        864
+        """
+        high, wide, stream = spatial(m, k, n, stationarity)
+        row_folds, row_edge = -(-high // self.rows) - 1, (high - 1) % self.rows + 1
+        col_folds, col_edge = -(-wide // self.cols) - 1, (wide - 1) % self.cols + 1
+        full_row, full_col = high * 0 + self.rows, wide * 0 + self.cols
+        first_row = row_edge + (full_row - row_edge) * (row_folds > 0)
+        cycles: Amount = (
+            self.lead_cycles(first_row, stationarity)
+            + row_folds * col_folds * self.fold_cycles(full_row, full_col, stream, stationarity)
+            + row_folds * self.fold_cycles(full_row, col_edge, stream, stationarity)
+            + col_folds * self.fold_cycles(row_edge, full_col, stream, stationarity)
+            + self.fold_cycles(row_edge, col_edge, stream, stationarity)
+            + self.tail_cycles(row_edge, col_edge, stream)
+        )
+        return cycles

@@ -1,0 +1,205 @@
+"""Accelerators from hwconfigs/*.yaml: finding, reading, overriding and tabulating them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.hardware.accelerator import Accelerator, Sections
+from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.memory import BufferSpec, DramSpec
+from simaccel.hardware.quantity import Hertz, Rate, format_quantity
+from simaccel.hardware.spec import Spec
+from simaccel.schema import faults_of, leaf_fields, read_yaml
+
+_T = TypeVar("_T")
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
+"""Where hwconfigs lie: inside an installed wheel, or beside the package in a checkout."""
+_EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
+_UNITS: Final = {
+    "_bytes_per_second": "B/s",
+    "_bytes": "B",
+    "_hz": "Hz",
+}
+_SUFFIXES: Final = {
+    "_bytes_per_cycle": " B/cycle",
+    "_cycles": " cycles",
+    "_pj": " pJ",
+    "_pj_per_byte": " pJ/B",
+    "_pj_per_element": " pJ/element",
+}
+
+
+def list_accelerators() -> list[str]:
+    """Name the accelerators that come with simaccel, sorted."""
+    return sorted(_shipped())
+
+
+def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Accelerator:
+    """Load a shipped accelerator by name, or any by the path of its YAML file.
+
+    ``overrides`` are ``path.to.field=value`` texts that replace values of the file.
+
+    Raises:
+        InputError: all faults of the file and the overrides together.
+
+    """
+    path = _find(str(name_or_path))
+    raw, faults = read_yaml(path, _EXPECTED)
+    files, unknown = _override(raw, overrides)
+    faults += unknown
+    accelerator, wrong = _build(raw, str(path))
+    faults += [Fault(files.get(f.field, f.file), f.field, f.value, f.allowed) for f in wrong]
+    if faults or accelerator is None:
+        raise InputError(faults)
+    return accelerator
+
+
+def _shipped() -> dict[str, Path]:
+    for folder in _FOLDERS:
+        if folder.is_dir():
+            return {path.stem: path for path in folder.glob("*.yaml")}
+    return {}
+
+
+def _find(name: str) -> Path:
+    is_file = name.lower().endswith((".yaml", ".yml"))
+    if is_file or "/" in name or os.sep in name:
+        return Path(name)
+    shipped = _shipped()
+    if name not in shipped:
+        allowed = f"an accelerator or the path of a .yaml file; {suggest(name, sorted(shipped))}"
+        raise InputError([Fault("hwconfigs", "accelerator", name, allowed)])
+    return shipped[name]
+
+
+def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
+    """Write the overrides into ``raw``; give each overridden field's origin, and the faults."""
+    leaves = leaf_fields(Accelerator)
+    files: dict[str, str] = {}
+    faults = []
+    for override in overrides:
+        field, equals, text = override.partition("=")
+        field, file = field.strip(), f"--set {field.strip()}"
+        if not equals:
+            faults.append(Fault("--set", "override", override, "path.to.field=value"))
+        elif field not in leaves:
+            faults.append(Fault(file, field, text, suggest(field, leaves)))
+        else:
+            try:
+                value = yaml.safe_load(text)
+            except (yaml.YAMLError, ValueError, RecursionError):
+                faults.append(Fault(file, field, text, "a YAML value"))
+                continue
+            files[field] = file
+            _put(raw, field.split("."), value)
+    return files, faults
+
+
+def _put(raw: dict[str, Any], keys: list[str], value: object) -> None:
+    section: Any = raw
+    for key in keys[:-1]:
+        section = section.setdefault(key, {}) if isinstance(section, dict) else None
+    if isinstance(section, dict):  # otherwise the section itself is a fault
+        section[keys[-1]] = value
+
+
+def _build(raw: dict[str, Any], file: str) -> tuple[Accelerator | None, list[Fault]]:
+    accelerator, faults = None, []
+    try:
+        accelerator = Accelerator.model_validate(raw)
+    except ValidationError as error:
+        faults = faults_of(error, file, raw, Accelerator)
+        # what pydantic leaves out once a field is wrong
+        faults += [
+            Fault(file, wrong.field, wrong.value, wrong.allowed)
+            for wrong in _sections(raw).impossible()
+            if wrong.field not in {fault.field for fault in faults}
+        ]
+    named = {fault.field for fault in faults}
+    faults += [
+        Fault(file, leaf, ABSENT, "a value; to lift a limit write unlimited")
+        for leaf in leaf_fields(Accelerator)
+        if leaf not in named and _is_empty(raw, leaf.split("."))
+    ]
+    return accelerator, faults
+
+
+def _sections(raw: Mapping[str, Any]) -> Sections:
+    def valid(kind: TypeAdapter[_T], key: str) -> _T | None:
+        try:
+            return kind.validate_python(raw.get(key))
+        except ValidationError:
+            return None
+
+    clock: TypeAdapter[int] = TypeAdapter(Hertz)
+    return Sections(
+        clock_hz=valid(clock, "clock_hz"),
+        array=valid(TypeAdapter(ArraySpec), "array"),
+        buffer=valid(TypeAdapter(BufferSpec), "buffer"),
+        dram=valid(TypeAdapter(DramSpec), "dram"),
+    )
+
+
+def _is_empty(raw: Mapping[str, Any], keys: list[str]) -> bool:
+    section: Any = raw
+    for key in keys:
+        if not isinstance(section, Mapping) or key not in section:
+            return False
+        section = section[key]
+    return section is None
+
+
+def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
+    """Tabulate every field with its unit, each section's source, and the derived figures."""
+    return [*_rows(accelerator, ""), *_derived(accelerator)]
+
+
+def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
+    fields = [name for name in type(spec).model_fields if name != "source"]
+    for name in fields:
+        value = getattr(spec, name)
+        if isinstance(value, Spec):
+            yield from _rows(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _with_unit(name, value)
+    if spec.source:
+        yield f"{prefix}source", " ".join(spec.source.split())
+
+
+def _with_unit(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    for suffix, kind in _UNITS.items():
+        if name.endswith(suffix) and (value is None or isinstance(value, int)):
+            return format_quantity(value, kind)
+    matching = [unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)]
+    return f"{value}{matching[0] if matching else ''}"
+
+
+def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
+    macs_per_second = accelerator.array.pes * accelerator.clock_hz
+    bandwidth = accelerator.dram.bandwidth_bytes_per_second
+    balance = "unlimited" if bandwidth is None else f"{macs_per_second / bandwidth:.6g} MAC/B"
+    yield "derived.peak_macs_per_second", f"{macs_per_second / 10**9:.6g} GMAC/s"
+    yield "derived.buffer_read_rate", _per_cycle(accelerator.read_rate)
+    yield "derived.buffer_write_rate", _per_cycle(accelerator.write_rate)
+    yield "derived.dram_channel_rate", _per_cycle(accelerator.channel_rate)
+    yield "derived.noc_distribution_rate", _per_cycle(accelerator.distribution_rate)
+    yield "derived.noc_collection_rate", _per_cycle(accelerator.collection_rate)
+    yield "derived.noc_lead_latency", f"{accelerator.lead_latency_cycles} cycles"
+    yield "derived.noc_tail_latency", f"{accelerator.tail_latency_cycles} cycles"
+    yield "derived.machine_balance", balance
+
+
+def _per_cycle(rate: Rate) -> str:
+    if rate.unlimited:
+        return "unlimited"
+    return f"{rate.n_bytes / rate.n_cycles:.6g} B/cycle"

@@ -1,0 +1,100 @@
+"""NoC pipes between buffer and PE array: width and latency of a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Literal
+
+import networkx as nx
+
+from simaccel.hardware.quantity import Count, Cycles, Rate
+from simaccel.hardware.spec import Spec
+
+Topology = Literal["systolic", "tree", "crossbar", "bus", "mesh", "unlimited"]
+
+
+def topology_graph(topology: Topology, rows: int, cols: int) -> nx.Graph[Hashable]:
+    """Draw the links from the node ``"buffer"`` to the PEs ``(row, col)``.
+
+    Edges carry ``link``, the wire that they are part of: taps of one bus share a wire.
+    """
+    graph: nx.Graph[Hashable] = nx.Graph()
+    pes = [(r, c) for c in range(cols) for r in range(rows)]
+    if topology == "bus":
+        graph.add_edges_from((("buffer", pe) for pe in pes), link="bus")
+    elif topology == "crossbar":
+        graph.add_edges_from(("buffer", pe, {"link": pe}) for pe in pes)
+    elif topology == "systolic":
+        graph.add_edges_from(("buffer", (r, 0), {"link": (r, 0)}) for r in range(rows))
+        graph.add_edges_from(((r, c - 1), (r, c), {"link": (r, c)}) for r, c in pes if c)
+    elif topology == "mesh":
+        graph.add_edge("buffer", (0, 0), link="buffer")
+        graph.add_edges_from(((r, c - 1), (r, c), {"link": (r, c, 0)}) for r, c in pes if c)
+        graph.add_edges_from(((r - 1, c), (r, c), {"link": (r, c, 1)}) for r, c in pes if r)
+    else:
+        _add_tree(graph, "buffer", pes)
+    return graph
+
+
+def _add_tree(graph: nx.Graph[Hashable], root: Hashable, leaves: list[tuple[int, int]]) -> None:
+    if len(leaves) == 1:
+        graph.add_edge(root, leaves[0], link=leaves[0])
+        return
+    half = (len(leaves) + 1) // 2
+    for part in (leaves[:half], leaves[half:]):
+        child = part[0] if len(part) == 1 else ("switch", part[0], len(part))
+        graph.add_edge(root, child, link=child)
+        if len(part) > 1:
+            _add_tree(graph, child, part)
+
+
+def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, int]:
+    """Give the hops that a word travels on average (rounded up) and the wires of a bisection.
+
+    "Users should select bisection bandwidth and average latency considering uniform
+    communication to all the PEs from a global buffer" (MAESTRO, section 4.2). On a systolic
+    chain only the hop into the array counts: the others are the skew that the array charges.
+    The bisection cuts the PEs into a left and a right half; a lone column has one wire per row.
+
+    The closed forms of what ``topology_graph`` draws, because a graph of 256 x 256 PEs takes
+    half a second to count; the tests count it on small arrays.
+
+    >>> hops_and_bisection("mesh", 4, 4), hops_and_bisection("tree", 4, 4)
+    ((4, 4), (4, 1))
+    """
+    pes = rows * cols
+    if topology == "systolic":
+        return 1, rows
+    if topology == "mesh":
+        return 1 + (rows + cols - 1) // 2, rows
+    if topology == "crossbar":
+        return 1, max(1, pes // 2)
+    if topology == "bus":
+        return 1, 1
+    # every path to the far half leaves through one wire of the root
+    return max(1, (pes - 1).bit_length()), 1
+
+
+class NocSpec(Spec):
+    """One pipe (distribution or collection): a topology, its link width and hop delay.
+
+    Without ``multicast`` a word that several PEs need is sent once for each of them; a
+    systolic chain hands words on from PE to PE, so it always multicasts.
+    """
+
+    topology: Topology = "systolic"
+    link_bytes_per_cycle: Count = 4
+    hop_cycles: Cycles = 1
+    multicast: bool = True
+
+    def rate(self, rows: int, cols: int) -> Rate:
+        """Bisection width of the pipe to ``rows`` x ``cols`` PEs, in bytes per cycle."""
+        if self.topology == "unlimited":
+            return Rate(1, 0)
+        return Rate(hops_and_bisection(self.topology, rows, cols)[1] * self.link_bytes_per_cycle, 1)
+
+    def latency_cycles(self, rows: int, cols: int) -> int:
+        """Cycles that the first word of a GEMM is on its way: hops times ``hop_cycles``."""
+        if self.topology == "unlimited":
+            return 0
+        return hops_and_bisection(self.topology, rows, cols)[0] * self.hop_cycles

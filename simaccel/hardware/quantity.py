@@ -1,0 +1,162 @@
+"""Quantities with units as they stand in hwconfigs/*.yaml, and rates in integer arithmetic."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator
+
+Amount = TypeVar("Amount", int, npt.NDArray[np.int64])
+"""A number of bytes or cycles, or an array of them, one per candidate mapping."""
+
+_UNITS: dict[str, int] = {
+    "B": 1,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+    "B/s": 1,
+    "KB/s": 10**3,
+    "MB/s": 10**6,
+    "GB/s": 10**9,
+    "TB/s": 10**12,
+    "Hz": 1,
+    "kHz": 10**3,
+    "MHz": 10**6,
+    "GHz": 10**9,
+}
+_LARGEST = 2**50
+_LARGEST_INT64 = 2**63 - 1
+_MOST_PICOJOULES = 10**9
+_QUANTITY = re.compile(r"\s*([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z/]*)\s*")
+
+
+def _units(kind: str) -> list[str]:
+    return [u for u in _UNITS if u.endswith(kind) and ("/" in u) == ("/" in kind)]
+
+
+def _text(value: object) -> str:
+    """Write a number or text out; anything else, and what Python can't write, is empty."""
+    if isinstance(value, int) and (isinstance(value, bool) or not 0 < value <= _LARGEST):
+        return ""
+    return str(value) if isinstance(value, int | float | str) else ""
+
+
+def parse_quantity(value: object, kind: str) -> int:
+    """Read a positive integer amount such as ``512 KiB``, ``50 GB/s`` or ``720 MHz``.
+
+    ``kind`` is the unit that a bare number has: ``B``, ``B/s`` or ``Hz``. K = 1024 for
+    sizes in bytes, 10^9 for GB/s (DESIGN.md, vocabulary).
+
+    >>> parse_quantity("512 KiB", "B"), parse_quantity("0.72 GHz", "Hz"), parse_quantity(7, "B")
+    (524288, 720000000, 7)
+
+    Raises:
+        ValueError: not a number with a unit of this kind, not positive, or not whole.
+
+    """
+    allowed = _units(kind)
+    match = _QUANTITY.fullmatch(_text(value))
+    unit = match[2] or kind if match else ""
+    amount = Fraction(match[1]) * _UNITS[unit] if match and unit in allowed else Fraction(0)
+    if amount.denominator != 1 or not 0 < amount <= _LARGEST:
+        raise ValueError(
+            f"a positive amount with a unit ({', '.join(allowed)}), whole and at most 2^50 {kind}"
+        )
+    return int(amount)
+
+
+def format_quantity(amount: int | None, kind: str) -> str:
+    """Write an amount in the largest unit that it is a whole number of.
+
+    >>> format_quantity(524288, "B"), format_quantity(None, "B/s"), format_quantity(1000, "B")
+    ('512 KiB', 'unlimited', '1000 B')
+    """
+    if amount is None:
+        return "unlimited"
+    unit = max((u for u in _units(kind) if amount % _UNITS[u] == 0), key=_UNITS.__getitem__)
+    return f"{amount // _UNITS[unit]} {unit}"
+
+
+def _quantity(kind: str, *, unlimited: bool) -> BeforeValidator:
+    def read(value: object) -> int | None:
+        if unlimited and (value is None or value == "unlimited"):
+            return None
+        try:
+            return parse_quantity(value, kind)
+        except ValueError as error:
+            raise ValueError(f"{error}{', or unlimited' if unlimited else ''}") from None
+
+    return BeforeValidator(read)
+
+
+def _integer(low: int, high: int) -> BeforeValidator:
+    def read(value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return value
+        raise ValueError(f"an integer >= {low} and <= {high}")
+
+    return BeforeValidator(read)
+
+
+def _picojoules(value: object) -> float:
+    # YAML 1.1 reads 1e-3 (no point) as text, so text that is a number is a number here
+    try:
+        number = float(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        number = -1
+    if not 0 <= number <= _MOST_PICOJOULES:
+        raise ValueError(f"a number of pJ >= 0 and <= {_MOST_PICOJOULES}")
+    return float(number)
+
+
+Bytes = Annotated[int, _quantity("B", unlimited=False)]
+BytesOrUnlimited = Annotated[int | None, _quantity("B", unlimited=True)]
+BytesPerSecond = Annotated[int | None, _quantity("B/s", unlimited=True)]
+Hertz = Annotated[int, _quantity("Hz", unlimited=False)]
+Count = Annotated[int, _integer(1, 2**20)]
+Cycles = Annotated[int, _integer(0, 2**30)]
+Picojoules = Annotated[float, BeforeValidator(_picojoules)]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Bandwidth as a ratio of integers: ``n_bytes`` every ``n_cycles`` (0 cycles: unlimited)."""
+
+    n_bytes: int
+    n_cycles: int
+
+    def cycles(self, amount_bytes: Amount) -> Amount:
+        """Cycles of service that a request is worth, ``ceil(bytes / bytes_per_cycle)``.
+
+        >>> Rate(625, 9).cycles(8192)
+        118
+        """
+        if isinstance(amount_bytes, np.ndarray) and self._may_overflow(amount_bytes):
+            exact = -(-amount_bytes.astype(object) * self.n_cycles // self.n_bytes)
+            return exact.astype(np.int64)
+        return -(-amount_bytes * self.n_cycles // self.n_bytes)
+
+    def _may_overflow(self, amount_bytes: npt.NDArray[np.int64]) -> bool:
+        most = int(amount_bytes.max(initial=0))
+        return max(most, 1) * self.n_cycles > _LARGEST_INT64
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether a request costs no cycles at all."""
+        return self.n_cycles == 0
+
+
+def rate(bytes_per_second: int | None, clock_hz: int, parts: int = 1) -> Rate:
+    """Give the rate per clock cycle of one of ``parts`` equal shares of a bandwidth."""
+    if bytes_per_second is None:
+        return Rate(1, 0)
+    common = math.gcd(bytes_per_second, clock_hz * parts)
+    return Rate(bytes_per_second // common, clock_hz * parts // common)

@@ -1,0 +1,14 @@
+"""What all hardware specs share: frozen, keyword-only, valid at birth, with their source."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Spec(BaseModel):
+    """One unit of an accelerator as a section of hwconfigs/*.yaml describes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    source: str = ""
+    """Where the figures of this section come from."""

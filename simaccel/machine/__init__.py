@@ -1,0 +1,1 @@
+"""The running model: SimPy processes that execute programs."""

@@ -1,0 +1,100 @@
+"""Where the cycles go: one activity per engine at any time, summed by cause.
+
+busy + stalls by cause + idle = total, by construction: an engine is always in exactly one
+activity and each change books the cycles since the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+
+class Cause(IntEnum):
+    """What an engine does: works, idles, or the root of its stall."""
+
+    BUSY = 0
+    IDLE = 1
+    DRAM_BANDWIDTH = 2
+    DRAM_LATENCY = 3
+    DRAM_QUEUE = 4
+    BUFFER_PORT = 5
+    NOC = 6
+    ARRAY = 7
+    SFU = 8
+    DRAIN = 9
+
+
+STALLS = tuple(c for c in Cause if c not in (Cause.BUSY, Cause.IDLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The direct wait of an engine: for a tile, ready or free, that another engine holds."""
+
+    tile: str = ""
+    kind: str = ""
+    engine: str = ""
+
+
+NO_WAIT = Wait()
+
+
+class Listener(Protocol):
+    """Who wants to know what happened (the trace writer)."""
+
+    def interval(
+        self, engine: str, start: int, end: int, cause: Cause, wait: Wait, site: int
+    ) -> None:
+        """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
+
+
+@dataclass(eq=False)
+class Account:
+    """The books of one engine."""
+
+    engine: str
+    busy_root: Cause
+    """Whom those that wait for this engine blame while it works."""
+    listener: Listener | None = None
+    cause: Cause = Cause.IDLE
+    wait: Wait = NO_WAIT
+    since: int = 0
+    site: int = 0
+    cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
+    closed: list[int] = field(default_factory=lambda: [0] * len(Cause))
+    """Cycles that operators before this one have taken."""
+    followers: list[Account] = field(default_factory=list)
+
+    @property
+    def root(self) -> Cause:
+        """What someone who waits for this engine waits for in the end."""
+        if self.cause is Cause.BUSY:
+            return self.busy_root
+        return Cause.DRAIN if self.cause is Cause.IDLE else self.cause
+
+    def switch(self, now: int, cause: Cause, wait: Wait = NO_WAIT) -> None:
+        """Book the cycles so far and go over to another activity."""
+        if now > self.since:
+            self.cycles[self.cause] += now - self.since
+            if self.listener is not None:
+                self.listener.interval(
+                    self.engine, self.since, now, self.cause, self.wait, self.site
+                )
+            self.since = now
+        self.wait = wait
+        if cause is not self.cause:
+            self.cause = cause
+            for follower in self.followers:
+                follower.switch(now, self.root, follower.wait)
+
+    def follow(self, now: int, other: Account, wait: Wait) -> None:
+        """Wait for another engine: blame what it does, now and until ``unfollow``."""
+        other.followers.append(self)
+        self.switch(now, other.root, wait)
+
+    def unfollow(self, other: Account) -> None:
+        """Stop blaming another engine."""
+        if self in other.followers:
+            other.followers.remove(self)

@@ -1,0 +1,247 @@
+"""Engines: SimPy processes that walk a program and run their own commands.
+
+Each engine's ``run`` reads like the hardware's own story. Where an engine is stands in plain
+attributes (``at``, ``iterations``, ``stage``), never in local variables only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import simpy
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.accounts import Account, Cause
+from simaccel.machine.channel import Channel, Dram
+from simaccel.machine.clock import Clock
+from simaccel.machine.meeting import Meeting
+from simaccel.machine.plan import Op, Plan
+from simaccel.machine.tokens import Tokens
+
+READ, WRITE = 0, 1
+Waiting = Generator[simpy.Event, None, None]
+
+
+@dataclass(eq=False)
+class Wires:
+    """What the engines share."""
+
+    clock: Clock
+    accelerator: Accelerator
+    dram: Dram
+    read_port: Channel
+    write_port: Channel
+    occupancy: Occupancy
+
+
+@dataclass(eq=False)
+class Occupancy:
+    """Bytes of the buffer in use, and the most that were."""
+
+    n_bytes: int = 0
+    peak_bytes: int = 0
+
+    def claim(self, n_bytes: int) -> None:
+        """Take space."""
+        self.n_bytes += n_bytes
+        self.peak_bytes = max(self.peak_bytes, self.n_bytes)
+
+    def release(self, n_bytes: int) -> None:
+        """Give space back."""
+        self.n_bytes -= n_bytes
+
+
+class Engine:
+    """The walk that all engines share; subclasses add what their commands do."""
+
+    busy_root = Cause.BUSY
+
+    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+        self.name = name
+        self.plan = plan
+        self.wires = wires
+        self.clock = wires.clock
+        self.account = Account(name, self.busy_root)
+        self.at = 0
+        self.stage = 0
+        self.iterations: list[int] = [0] * plan.depth
+        self.counts = [0] * len(plan.ops)
+        self.tokens: list[Tokens | None] = []
+        self.meetings: dict[int, Meeting] = {}
+        self.done_at: int | None = None
+
+    def run(self) -> Waiting:
+        """Walk the plan from the first step to the last."""
+        ops, counts = self.plan.ops, self.counts
+        while self.at < len(ops):
+            op = ops[self.at]
+            counts[self.at] += 1
+            kind = op.kind
+            if kind == "end":
+                self._end(op)
+                continue
+            if kind == "work":
+                yield from self.work(op)
+            elif kind == "loop":
+                self.iterations[op.depth] = 0
+            elif kind == "meet":
+                yield from self._meet(op)
+            else:
+                yield from self._hand_over(op, kind)
+            self.at += 1
+        self.account.switch(self.clock.cycle, Cause.IDLE)
+        self.done_at = self.clock.cycle
+
+    def _end(self, op: Op) -> None:
+        """Go round again, or leave the loop."""
+        self.iterations[op.depth] += 1
+        if self.iterations[op.depth] < op.trips:
+            self.at = op.target
+        else:
+            self.at += 1
+
+    def _hand_over(self, op: Op, kind: str) -> Waiting:
+        """Claim or release a slot, wait for a tile or pass it on."""
+        tokens = self.tokens[self.at]
+        if tokens is not None and kind in ("claim", "wait"):
+            event = tokens.take()
+            if event is not None:
+                yield event
+        if kind == "claim":
+            self.wires.occupancy.claim(op.n_bytes)
+        elif kind == "release":
+            self.wires.occupancy.release(op.n_bytes)
+        if tokens is not None and kind in ("release", "post"):
+            self.post(tokens)
+
+    def post(self, tokens: Tokens) -> None:
+        """Pass a tile on."""
+        tokens.post()
+
+    def _meet(self, op: Op) -> Waiting:
+        """Wait at the end of an operator until every engine is there."""
+        event = self.meetings[self.at].arrive()
+        if event is not None:
+            self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
+            yield event
+
+    def work(self, op: Op) -> Waiting:
+        """Run one own step."""
+        raise NotImplementedError
+
+    def port(self, channel: Channel, cycles: int, direction: int) -> Waiting:
+        """Use a port for ``cycles`` and wait for it."""
+        entry = channel.request(cycles, direction, self.name)
+        if not channel.done(entry):
+            self.account.switch(self.clock.cycle, Cause.BUFFER_PORT)
+            yield channel.wait(entry)
+
+
+class Array(Engine):
+    """The PE array: lead, fold after fold, tail."""
+
+    busy_root = Cause.ARRAY
+
+    def work(self, op: Op) -> Waiting:
+        """Execute one fold (or lead, or tail): compute, NoC and ports all at once."""
+        wires, account, clock = self.wires, self.account, self.clock
+        read = wires.read_port.request(op.read_cycles, READ, self.name)
+        write = wires.write_port.request(op.write_cycles, WRITE, self.name)
+        account.site = op.site
+        if op.cycles:
+            if account.cause is not Cause.BUSY:
+                account.switch(clock.cycle, Cause.BUSY)
+            self.stage = 1
+            yield clock.timeout(op.cycles)
+        if op.noc_cycles > op.cycles:
+            account.switch(clock.cycle, Cause.NOC)
+            self.stage = 2
+            yield clock.timeout(op.noc_cycles - op.cycles)
+        for self.stage, channel, entry in (
+            (3, wires.read_port, read),
+            (4, wires.write_port, write),
+        ):
+            if not channel.done(entry):
+                account.switch(clock.cycle, Cause.BUFFER_PORT)
+                yield channel.wait(entry)
+        self.stage = 0
+
+
+class Sfu(Engine):
+    """The special function unit: one piece of softmax work at a time."""
+
+    busy_root = Cause.SFU
+
+    def work(self, op: Op) -> Waiting:
+        """Execute one piece of work; its passes read and write through the ports meanwhile."""
+        wires, account, clock = self.wires, self.account, self.clock
+        read = wires.read_port.request(op.read_cycles, READ, self.name)
+        write = wires.write_port.request(op.write_cycles, WRITE, self.name)
+        account.site = op.site
+        account.switch(clock.cycle, Cause.BUSY)
+        self.stage = 1
+        yield clock.timeout(op.cycles)
+        for self.stage, channel, entry in (
+            (3, wires.read_port, read),
+            (4, wires.write_port, write),
+        ):
+            if not channel.done(entry):
+                account.switch(clock.cycle, Cause.BUFFER_PORT)
+                yield channel.wait(entry)
+        self.stage = 0
+
+
+class Dma(Engine):
+    """A DMA engine: one transfer after the other between DRAM and buffer."""
+
+    busy_root = Cause.DRAM_BANDWIDTH
+
+    def transfer(self, op: Op, direction: int) -> Waiting:
+        """Move one tile: DRAM channels and buffer port work at the same time."""
+        wires, account, clock = self.wires, self.account, self.clock
+        account.site = op.site
+        transfer = wires.dram.request(op.dram_bytes, direction, self.name)
+        if not transfer.pieces:
+            account.switch(clock.cycle, Cause.DRAM_QUEUE)
+            self.stage = 1
+            yield transfer.accepted
+        port = wires.write_port if direction == READ else wires.read_port
+        entry = port.request(
+            op.write_cycles if direction == READ else op.read_cycles, 1 - direction, self.name
+        )
+        account.switch(clock.cycle, Cause.BUSY)
+        self.stage = 2
+        for channel, piece in transfer.pieces:
+            if not channel.done(piece):
+                yield channel.wait(piece)
+        self.stage = 3
+        if not port.done(entry):
+            account.switch(clock.cycle, Cause.BUFFER_PORT)
+            yield port.wait(entry)
+        self.stage = 0
+
+
+class DmaIn(Dma):
+    """Loads. What was read arrives a latency later; the engine goes on at once."""
+
+    def work(self, op: Op) -> Waiting:
+        """Load a tile (a reserved slot moves nothing)."""
+        if op.dram_bytes:
+            yield from self.transfer(op, READ)
+            self.clock.call_in(
+                self.wires.accelerator.dram.latency_cycles, lambda _: self.wires.dram.answer()
+            )
+
+    def post(self, tokens: Tokens) -> None:
+        """Pass a tile on when its data have arrived."""
+        tokens.post_in(self.wires.accelerator.dram.latency_cycles)
+
+
+class DmaOut(Dma):
+    """Stores. A write is posted: it is done when the DRAM has taken it."""
+
+    def work(self, op: Op) -> Waiting:
+        """Store a tile."""
+        yield from self.transfer(op, WRITE)
+        self.wires.dram.answer()

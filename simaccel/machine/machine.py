@@ -1,0 +1,245 @@
+"""The machine: builds the units of an accelerator, runs a program, and tells what happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.machine.accounts import STALLS, Cause, Listener
+from simaccel.machine.channel import Channel, Dram
+from simaccel.machine.clock import Clock
+from simaccel.machine.engines import Array, DmaIn, DmaOut, Engine, Occupancy, Sfu, Wires
+from simaccel.machine.meeting import Meeting
+from simaccel.machine.plan import Plan, make_plan
+from simaccel.machine.tokens import Tokens
+from simaccel.machine.walks import Walks, engine_names, make_walks
+from simaccel.mapping.program import Program, require_fit
+
+_CHUNK = 20_000
+"""Events between two looks at the progress."""
+
+
+class DeadlockError(SimaccelError):
+    """Every engine waits; the message names each one and what it waits for."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class EngineCycles:
+    """Where the cycles of one engine went: busy + stalls + idle = total."""
+
+    busy: int
+    idle: int
+    stalls: dict[str, int]
+
+
+@dataclass(frozen=True)
+class OperatorRun:
+    """What one operator (all its repetitions) took."""
+
+    name: str
+    cycles: int
+    macs: int
+    moved: dict[tuple[str, str], int]
+    elements: int
+    engines: dict[str, EngineCycles]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a program did on the machine. ``moved``: (level and direction, tensor) -> bytes."""
+
+    cycles: int
+    macs: int
+    elements: int
+    moved: dict[tuple[str, str], int]
+    engines: dict[str, EngineCycles]
+    served_cycles: dict[str, int]
+    peak_buffer_bytes: int
+    operators: tuple[OperatorRun, ...]
+    events: int
+
+
+@dataclass
+class _Books:
+    """Running sums of one operator."""
+
+    cycles: int = 0
+    engines: dict[str, list[int]] = field(default_factory=dict)
+
+
+class Machine:
+    """One accelerator that executes one program once."""
+
+    def __init__(
+        self, accelerator: Accelerator, program: Program, listener: Listener | None = None
+    ) -> None:
+        require_fit(program, accelerator.buffer.capacity_bytes)
+        self.accelerator = accelerator
+        self.clock = Clock()
+        self.wires = _wires(self.clock, accelerator)
+        walks = make_walks(program, accelerator)
+        self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
+        self.engines = [
+            _engine(name, plan, self.wires, listener) for name, plan in self.plans.items()
+        ]
+        self.books = {name: _Books() for name in walks.operators}
+        self.closed_at = 0
+        self._connect(walks)
+
+    def _connect(self, walks: Walks) -> None:
+        """Give engines their tokens and meetings; nothing is looked up while running."""
+        accounts = {engine.name: engine.account for engine in self.engines}
+        self.tokens = {
+            handover: Tokens(
+                self.clock, handover, n, accounts[handover.source], accounts[handover.target]
+            )
+            for handover, n in walks.tokens.items()
+        }
+        meetings: dict[int, Meeting] = {}
+        for engine in self.engines:
+            for at, op in enumerate(engine.plan.ops):
+                engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
+                if op.kind == "meet":
+                    meeting = meetings.setdefault(
+                        op.site, Meeting(self.clock, op.operator, len(self.engines), self._close)
+                    )
+                    engine.meetings[at] = meeting
+
+    def _close(self, operator: str) -> None:
+        """Book an operator when all engines have met at its end."""
+        now = self.clock.cycle
+        book = self.books[operator]
+        book.cycles += now - self.closed_at
+        self.closed_at = now
+        for engine in self.engines:
+            engine.account.switch(now, engine.account.cause, engine.account.wait)
+            seen = book.engines.setdefault(engine.name, [0] * len(Cause))
+            for index, cycles in enumerate(engine.account.cycles):
+                seen[index] += cycles - engine.account.closed[index]
+            engine.account.closed = list(engine.account.cycles)
+
+    def run(self, progress: Callable[[int, float], None] | None = None) -> Run:
+        """Execute the program to its end.
+
+        ``progress`` is called now and then with the cycle and the fraction of array and SFU
+        work that is done.
+
+        Raises:
+            DeadlockError: no engine can go on.
+
+        """
+        for engine in self.engines:
+            self.clock.process(engine.run())
+        work = sum(self._work(engine, _trips(engine.plan)) for engine in self.engines)
+        while self.clock.run_some(_CHUNK):
+            if progress is not None:
+                done = sum(self._work(e, np.array(e.counts, dtype=object)) for e in self.engines)
+                progress(self.clock.cycle, done / work if work else 0.0)
+        self._require_done()
+        return self._report()
+
+    @staticmethod
+    def _work(engine: Engine, counts: np.ndarray) -> int:
+        return int(sum(n * op.cycles for n, op in zip(counts, engine.plan.ops, strict=True)))
+
+    def _require_done(self) -> None:
+        waiting = [engine for engine in self.engines if engine.done_at is None]
+        if not waiting:
+            return
+        lines = [f"  {engine.name} waits for {self._wait_of(engine)}" for engine in waiting]
+        raise DeadlockError(
+            f"deadlock at cycle {self.clock.cycle}: no engine can go on\n" + "\n".join(lines)
+        )
+
+    @staticmethod
+    def _wait_of(engine: Engine) -> str:
+        op, wait = engine.plan.ops[engine.at], engine.account.wait
+        if op.kind == "meet":
+            return f"the other engines at the end of {op.operator}"
+        if wait.kind == "free":
+            return f"a free slot of tile {wait.tile}, held by {wait.engine}"
+        return f"tile {wait.tile} from {wait.engine}"
+
+    def _report(self) -> Run:
+        total = max(engine.done_at or 0 for engine in self.engines)
+        for engine in self.engines:
+            engine.account.switch(total, Cause.IDLE)
+        moved, macs, elements = _moved(self.engines, None)
+        ports = {"buffer_read": self.wires.read_port, "buffer_write": self.wires.write_port}
+        dram = {f"dram{i}": c for i, c in enumerate(self.wires.dram.channels)}
+        return Run(
+            cycles=total,
+            macs=macs,
+            elements=elements,
+            moved=moved,
+            engines={e.name: _cycles(e.account.cycles) for e in self.engines},
+            served_cycles={n: c.served_cycles for n, c in (ports | dram).items()},
+            peak_buffer_bytes=self.wires.occupancy.peak_bytes,
+            operators=tuple(self._operator_run(name) for name in self.books),
+            events=self.clock.events,
+        )
+
+    def _operator_run(self, name: str) -> OperatorRun:
+        moved, macs, elements = _moved(self.engines, name)
+        book = self.books[name]
+        engines = {engine: _cycles(cycles) for engine, cycles in book.engines.items()}
+        return OperatorRun(name, book.cycles, macs, moved, elements, engines)
+
+
+def _wires(clock: Clock, accelerator: Accelerator) -> Wires:
+    turn = accelerator.buffer.turn_cycles
+    return Wires(
+        clock=clock,
+        accelerator=accelerator,
+        dram=Dram(clock, accelerator.dram, accelerator.channel_rate),
+        read_port=Channel(clock, accelerator.read_rate, turn),
+        write_port=Channel(clock, accelerator.write_rate, turn),
+        occupancy=Occupancy(),
+    )
+
+
+def _engine(name: str, plan: Plan, wires: Wires, listener: Listener | None) -> Engine:
+    kinds = {"array": Array, "sfu": Sfu, "dma_out": DmaOut}
+    engine = kinds.get(name, DmaIn)(name, plan, wires)
+    engine.account.listener = listener
+    return engine
+
+
+def _trips(plan: Plan) -> np.ndarray:
+    """How often each step of a plan is executed."""
+    counts, factor = np.ones(len(plan.ops), dtype=object), [1]
+    for at, op in enumerate(plan.ops):
+        counts[at] = factor[-1]
+        if op.kind == "loop":
+            factor.append(factor[-1] * op.trips)
+        elif op.kind == "end":
+            factor.pop()
+    return counts
+
+
+def _cycles(cycles: list[int]) -> EngineCycles:
+    stalls = {c.name.lower(): cycles[c] for c in STALLS if cycles[c]}
+    return EngineCycles(cycles[Cause.BUSY], cycles[Cause.IDLE], stalls)
+
+
+def _moved(
+    engines: list[Engine], operator: str | None
+) -> tuple[dict[tuple[str, str], int], int, int]:
+    """Sum what the executed steps moved, their MACs and SFU element passes."""
+    moved: Counter[tuple[str, str]] = Counter()
+    macs = elements = 0
+    for engine in engines:
+        for n, op in zip(engine.counts, engine.plan.ops, strict=True):
+            if n and operator in (None, op.operator):
+                macs += n * op.macs
+                elements += n * op.elements
+                for key, n_bytes in op.amounts:
+                    moved[key] += n * n_bytes
+    return {key: n for key, n in sorted(moved.items()) if n}, macs, elements

@@ -1,0 +1,194 @@
+"""Plans: an engine's walk with every cost filled in, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
+from simaccel.machine.walks import Act, Handover, Step
+from simaccel.mapping.program import Gemm, Load, Reserve, Sfu, Store, transferred
+
+Amounts = tuple[tuple[tuple[str, str], int], ...]
+"""What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One step of a plan; cycles are those of service, without any waiting."""
+
+    kind: str
+    site: int = 0
+    depth: int = 0
+    trips: int = 0
+    target: int = 0
+    operator: str = ""
+    works: bool = False
+    tokens: Handover | None = None
+    n_bytes: int = 0
+    cycles: int = 0
+    noc_cycles: int = 0
+    read_cycles: int = 0
+    write_cycles: int = 0
+    dram_bytes: int = 0
+    macs: int = 0
+    elements: int = 0
+    amounts: Amounts = ()
+
+
+@dataclass
+class Plan:
+    """The steps of one engine and how deep its loops nest."""
+
+    ops: list[Op] = field(default_factory=list)
+    depth: int = 0
+
+
+_KINDS = {
+    Act.LOOP: "loop",
+    Act.END: "end",
+    Act.CLAIM: "claim",
+    Act.RELEASE: "release",
+    Act.WAIT: "wait",
+    Act.POST: "post",
+    Act.MEET: "meet",
+}
+
+
+def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
+    """Fill in the costs of a walk; a GEMM becomes its folds."""
+    plan = Plan()
+    starts: list[int] = []
+
+    def add(op: Op) -> None:
+        if op.kind == "end":
+            start = starts.pop()
+            op = replace(op, depth=len(starts), target=start + 1)
+        elif op.kind == "loop":
+            op = replace(op, depth=len(starts))
+            starts.append(len(plan.ops))
+            plan.depth = max(plan.depth, len(starts))
+        plan.ops.append(op)
+
+    for step in steps:
+        for op in _ops(step, accelerator):
+            add(op)
+    return plan
+
+
+def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
+    command = step.command
+    if isinstance(command, Gemm):
+        yield from _gemm(step, command, accelerator)
+    elif isinstance(command, Load | Store | Reserve):
+        yield _transfer(step, command, accelerator)
+    elif isinstance(command, Sfu):
+        yield _sfu(step, command, accelerator)
+    else:
+        yield Op(
+            _KINDS[step.act],
+            site=step.site,
+            trips=step.trips,
+            operator=step.operator,
+            works=step.works,
+            tokens=step.tokens,
+            n_bytes=step.n_bytes,
+        )
+
+
+def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
+    if isinstance(command, Reserve):
+        return Op("work", site=step.site, operator=step.operator)
+    view, n_bytes = transferred(command)
+    reads = isinstance(command, Load)
+    amounts: Amounts = (
+        (("dram_read" if reads else "dram_write", view.name), n_bytes),
+        (("buffer_write" if reads else "buffer_read", view.name), n_bytes),
+    )
+    return Op(
+        "work",
+        site=step.site,
+        operator=step.operator,
+        dram_bytes=n_bytes,
+        read_cycles=0 if reads else accelerator.read_rate.cycles(n_bytes),
+        write_cycles=accelerator.write_rate.cycles(n_bytes) if reads else 0,
+        amounts=amounts,
+    )
+
+
+def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
+    _, reads, writes = accelerator.sfu.passes_of(command.work)
+    read_bytes = reads * command.elements * command.tile.view.bytes_per_element
+    write_bytes = writes * command.elements * command.tile.view.bytes_per_element
+    name = command.tile.view.name
+    return Op(
+        "work",
+        site=step.site,
+        operator=step.operator,
+        cycles=accelerator.sfu.cycles(command.work, command.elements),
+        read_cycles=accelerator.read_rate.cycles(read_bytes),
+        write_cycles=accelerator.write_rate.cycles(write_bytes),
+        elements=command.elements * accelerator.sfu.passes_of(command.work)[0],
+        amounts=((("buffer_read", name), read_bytes), (("buffer_write", name), write_bytes)),
+    )
+
+
+def _gemm(step: Step, gemm: Gemm, accelerator: Accelerator) -> Iterator[Op]:
+    lead, folds, tail = gemm_folds(gemm, accelerator)
+    site, operator = step.site, step.operator
+    yield Op(
+        "work",
+        site=site,
+        operator=operator,
+        cycles=lead,
+        noc_cycles=lead + accelerator.lead_latency_cycles,
+    )
+    yield from _folds((folds,), gemm, site, operator, accelerator)
+    yield Op(
+        "work",
+        site=site,
+        operator=operator,
+        cycles=tail,
+        noc_cycles=tail + accelerator.tail_latency_cycles,
+    )
+
+
+def _folds(
+    nodes: Sequence[Fold | FoldLoop], gemm: Gemm, site: int, operator: str, accelerator: Accelerator
+) -> Iterator[Op]:
+    for node in nodes:
+        if isinstance(node, Fold):
+            yield _fold(node, gemm, site, operator, accelerator)
+        elif node.trips == 1:
+            yield from _folds(node.body, gemm, site, operator, accelerator)
+        else:
+            yield Op("loop", site=site, trips=node.trips)
+            yield from _folds(node.body, gemm, site, operator, accelerator)
+            yield Op("end", site=site, trips=node.trips)
+
+
+def _fold(fold: Fold, gemm: Gemm, site: int, operator: str, accelerator: Accelerator) -> Op:
+    read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
+    a, b, out = gemm.a.view.name, gemm.b.view.name, gemm.out.view.name
+    return Op(
+        "work",
+        site=site,
+        operator=operator,
+        cycles=fold.cycles,
+        noc_cycles=max(
+            accelerator.distribution_rate.cycles(fold.distribution_bytes),
+            accelerator.collection_rate.cycles(fold.out_bytes),
+        ),
+        read_cycles=accelerator.read_rate.cycles(read_bytes),
+        write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
+        macs=fold.macs,
+        amounts=(
+            (("buffer_read", a), fold.a_bytes),
+            (("buffer_read", b), fold.b_bytes),
+            (("buffer_read", out), fold.sums_bytes),
+            (("buffer_write", out), fold.out_bytes),
+            (("noc_distribution", a + "," + b), fold.distribution_bytes),
+            (("noc_collection", out), fold.out_bytes),
+        ),
+    )

@@ -1,0 +1,61 @@
+"""Tokens: what a tile becomes at run time, a counted hand-over from one engine to another."""
+
+from __future__ import annotations
+
+import simpy
+
+from simaccel.machine.accounts import Account, Cause, Wait
+from simaccel.machine.clock import Clock
+from simaccel.machine.walks import Handover
+
+
+class Tokens:
+    """Ready (or free) tokens of one tile from ``source`` to ``target``."""
+
+    def __init__(
+        self, clock: Clock, handover: Handover, count: int, source: Account, target: Account
+    ) -> None:
+        self.clock = clock
+        self.handover = handover
+        self.count = count
+        self.source = source
+        self.target = target
+        self.in_flight = 0
+        self.waiter: simpy.Event | None = None
+        self.wait = Wait(handover.tile, handover.kind, handover.source)
+
+    def take(self) -> simpy.Event | None:
+        """Take a token, or give the event to wait for; the wait is booked to its root."""
+        if self.count:
+            self.count -= 1
+            return None
+        self.waiter = self.clock.event()
+        if self.in_flight:
+            self.target.switch(self.clock.cycle, Cause.DRAM_LATENCY, self.wait)
+        else:
+            self.target.follow(self.clock.cycle, self.source, self.wait)
+        return self.waiter
+
+    def post(self) -> None:
+        """Put a token down; whoever waits takes it at once."""
+        if self.waiter is None:
+            self.count += 1
+            return
+        self.target.unfollow(self.source)
+        self.waiter.succeed()
+        self.waiter = None
+
+    def post_in(self, cycles: int) -> None:
+        """Put a token down when data that are on their way have arrived."""
+        if cycles == 0:
+            self.post()
+            return
+        self.in_flight += 1
+        if self.waiter is not None:
+            self.target.unfollow(self.source)
+            self.target.switch(self.clock.cycle, Cause.DRAM_LATENCY, self.wait)
+        self.clock.call_in(cycles, self._arrive)
+
+    def _arrive(self, _: simpy.Event) -> None:
+        self.in_flight -= 1
+        self.post()

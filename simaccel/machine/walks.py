@@ -1,0 +1,307 @@
+"""What each engine does: a program's tree, threaded with tokens, as one walk per engine.
+
+Tiles become tokens. When a tile passes from one engine to another, the first posts a *ready*
+token and the second waits for it; when its body ends, the last engine posts a *free* token
+(there are as many of these as slots) that the first waits for. Engines meet the tokens of a
+tile in program order, so counting them is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum, auto
+from itertools import count
+
+from simaccel.hardware import Accelerator
+from simaccel.mapping.program import (
+    Command,
+    Gemm,
+    Load,
+    Loop,
+    Node,
+    Operator,
+    Program,
+    ProgramError,
+    Reserve,
+    Store,
+    Tile,
+    rings,
+    tiles_of,
+)
+
+DMA_QUEUES = 3
+"""DMA-in queues of an accelerator with a queue per tensor: one per operand of a command."""
+
+
+class Act(IntEnum):
+    """What one step of a walk does."""
+
+    LOOP = auto()
+    END = auto()
+    CLAIM = auto()
+    RELEASE = auto()
+    WAIT = auto()
+    POST = auto()
+    MEET = auto()
+    COMMAND = auto()
+
+
+@dataclass(frozen=True)
+class Handover:
+    """A stream of tokens of one tile from one engine to another."""
+
+    operator: str
+    tile: str
+    kind: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a walk."""
+
+    act: Act
+    site: int = 0
+    """Place in the program: the same loop has the same site in every walk."""
+    trips: int = 0
+    tokens: Handover | None = None
+    n_bytes: int = 0
+    command: Command | None = None
+    operator: str = ""
+    works: bool = False
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    site: int
+    trips: int
+    items: tuple[_Item, ...]
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class _Do:
+    engine: str
+    step: Step
+    behind: bool = False
+    """Whether it stands in the part of a pipelined body that runs an iteration later."""
+
+
+_Item = _Repeat | _Do
+
+
+@dataclass
+class Walks:
+    """The walks by engine, and the tokens: each stream with the count that it starts with."""
+
+    steps: dict[str, list[Step]] = field(default_factory=dict)
+    tokens: dict[Handover, int] = field(default_factory=dict)
+    operators: list[str] = field(default_factory=list)
+
+
+def engine_names(accelerator: Accelerator) -> list[str]:
+    """Engines of an accelerator, in the order that breaks ties."""
+    single = accelerator.dma.in_queues == "single"
+    queues = ["dma_in"] if single else [f"dma_in{i}" for i in range(DMA_QUEUES)]
+    return [*queues, "array", "sfu", "dma_out"]
+
+
+def engine_of(command: Command, accelerator: Accelerator) -> str:
+    """Name the engine that runs a command."""
+    if isinstance(command, Load | Reserve):
+        single = accelerator.dma.in_queues == "single"
+        return "dma_in" if single else f"dma_in{command.queue}"
+    if isinstance(command, Gemm):
+        return "array"
+    return "dma_out" if isinstance(command, Store) else "sfu"
+
+
+def make_walks(program: Program, accelerator: Accelerator) -> Walks:
+    """Thread a program with tokens and give each engine its walk.
+
+    Raises:
+        ProgramError: a tile is never touched, or passes between engines in a way that one
+            token stream can't describe; the message names the tile.
+
+    """
+    builder = _Builder(accelerator)
+    items = builder.body(program.body, (), "", 0)
+    walks = Walks(tokens=builder.tokens, operators=builder.operators)
+    for engine in engine_names(accelerator):
+        walks.steps[engine] = _project(items, engine)
+    return walks
+
+
+def _project(items: Sequence[_Item], engine: str) -> list[Step]:
+    steps: list[Step] = []
+    for item in items:
+        if isinstance(item, _Do):
+            if item.engine == engine:
+                steps.append(item.step)
+            continue
+        inner = _project(item.items, engine)
+        if not inner or item.trips == 0:
+            continue
+        if item.trips == 1:
+            steps += inner
+        else:
+            steps.append(Step(Act.LOOP, item.site, item.trips))
+            steps += [*inner, Step(Act.END, item.site, item.trips)]
+    return steps
+
+
+def _engines_touching(item: _Item, name: str) -> list[str]:
+    """Engines that touch a tile, in program order, neighbours merged."""
+    if isinstance(item, _Do):
+        command = item.step.command
+        touched = command is not None and any(t.name == name for t in tiles_of(command))
+        return [item.engine] if touched else []
+    found: list[str] = []
+    for inner in item.items:
+        for engine in _engines_touching(inner, name):
+            if not found or found[-1] != engine:
+                found.append(engine)
+    return found
+
+
+class _Builder:
+    """Builds the item tree bottom-up, one body after the other."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.tokens: dict[Handover, int] = {}
+        self.operators: list[str] = []
+        self.sites = count(1)
+        self.slots: dict[str, tuple[int, int]] = {}
+
+    def body(
+        self, nodes: Sequence[Node], tiles: Sequence[Tile], operator: str, ahead: int
+    ) -> list[_Item]:
+        """Turn the nodes of one body into items and thread the tiles that it declares."""
+        items: list[_Item] = []
+        for index, node in enumerate(nodes):
+            behind = bool(ahead) and index >= ahead
+            items += [replace(i, behind=behind) for i in self._node(node, operator)]
+        for tile in tiles if operator else ():
+            items = self._thread(items, tile, operator, pipelined=bool(ahead))
+        return items
+
+    def _node(self, node: Node, operator: str) -> list[_Item]:
+        if isinstance(node, Operator):
+            return self._operator(node)
+        if isinstance(node, Loop):
+            return self._loop(node, operator)
+        engine = engine_of(node, self.accelerator)
+        return [_Do(engine, Step(Act.COMMAND, next(self.sites), command=node, operator=operator))]
+
+    def _operator(self, node: Operator) -> list[_Item]:
+        self.operators.append(node.name)
+        self.slots = rings(node.body, node.tiles)
+        items = self.body(node.body, node.tiles, node.name, 0)
+        site = next(self.sites)
+        for engine in engine_names(self.accelerator):
+            works = bool(_project(items, engine))
+            items.append(_Do(engine, Step(Act.MEET, site, operator=node.name, works=works)))
+        return items
+
+    def _loop(self, node: Loop, operator: str) -> list[_Item]:
+        items = self.body(node.body, node.tiles, operator, node.ahead)
+        if not node.ahead:
+            return [_Repeat(next(self.sites), node.trips, tuple(items))]
+        first = [i for i in items if not i.behind]
+        later = [i for i in items if i.behind]
+        steady = _Repeat(next(self.sites), node.trips - 1, (*first, *later))
+        return [*first, steady, *later]
+
+    def _thread(
+        self, items: list[_Item], tile: Tile, operator: str, *, pipelined: bool
+    ) -> list[_Item]:
+        touching = [e for item in items for e in _engines_touching(item, tile.name)]
+        if not touching:
+            raise ProgramError(f"{operator}: tile {tile.name} is never used")
+        first, last = touching[0], touching[-1]
+        if pipelined and self.slots[tile.name][1] < 2 and self._crosses(items, tile):
+            raise ProgramError(
+                f"{operator}: tile {tile.name} is handed to the next iteration of a software-"
+                f"pipelined loop and has 1 slot; allowed: 2 or more"
+            )
+        free = None
+        if first != last:
+            free = Handover(operator, tile.name, "free", last, first)
+            self.tokens.setdefault(free, self.slots[tile.name][1])
+        threaded = self._pass_on(items, tile, operator)
+        start = next(i for i, item in enumerate(threaded) if _engines_touching(item, tile.name))
+        site = next(self.sites)
+        claim = Step(Act.CLAIM, site, tokens=free, n_bytes=tile.n_bytes, operator=operator)
+        release = Step(Act.RELEASE, site, tokens=free, n_bytes=tile.n_bytes, operator=operator)
+        return [
+            *threaded[:start],
+            _Do(first, claim, behind=threaded[start].behind),
+            *threaded[start:],
+            _Do(last, release, behind=pipelined),
+        ]
+
+    @staticmethod
+    def _crosses(items: Sequence[_Item], tile: Tile) -> bool:
+        behind = {item.behind for item in items if _engines_touching(item, tile.name)}
+        return len(behind) == 2  # noqa: PLR2004 - touched in both parts of the body
+
+    def _ready(self, operator: str, tile: Tile, source: str, target: str) -> Handover:
+        tokens = Handover(operator, tile.name, "ready", source, target)
+        self.tokens.setdefault(tokens, 0)
+        return tokens
+
+    def _pass_on(self, items: Sequence[_Item], tile: Tile, operator: str) -> list[_Item]:
+        """Post and wait wherever the tile passes from one engine to another in this body."""
+        out: list[_Item] = []
+        holder, promised, late, spot = "", "", False, 0
+        for item in items:
+            engines = _engines_touching(item, tile.name)
+            if not engines:
+                out.append(item)
+                continue
+            first, last = engines[0], engines[-1]
+            if promised and promised != first:
+                raise self._tangled(tile, operator)
+            cyclic = isinstance(item, _Repeat) and len(set(engines)) > 1 and first != last
+            if cyclic and holder != last:
+                raise self._tangled(tile, operator)
+            if holder and holder != first:
+                tokens = self._ready(operator, tile, holder, first)
+                if not promised:
+                    out.insert(spot, _Do(holder, Step(Act.POST, tokens=tokens), behind=late))
+                if not cyclic:
+                    out.append(_Do(first, Step(Act.WAIT, tokens=tokens), behind=item.behind))
+            elif promised:
+                raise self._tangled(tile, operator)
+            out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
+            holder, late, spot = last, item.behind, len(out)
+            promised = first if cyclic else ""
+        if promised:
+            raise self._tangled(tile, operator)
+        return out
+
+    def _inside(
+        self, item: _Item, tile: Tile, operator: str, first: str, last: str, *, cyclic: bool
+    ) -> _Item:
+        """Thread the body of a loop in which several engines touch an outer tile."""
+        if isinstance(item, _Do) or len(set(_engines_touching(item, tile.name))) == 1:
+            return item
+        body = self._pass_on(item.items, tile, operator)
+        if cyclic:
+            tokens = self._ready(operator, tile, last, first)
+            body = [
+                _Do(first, Step(Act.WAIT, tokens=tokens)),
+                *body,
+                _Do(last, Step(Act.POST, tokens=tokens)),
+            ]
+        return replace(item, items=tuple(body))
+
+    @staticmethod
+    def _tangled(tile: Tile, operator: str) -> ProgramError:
+        return ProgramError(
+            f"{operator}: tile {tile.name} passes between engines in a loop and leaves it by "
+            f"another engine than it goes round to; peel the first or the last iteration"
+        )

@@ -1,0 +1,1 @@
+"""How: mappings, programs, and the lowering from one to the other."""

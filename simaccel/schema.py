@@ -1,0 +1,261 @@
+"""Input files: reading YAML, and pydantic's findings as faults that say what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails, core_schema
+
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+
+_LONGEST_INT = 2**64
+
+
+def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
+    """Read a YAML file whose top level is a mapping; also give its duplicate keys.
+
+    ``expected`` says what the file must be, such as ``a mapping of sections``.
+
+    Raises:
+        InputError: the file cannot be read, is not YAML, or is not a mapping.
+
+    """
+    file = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError([Fault(file, "file", ABSENT, "an existing YAML file")]) from None
+    except UnicodeDecodeError as error:
+        raise InputError([Fault(file, "file", _short(error.reason), "UTF-8 text")]) from None
+    except (OSError, ValueError) as error:
+        reason = _short(getattr(error, "strerror", None) or str(error))
+        raise InputError([Fault(file, "file", reason, "a readable YAML file")]) from None
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}" if mark else "file"
+        problem = _short(getattr(error, "problem", None) or getattr(error, "reason", "not YAML"))
+        raise InputError([Fault(file, line, problem, "YAML")]) from None
+    except (ValueError, RecursionError) as error:  # a date with a 13th month; 1,000s of brackets
+        raise InputError([Fault(file, "file", _short(str(error)), "YAML")]) from None
+    if not isinstance(raw, dict):
+        raise InputError([Fault(file, "file", _short(raw), expected)])
+    return raw, [Fault(file, field, value, "each key once") for field, value in _duplicates(root)]
+
+
+def _duplicates(root: yaml.Node | None) -> Iterator[tuple[str, object]]:
+    """Walk a node tree without recursion: aliases can make it a graph, even a cyclic one."""
+    todo: list[tuple[tuple[str | int, ...], yaml.Node]] = [((), root)] if root else []
+    seen: set[int] = set()
+    while todo:
+        path, node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            todo += [((*path, i), child) for i, child in enumerate(node.value)]
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        keys: set[str] = set()
+        for key, child in node.value:
+            name = str(key.value)
+            if name in keys and name != "<<":
+                yield _dotted((*path, name)), _Words(f"again on line {key.start_mark.line + 1}")
+            keys.add(name)
+            todo.append(((*path, name), child))
+
+
+def faults_of(
+    error: ValidationError, file: str, raw: object, model: type[BaseModel] | None = None
+) -> list[Fault]:
+    """Translate pydantic's findings about ``raw`` into faults, one per field.
+
+    With ``model`` an unknown key gets a suggestion and a missing one is told what belongs there.
+    """
+    values: dict[str, object] = {}
+    allowed: dict[str, list[str]] = {}
+    for detail in error.errors(include_url=False):
+        loc = _loc_in_file(detail, raw)
+        field = _dotted(loc)
+        value = ABSENT if detail["type"] in _MISSING else _short(detail["input"])
+        values.setdefault(field, value)
+        allowed.setdefault(field, []).append(_allowed(detail, loc, model))
+    return [
+        Fault(file, field, value, " or ".join(dict.fromkeys(allowed[field])))
+        for field, value in values.items()
+    ]
+
+
+class _Words(str):
+    """A description that stands for a value; prints without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _short(value: object) -> object:
+    """Describe what is not there, too large to print, or would print as several lines."""
+    if value is None:
+        return ABSENT
+    if isinstance(value, Mapping):
+        return _Words(f"a mapping of {', '.join(str(_short(key)) for key in list(value)[:9])}")
+    if isinstance(value, list | tuple | set):
+        return _Words(f"a list of {len(value)} values")
+    if isinstance(value, int) and abs(value) > _LONGEST_INT:
+        return _Words(f"an integer of {value.bit_length()} bits")
+    return value
+
+
+def _dotted(loc: Sequence[str | int]) -> str:
+    """Write a location as ``path.to.field[3]``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return text.removeprefix(".") or "file"
+
+
+def _loc_in_file(detail: ErrorDetails, raw: object) -> tuple[str | int, ...]:
+    """Drop from pydantic's location what is not in the file: the tags of a union's branches."""
+    kept: list[str | int] = []
+    node: Any = raw
+    last = len(detail["loc"]) - 1
+    for i, part in enumerate(detail["loc"]):
+        if isinstance(node, Mapping):
+            inside = part in node
+        else:
+            inside = isinstance(node, list) and isinstance(part, int) and part < len(node)
+        absent = i == last and isinstance(node, Mapping)
+        absent &= detail["type"] in _MISSING or detail["input"] is not node
+        if inside or absent:
+            kept.append(part)
+            node = node[part] if inside else None
+    return tuple(kept)
+
+
+def _models(annotation: object) -> list[type[BaseModel]]:
+    """Find the models in an annotation such as ``Annotated[A | B, ...]`` or ``list[A]``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def _models_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[type[BaseModel]]:
+    found = [model]
+    for part in loc:
+        if isinstance(part, str):
+            fields = [m.model_fields[part] for m in found if part in m.model_fields]
+            found = [sub for field in fields for sub in _models(field.annotation)]
+    return found
+
+
+def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
+    """List the dotted paths of all fields that hold a value, in the order of the model."""
+    leaves = []
+    for name, field in model.model_fields.items():
+        sections = _models(field.annotation)
+        below = [leaf for sub in sections for leaf in leaf_fields(sub, f"{prefix}{name}.")]
+        leaves += below or [f"{prefix}{name}"]
+    return leaves
+
+
+def _allowed(
+    detail: ErrorDetails, loc: tuple[str | int, ...], model: type[BaseModel] | None
+) -> str:
+    kind, around = detail["type"], _models_at(model, loc[:-1]) if model and loc else []
+    name = str(loc[-1]) if loc else ""
+    if kind in _MISSING:
+        probes = [_probe(m, name) for m in around if name in m.model_fields]
+        return probes[0] if probes else "a value; this key is required"
+    if kind in _UNKNOWN:
+        known = [field for m in around for field in m.model_fields]
+        return suggest(name, known) if known else "only known keys"
+    return _text_of(detail)
+
+
+def _probe(model: type[BaseModel], name: str) -> str:
+    """Ask a field what it allows by giving it something that nothing allows."""
+    field = model.model_fields[name]
+    annotation: Any = field.annotation
+    for metadata in field.metadata:
+        annotation = Annotated[annotation, metadata]
+    try:
+        TypeAdapter(annotation).validate_python(object())
+    except ValidationError as error:
+        texts = [_text_of(detail) for detail in error.errors(include_url=False)]
+        return " or ".join(dict.fromkeys(texts))
+    return "any value"
+
+
+def _text_of(detail: ErrorDetails) -> str:
+    context: dict[str, Any] = detail.get("ctx", {})
+    known = _ALLOWED.get(detail["type"])
+    if known is not None:
+        return known.format_map(context) if isinstance(known, str) else known(context)
+    if detail["type"] not in _PYDANTIC:  # a PydanticCustomError, whose text is ours
+        return detail["msg"]
+    return _REASON.sub("", _PREAMBLE.sub("", detail["msg"]))
+
+
+def _bound(sign: str, key: str) -> Callable[[dict[str, Any]], str]:
+    def text(context: dict[str, Any]) -> str:
+        bound = context[key]
+        return f"{'an integer' if isinstance(bound, int) else 'a number'} {sign} {bound}"
+
+    return text
+
+
+def _one_of(context: dict[str, Any]) -> str:
+    expected = str(context["expected"]).replace(" or ", ", ")
+    return f"one of {expected}" if ", " in expected else expected
+
+
+def _error(context: dict[str, Any]) -> str:
+    return str(context["error"])
+
+
+_MISSING: frozenset[Hashable] = frozenset({"missing", "missing_argument"})
+_UNKNOWN: frozenset[Hashable] = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_PYDANTIC: frozenset[Hashable] = frozenset(get_args(core_schema.ErrorType))
+_PREAMBLE = re.compile(r"^(\w+ )?[Ii]nput should be (a valid |valid )?|^Value error, ")
+_REASON = re.compile(r", (unable to|got a|error:).*$|, *$")
+_ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
+    "value_error": _error,
+    "assertion_error": _error,
+    "invalid_key": "keys that are text",
+    "recursion_loop": "a value that does not contain itself",
+    "recursion_depth_exceeded": "fewer levels of nesting",
+    "none_required": "nothing",
+    "literal_error": _one_of,
+    "enum": _one_of,
+    "greater_than": _bound(">", "gt"),
+    "greater_than_equal": _bound(">=", "ge"),
+    "less_than": _bound("<", "lt"),
+    "less_than_equal": _bound("<=", "le"),
+    "multiple_of": "a multiple of {multiple_of}",
+    "finite_number": "a finite number",
+    "too_short": "at least {min_length} items",
+    "too_long": "at most {max_length} items",
+    "string_too_short": "text of at least {min_length} characters",
+    "string_too_long": "text of at most {max_length} characters",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "union_tag_invalid": "a mapping with {discriminator} one of {expected_tags}",
+    "union_tag_not_found": "a mapping with {discriminator}",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(
+        ("int_type", "int_parsing", "int_parsing_size", "int_from_float"), "an integer"
+    ),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("string_type", "string_unicode"), "text"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), "a list"),
+    **dict.fromkeys(
+        ("model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"),
+        "a mapping",
+    ),
+}

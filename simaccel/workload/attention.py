@@ -1,0 +1,118 @@
+"""The attention block of FLAT (Kao et al., ASPLOS 2023), section 2.1 and figure 1.
+
+    Q[b,h,n,d] = X[b,n,e] Wq[e,h,d]          K and V likewise
+    S[b,h,q,c] = Q[b,h,q,d] K[b,h,c,d]       operator L, the logits
+    P[b,h,q,c] = softmax over c of S / sqrt(d)
+    Z[b,h,q,d] = P[b,h,q,c] V[b,h,c,d]       operator A, attend
+    Y[b,n,e]   = Z[b,h,n,d] Wo[h,d,e]        operator O
+    F[b,n,f]   = Y[b,n,e] W1[e,f]            operator FF1
+    U[b,n,e]   = F[b,n,f] W2[f,e]            operator FF2
+
+Ranks: b sequences of the batch, n tokens (q as queries, c as keys), e hidden size,
+h heads, d head size, f feed-forward size. Left out, as they are neither GEMMs nor
+reductions over tokens: residual additions, layer norm, activation functions, biases.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.einsum import Einsum, Kind, Operator, Softmax, operand
+from simaccel.workload.sizes import size_faults
+from simaccel.workload.tensors import make_tensors
+from simaccel.workload.workload import Workload
+
+Scope = Literal["la", "block", "model"]
+SCOPES: tuple[Scope, ...] = ("la", "block", "model")
+
+# operator: output, inputs
+_OPERATORS = {
+    "Q": ("Q b h n d", "X b n e", "Wq e h d"),
+    "K": ("K b h n d", "X b n e", "Wk e h d"),
+    "V": ("V b h n d", "X b n e", "Wv e h d"),
+    "L": ("S b h q c", "Q b h q d", "K b h c d"),
+    "softmax": ("P b h q c", "S b h q c"),
+    "A": ("Z b h q d", "P b h q c", "V b h c d"),
+    "O": ("Y b n e", "Z b h n d", "Wo h d e"),
+    "FF1": ("F b n f", "Y b n e", "W1 e f"),
+    "FF2": ("U b n e", "F b n f", "W2 f e"),
+}
+_LA_OPERATORS = ("L", "softmax", "A")
+_LA_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("Q", "K", "V"), "input"),
+    **dict.fromkeys(("S", "P"), "intermediate"),
+    "Z": "output",
+}
+_BLOCK_KINDS: dict[str, Kind] = {
+    "X": "input",
+    **dict.fromkeys(("Wq", "Wk", "Wv", "Wo", "W1", "W2"), "weight"),
+    **dict.fromkeys(("Q", "K", "V", "S", "P", "Z", "Y", "F"), "intermediate"),
+    "U": "output",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dimensions:
+    """The sizes of a model's attention blocks; `head_size` need not be `hidden` / `heads`."""
+
+    hidden: int
+    heads: int
+    head_size: int
+    ff_size: int
+    layers: int = 1
+
+
+def attention(
+    dimensions: Dimensions,
+    *,
+    batch: int,
+    seq_len: int,
+    scope: str = "block",
+    bytes_per_element: int = 2,
+    bytes_by_tensor: Mapping[str, int] | None = None,
+    name: str = "attention",
+) -> Workload:
+    """Return L, softmax and A ('la'), a whole block ('block'), or all layers ('model').
+
+    The scope 'model' is the block with `repeat` = layers. Element sizes are in bytes, with
+    `bytes_by_tensor` for those that differ.
+    """
+    asked: dict[str, int] = {"batch": batch, "seq_len": seq_len, **vars(dimensions)}
+    kinds = _LA_KINDS if scope == "la" else _BLOCK_KINDS
+    tensors, byte_faults = make_tensors(name, kinds, bytes_per_element, bytes_by_tensor)
+    faults = size_faults(name, asked) + scope_faults(name, scope) + byte_faults
+    if faults:
+        raise InputError(faults)
+    sizes = {"b": batch, **dict.fromkeys("nqc", seq_len)}
+    sizes |= {"e": dimensions.hidden, "h": dimensions.heads}
+    sizes |= {"d": dimensions.head_size, "f": dimensions.ff_size}
+    parameters = {
+        "kind": "attention",
+        **asked,
+        "scope": scope,
+        "bytes_per_element": bytes_per_element,
+        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+    }
+    names = _LA_OPERATORS if scope == "la" else tuple(_OPERATORS)
+    operators = tuple(_operator(operator, sizes) for operator in names)
+    repeat = dimensions.layers if scope == "model" else 1
+    return Workload(name, operators, tensors, repeat, parameters)
+
+
+def scope_faults(file: str, scope: str) -> list[Fault]:
+    """Return a fault if there is no such scope."""
+    if scope in SCOPES:
+        return []
+    return [Fault(file, "scope", scope, suggest(str(scope), SCOPES))]
+
+
+def _operator(name: str, sizes: Mapping[str, int]) -> Operator:
+    output, *inputs = map(operand, _OPERATORS[name])
+    used = dict.fromkeys(rank for given in (output, *inputs) for rank in given.ranks)
+    ranks = {rank: sizes[rank] for rank in used}
+    if name == "softmax":
+        scale = 1 / math.sqrt(sizes["d"])
+        return Softmax(name, ranks, inputs[0], output, "c", scale)
+    return Einsum(name, ranks, tuple(inputs), output)

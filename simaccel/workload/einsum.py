@@ -1,0 +1,202 @@
+"""Operators and their operands: einsums with affine projections, and softmax.
+
+A rank is a named dimension of an operator with a size; a tensor's dimension is an
+affine combination of ranks. Rank names belong to one operator: `n` of the operator
+that writes a tensor may be `q` of the one that reads it; only the sizes must agree.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.frozen import FrozenDict
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+
+Kind = Literal["input", "weight", "intermediate", "output"]
+
+_FILE = "workload"
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A tensor dimension: the sum of coefficient * rank over its terms (rank, coefficient).
+
+    >>> str(Affine((("p", 2), ("r", 1)))), Affine((("p", 2), ("r", 1))).size({"p": 4, "r": 3})
+    ('2*p+r', 9)
+    """
+
+    terms: tuple[tuple[str, int], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse no terms, a rank twice, and coefficients below 1."""
+        fit = all(type(coefficient) is int and coefficient >= 1 for _, coefficient in self.terms)
+        if not (self.terms and fit and len(dict(self.terms)) == len(self.terms)):
+            allowed = "at least one term, distinct ranks, whole coefficients from 1"
+            raise InputError([Fault(_FILE, "projection", self.terms, allowed)])
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether this is a single rank with coefficient 1."""
+        return len(self.terms) == 1 and self.terms[0][1] == 1
+
+    def size(self, ranks: Mapping[str, int]) -> int:
+        """Return the number of positions that the ranks of these sizes span."""
+        return 1 + sum(coefficient * (ranks[rank] - 1) for rank, coefficient in self.terms)
+
+    def __str__(self) -> str:
+        return "+".join(rank if factor == 1 else f"{factor}*{rank}" for rank, factor in self.terms)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor's element size in bytes and its role in the workload; operands give its shape."""
+
+    name: str
+    bytes_per_element: int = 2
+    kind: Kind = "input"
+
+    def __post_init__(self) -> None:
+        """Refuse element sizes that are not 1 to 16 bytes."""
+        sizes = {f"tensors.{self.name}.bytes_per_element": self.bytes_per_element}
+        faults = size_faults(_FILE, sizes, MAX_BYTES_PER_ELEMENT)
+        if faults:
+            raise InputError(faults)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How an operator reads or writes a tensor: one affine combination per dimension."""
+
+    tensor: str
+    projection: tuple[Affine, ...]
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """The distinct ranks, in the order of the tensor's dimensions."""
+        return tuple(dict.fromkeys(rank for dim in self.projection for rank, _ in dim.terms))
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether each dimension is one rank with coefficient 1, and no rank comes twice."""
+        return all(d.is_unit for d in self.projection) and len(self.ranks) == len(self.projection)
+
+    def shape(self, ranks: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the tensor's shape (elements per dimension) for these rank sizes."""
+        return tuple(dim.size(ranks) for dim in self.projection)
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{','.join(map(str, self.projection))}]"
+
+
+def operand(text: str) -> Operand:
+    """Return an operand with unit projections from its tensor and ranks.
+
+    >>> str(operand("Q b h n d"))
+    'Q[b,h,n,d]'
+    """
+    tensor, *ranks = text.split()
+    return Operand(tensor, tuple(Affine(((rank, 1),)) for rank in ranks))
+
+
+@dataclass(frozen=True)
+class Einsum:
+    """output = sum over the ranks it lacks of the product of the inputs; `ranks` maps to sizes."""
+
+    name: str
+    ranks: Mapping[str, int]
+    inputs: tuple[Operand, ...]
+    output: Operand
+
+    def __post_init__(self) -> None:
+        """Refuse wrong sizes, unknown ranks, ranks that no operand uses."""
+        object.__setattr__(self, "ranks", FrozenDict(self.ranks))
+        faults = _rank_faults(self)
+        if not self.inputs:
+            faults.append(Fault(_FILE, f"operators.{self.name}.inputs", (), "at least one operand"))
+        if faults:
+            raise InputError(faults)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates: the product of all rank sizes."""
+        return math.prod(self.ranks.values())
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.output} = {' '.join(map(str, self.inputs))}"
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """output = softmax(scale * input) along the rank `axis`; a row is all of one axis.
+
+    The scale (1/sqrt(d) in attention) is applied on the way in and costs nothing.
+    """
+
+    name: str
+    ranks: Mapping[str, int]
+    input: Operand
+    output: Operand
+    axis: str
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what an einsum refuses, a foreign axis, operands that lack or repeat a rank."""
+        object.__setattr__(self, "ranks", FrozenDict(self.ranks))
+        path, known = f"operators.{self.name}", ", ".join(self.ranks)
+        faults = _rank_faults(self)
+        faults += [
+            Fault(_FILE, f"{path}.{label}", str(given), f"each rank once: {known}")
+            for label, given in operands_of(self)
+            if not (given.is_unit and set(given.ranks) == set(self.ranks))
+        ]
+        if self.axis not in self.ranks:
+            faults.append(Fault(_FILE, f"{path}.axis", self.axis, suggest(self.axis, self.ranks)))
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            faults.append(Fault(_FILE, f"{path}.scale", self.scale, "a finite number above 0"))
+        if faults:
+            raise InputError(faults)
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The one input, as the inputs of an einsum."""
+        return (self.input,)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates: none, the PE array has no part in a softmax."""
+        return 0
+
+    def __str__(self) -> str:
+        how = f"softmax over {self.axis}, scale {self.scale!r}"
+        return f"{self.name}: {self.output} = {self.input} ({how})"
+
+
+Operator = Einsum | Softmax
+
+
+def operands_of(operator: Operator) -> Iterator[tuple[str, Operand]]:
+    """Yield each operand with its label: `inputs.0`, `inputs.1`, ..., `output`."""
+    for index, given in enumerate(operator.inputs):
+        yield f"inputs.{index}", given
+    yield "output", operator.output
+
+
+def _rank_faults(operator: Operator) -> list[Fault]:
+    path, ranks = f"operators.{operator.name}", operator.ranks
+    faults = size_faults(_FILE, {f"{path}.ranks.{rank}": size for rank, size in ranks.items()})
+    used: set[str] = set()
+    for label, given in operands_of(operator):
+        used.update(given.ranks)
+        faults += [
+            Fault(_FILE, f"{path}.{label}.projection", rank, suggest(rank, ranks))
+            for rank in given.ranks
+            if rank not in ranks
+        ]
+    faults += [
+        Fault(_FILE, f"{path}.ranks.{rank}", size, "only ranks that an operand uses")
+        for rank, size in ranks.items()
+        if rank not in used
+    ]
+    return faults

@@ -1,0 +1,272 @@
+"""Workloads from YAML files, all faults of a file reported together.
+
+A file is a mapping with a `kind`:
+
+    kind: attention        # a model of the catalogue, or instead of `model` its sizes:
+    model: bert            # hidden, heads, head_size, ff_size, layers
+    batch: 64
+    seq_len: 512
+    scope: block           # la, block or model
+    ---
+    kind: gemm
+    shape: {M: 512, K: 64, N: 512, B: 4}
+    ---
+    kind: einsums
+    name: scores
+    tensors: {A: {kind: input}, B: {kind: weight, bytes_per_element: 1},
+              S: {kind: intermediate}, P: {kind: output}}
+    operators:
+      product:
+        ranks: {m: 4, k: 8, n: 2}
+        inputs: [{tensor: A, projection: [m, k]}, {tensor: B, projection: [k, n]}]
+        output: {tensor: S, projection: [m, n]}
+      normalise:
+        kind: softmax
+        ranks: {m: 4, n: 2}
+        inputs: [{tensor: S, projection: [m, n]}]
+        output: {tensor: P, projection: [m, n]}
+        axis: n
+        scale: 0.125       # 1 if left out
+
+A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. The first
+two kinds take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.workload.attention import Dimensions, Scope, attention
+from simaccel.workload.catalogue import build, find_model
+from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Softmax, Tensor
+from simaccel.workload.gemm import gemm
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_SIZE
+from simaccel.workload.workload import Workload
+
+
+def _as_terms(value: object) -> object:
+    if isinstance(value, str):
+        return {value: 1}
+    if isinstance(value, dict) and value:
+        return value
+    raise PydanticCustomError("terms", "a rank, or a mapping from ranks to coefficients")
+
+
+def _as_known_model(value: str) -> str:
+    try:
+        return find_model(value).name
+    except InputError as error:
+        raise PydanticCustomError(
+            "model", "{allowed}", {"allowed": error.faults[0].allowed}
+        ) from None
+
+
+Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
+Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
+Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
+ModelName = Annotated[str, BeforeValidator(_as_known_model)]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Attention(_Document):
+    kind: Literal["attention"]
+    batch: Size
+    seq_len: Size
+    scope: Scope = "block"
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class _ModelAttention(_Attention):
+    model: ModelName
+
+
+class _SizedAttention(_Attention):
+    hidden: Size
+    heads: Size
+    head_size: Size
+    ff_size: Size
+    layers: Size = 1
+
+
+class _Shape(_Document):
+    M: Size
+    K: Size
+    N: Size
+    B: Size = 1
+
+
+class _Gemm(_Document):
+    kind: Literal["gemm"]
+    shape: _Shape
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class _Tensor(_Document):
+    kind: Kind
+    bytes_per_element: Bytes = 2
+
+
+class _Operand(_Document):
+    tensor: str
+    projection: list[Terms]
+
+
+class _Operator(_Document):
+    kind: Literal["einsum", "softmax"] = "einsum"
+    ranks: dict[str, Size]
+    inputs: list[_Operand]
+    output: _Operand
+    axis: str | None = None
+    scale: float | None = None
+
+
+class _Einsums(_Document):
+    kind: Literal["einsums"]
+    name: str
+    repeat: Size = 1
+    tensors: dict[str, _Tensor]
+    operators: dict[str, _Operator]
+
+
+def load_workload(path: str | Path) -> Workload:
+    """Return the workload of a YAML file; InputError with every fault, each with the file."""
+    try:
+        document = yaml.load(Path(path).read_text("utf-8"), _Loader)  # noqa: S506 - a SafeLoader
+    except OSError as error:
+        raise _unreadable(path, error.strerror) from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise _unreadable(path, f"{error.problem} in line {line}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise _unreadable(path, str(error)) from None
+    return parse_workload(document, str(path))
+
+
+def parse_workload(document: object, source: str = "workload") -> Workload:
+    """Return the workload of a document: a workload's `parameters`, or the data of a file."""
+    if not isinstance(document, Mapping):
+        raise InputError([Fault(source, "document", document, "a mapping")])
+    form = _form(document, source)
+    try:
+        return _workload(form.model_validate(dict(document)))
+    except ValidationError as error:
+        raise InputError([_fault(source, form, one) for one in error.errors()]) from None
+    except InputError as error:
+        raise InputError([replace(fault, file=source) for fault in error.faults]) from None
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses a key that comes twice, where YAML keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - inherited
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                problem = f"the key {key!r} comes twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _unreadable(path: str | Path, problem: str | None) -> InputError:
+    return InputError([Fault(str(path), "document", problem, "a readable YAML file")])
+
+
+def _form(document: Mapping[Any, Any], source: str) -> type[_Document]:
+    attention_form = _ModelAttention if "model" in document else _SizedAttention
+    forms = {"attention": attention_form, "gemm": _Gemm, "einsums": _Einsums}
+    kind = document.get("kind", ABSENT)
+    if not isinstance(kind, str) or kind not in forms:
+        raise InputError([Fault(source, "kind", kind, suggest(str(kind), forms))])
+    return forms[kind]
+
+
+def _fault(source: str, form: type[_Document], error: ErrorDetails) -> Fault:
+    """Return a pydantic error as a fault; an unknown key gets the nearest known one."""
+    path = [str(step) for step in error["loc"] if step != "[key]"]
+    value, allowed = error["input"], error["msg"].removeprefix("Input should be ")
+    if error["type"] == "missing":
+        value, allowed = ABSENT, "a value, as the field is required"
+    if error["type"] == "extra_forbidden":
+        allowed = suggest(path[-1], _fields(form, path[:-1]))
+    return Fault(source, ".".join(path), value, allowed)
+
+
+def _fields(form: type[_Document], path: list[str]) -> Iterable[str]:
+    here: object = form
+    for step in path:
+        if isinstance(here, type) and issubclass(here, _Document):
+            here = here.model_fields[step].annotation
+        else:  # a list or a dict: on to the type of its values
+            here = get_args(here)[-1]
+    return cast(type[_Document], here).model_fields
+
+
+def _workload(form: _Document) -> Workload:
+    if isinstance(form, _Einsums):
+        return _einsums(form)
+    parameters = form.model_dump()
+    del parameters["kind"]
+    if isinstance(form, _Gemm):
+        shape = parameters.pop("shape")
+        sizes = {"m": shape["M"], "k": shape["K"], "n": shape["N"], "batch": shape["B"]}
+        return gemm(**sizes, **parameters)
+    if isinstance(form, _ModelAttention):
+        return build(parameters.pop("model"), **parameters)
+    names = ("hidden", "heads", "head_size", "ff_size", "layers")
+    dimensions = Dimensions(**{name: parameters.pop(name) for name in names})
+    return attention(dimensions, **parameters)
+
+
+def _einsums(form: _Einsums) -> Workload:
+    tensors = {
+        name: Tensor(name, given.bytes_per_element, given.kind)
+        for name, given in form.tensors.items()
+    }
+    operators: list[Operator] = []
+    faults: list[Fault] = []
+    for name, given in form.operators.items():
+        try:
+            operators.append(_operator(name, given))
+        except InputError as error:
+            faults += error.faults
+    if faults:
+        raise InputError(faults)
+    parameters = form.model_dump(exclude_none=True)
+    return Workload(form.name, tuple(operators), tensors, form.repeat, parameters)
+
+
+def _operator(name: str, given: _Operator) -> Operator:
+    inputs, output = tuple(_operand(one) for one in given.inputs), _operand(given.output)
+    path = f"operators.{name}"
+    if given.kind == "einsum":
+        only_softmax = {"axis": given.axis, "scale": given.scale}
+        faults = [
+            Fault("workload", f"{path}.{field}", value, "nothing, as only a softmax has it")
+            for field, value in only_softmax.items()
+            if value is not None
+        ]
+        if faults:
+            raise InputError(faults)
+        return Einsum(name, given.ranks, inputs, output)
+    if len(inputs) != 1:
+        fault = Fault("workload", f"{path}.inputs", f"{len(inputs)} inputs", "one input")
+        raise InputError([fault])
+    if given.axis is None:
+        raise InputError([Fault("workload", f"{path}.axis", ABSENT, suggest("", given.ranks))])
+    scale = 1.0 if given.scale is None else given.scale
+    return Softmax(name, given.ranks, inputs[0], output, given.axis, scale)
+
+
+def _operand(given: _Operand) -> Operand:
+    return Operand(given.tensor, tuple(Affine(tuple(dim.items())) for dim in given.projection))

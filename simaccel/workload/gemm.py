@@ -1,0 +1,78 @@
+"""A batched GEMM as a workload, and its shape as a text."""
+
+import re
+from collections.abc import Mapping
+from typing import TypedDict
+
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.workload.einsum import Einsum, operand
+from simaccel.workload.sizes import MAX_SIZE, size_faults
+from simaccel.workload.tensors import make_tensors
+from simaccel.workload.workload import Workload
+
+_RANKS = {"M": "m", "K": "k", "N": "n", "B": "batch"}
+
+
+class GemmShape(TypedDict):
+    """The sizes that `gemm` takes."""
+
+    m: int
+    k: int
+    n: int
+    batch: int
+
+
+def gemm(
+    *,
+    m: int,
+    k: int,
+    n: int,
+    batch: int = 1,
+    bytes_per_element: int = 2,
+    bytes_by_tensor: Mapping[str, int] | None = None,
+) -> Workload:
+    """Return C[b,m,n] = A[b,m,k] B[b,k,n] as a workload of one einsum named `gemm`."""
+    sizes = {"M": m, "K": k, "N": n, "B": batch}
+    tensors, faults = make_tensors(
+        "gemm", {"A": "input", "B": "weight", "C": "output"}, bytes_per_element, bytes_by_tensor
+    )
+    faults = size_faults("gemm", sizes) + faults
+    if faults:
+        raise InputError(faults)
+    ranks = {"b": batch, "m": m, "k": k, "n": n}
+    einsum = Einsum("gemm", ranks, (operand("A b m k"), operand("B b k n")), operand("C b m n"))
+    parameters = {
+        "kind": "gemm",
+        "shape": sizes,
+        "bytes_per_element": bytes_per_element,
+        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+    }
+    return Workload("gemm", (einsum,), tensors, parameters=parameters)
+
+
+def parse_shape(text: str, source: str = "--shape") -> GemmShape:
+    """Return the sizes in a text such as `M=512,K=64,N=512` or, with a batch, `...,B=4`.
+
+    >>> parse_shape("M=512,K=64,N=512")
+    {'m': 512, 'k': 64, 'n': 512, 'batch': 1}
+    """
+    sizes: dict[str, object] = {}
+    faults = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            faults.append(Fault(source, "shape", part, "KEY=SIZE, as in M=512,K=64,N=512"))
+        elif key not in _RANKS:
+            faults.append(Fault(source, key, value, suggest(key.upper(), _RANKS)))
+        elif key in sizes:
+            faults.append(Fault(source, key, value, "each key once"))
+        else:
+            short = re.fullmatch(r"-?[0-9]{1,20}", value)  # int() would take 1_000 and "٣", too
+            sizes[key] = int(value) if short else value
+    faults += size_faults(source, sizes)
+    allowed = f"a whole number from 1 to {MAX_SIZE}"
+    faults += [Fault(source, key, ABSENT, allowed) for key in "MKN" if key not in sizes]
+    if faults:
+        raise InputError(faults)
+    found = {key: size for key, size in sizes.items() if isinstance(size, int)}
+    return GemmShape(m=found["M"], k=found["K"], n=found["N"], batch=found.get("B", 1))

@@ -1,0 +1,182 @@
+"""Views of operators as matrices: an einsum as grouped GEMMs, a softmax as rows."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.errors import SimaccelError
+from simaccel.workload.einsum import Einsum, Operand, Softmax
+
+Array = npt.NDArray[Any]
+Ranks = tuple[str, ...]
+
+
+class NotAMatmul(SimaccelError):  # noqa: N818 - says what is wrong
+    """An einsum that is no grouped matrix multiplication, and why."""
+
+    def __init__(self, einsum: str, reason: str) -> None:
+        super().__init__(einsum, reason)
+        self.einsum, self.reason = einsum, reason
+
+    def __str__(self) -> str:
+        return f"einsum {self.einsum!r} is not a matrix multiplication: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """out[g,m,n] = sum over k of a[g,m,k] * b[g,k,n]: an einsum with its ranks in four groups.
+
+    `g`, `m`, `k`, `n` are the products of the sizes of `g_ranks` (in all three operands),
+    `m_ranks` (first input and output), `k_ranks` (both inputs), `n_ranks` (second input and
+    output), each in the order of the einsum's ranks; an empty group has the size 1.
+    """
+
+    einsum: Einsum
+    g: int
+    m: int
+    k: int
+    n: int
+    g_ranks: Ranks
+    m_ranks: Ranks
+    k_ranks: Ranks
+    n_ranks: Ranks
+
+    @property
+    def a(self) -> str:
+        """The name of the first input tensor."""
+        return self.einsum.inputs[0].tensor
+
+    @property
+    def b(self) -> str:
+        """The name of the second input tensor."""
+        return self.einsum.inputs[1].tensor
+
+    @property
+    def out(self) -> str:
+        """The name of the output tensor."""
+        return self.einsum.output.tensor
+
+    def a_matrix(self, array: Array) -> Array:
+        """Return the first input, in its natural shape, as [g, m, k]."""
+        groups = (self.g_ranks, self.m_ranks, self.k_ranks)
+        return to_matrix(array, self.einsum.inputs[0], groups, self.einsum.ranks)
+
+    def b_matrix(self, array: Array) -> Array:
+        """Return the second input, in its natural shape, as [g, k, n]."""
+        groups = (self.g_ranks, self.k_ranks, self.n_ranks)
+        return to_matrix(array, self.einsum.inputs[1], groups, self.einsum.ranks)
+
+    def out_matrix(self, array: Array) -> Array:
+        """Return the output, in its natural shape, as [g, m, n]."""
+        groups = (self.g_ranks, self.m_ranks, self.n_ranks)
+        return to_matrix(array, self.einsum.output, groups, self.einsum.ranks)
+
+    def out_tensor(self, matrix: Array) -> Array:
+        """Return the output [g, m, n] in its natural shape."""
+        groups = (self.g_ranks, self.m_ranks, self.n_ranks)
+        return from_matrix(matrix, self.einsum.output, groups, self.einsum.ranks)
+
+
+def as_matmul(einsum: Einsum) -> Matmul:
+    """Return the einsum as grouped GEMMs; NotAMatmul if it has another form."""
+    if len(einsum.inputs) != 2:  # noqa: PLR2004 - a product has two factors
+        raise NotAMatmul(einsum.name, f"it has {len(einsum.inputs)} inputs, not 2")
+    for given in (*einsum.inputs, einsum.output):
+        if not given.is_unit:
+            raise NotAMatmul(einsum.name, f"{given} has a dimension that is not a rank of its own")
+    first, second, out = (set(x.ranks) for x in (*einsum.inputs, einsum.output))
+    groups: dict[tuple[bool, bool, bool], list[str]] = {
+        (True, True, True): [],
+        (True, False, True): [],
+        (True, True, False): [],
+        (False, True, True): [],
+    }
+    for rank in einsum.ranks:
+        where = (rank in first, rank in second, rank in out)
+        if where not in groups:
+            raise NotAMatmul(einsum.name, f"rank {rank!r} is in one of its operands only")
+        groups[where].append(rank)
+    g, m, k, n = (tuple(group) for group in groups.values())
+    return Matmul(
+        einsum,
+        g=_product(g, einsum.ranks),
+        m=_product(m, einsum.ranks),
+        k=_product(k, einsum.ranks),
+        n=_product(n, einsum.ranks),
+        g_ranks=g,
+        m_ranks=m,
+        k_ranks=k,
+        n_ranks=n,
+    )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A softmax as `rows` rows of `cols` elements; `rows` = `g` * `m`.
+
+    `m` is the size of the last row rank of the input and `g` the product of those before:
+    S[b,h,q,c] over c is [g=(b,h), m=q, cols=c], as in the matmuls before and after it.
+    """
+
+    softmax: Softmax
+    g: int
+    m: int
+    cols: int
+    g_ranks: Ranks
+    m_ranks: Ranks
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.g * self.m
+
+    def to_rows(self, array: Array) -> Array:
+        """Return the input, in its natural shape, as [rows, cols]."""
+        return to_matrix(array, self.softmax.input, self._groups, self.softmax.ranks)
+
+    def from_rows(self, matrix: Array) -> Array:
+        """Return the output [rows, cols] in its natural shape."""
+        return from_matrix(matrix, self.softmax.output, self._groups, self.softmax.ranks)
+
+    @property
+    def _groups(self) -> tuple[Ranks, Ranks]:
+        return (*self.g_ranks, *self.m_ranks), (self.softmax.axis,)
+
+
+def as_rows(softmax: Softmax) -> Rows:
+    """Return the softmax as rows."""
+    ranks = tuple(rank for rank in softmax.input.ranks if rank != softmax.axis)
+    g, m = _product(ranks[:-1], softmax.ranks), _product(ranks[-1:], softmax.ranks)
+    return Rows(softmax, g, m, softmax.ranks[softmax.axis], ranks[:-1], ranks[-1:])
+
+
+def to_matrix(
+    array: Array, given: Operand, groups: tuple[Ranks, ...], ranks: Mapping[str, int]
+) -> Array:
+    """Return an array of the operand's natural shape with one dimension per group of ranks."""
+    if array.shape != given.shape(ranks):
+        message = f"{given} has the shape {given.shape(ranks)}, the array {array.shape}"
+        raise ValueError(message)
+    order = [given.ranks.index(rank) for group in groups for rank in group]
+    return array.transpose(order).reshape([_product(group, ranks) for group in groups])
+
+
+def from_matrix(
+    matrix: Array, given: Operand, groups: tuple[Ranks, ...], ranks: Mapping[str, int]
+) -> Array:
+    """Return an array with one dimension per group in the operand's natural shape."""
+    shape = tuple(_product(group, ranks) for group in groups)
+    if matrix.shape != shape:
+        message = f"{given} as a matrix has the shape {shape}, the array {matrix.shape}"
+        raise ValueError(message)
+    flat = [rank for group in groups for rank in group]
+    natural = matrix.reshape([ranks[rank] for rank in flat])
+    return np.transpose(natural, [flat.index(rank) for rank in given.ranks])
+
+
+def _product(group: Ranks, ranks: Mapping[str, int]) -> int:
+    return math.prod(ranks[rank] for rank in group)

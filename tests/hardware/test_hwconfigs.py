@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import pytest
+
+from simaccel.hardware import Accelerator, Rate
+from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+
+FOLDER = Path(__file__).parents[2] / "hwconfigs"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def test_the_shipped_accelerators_are_listed() -> None:
+    assert list_accelerators() == NAMES
+    assert set(NAMES) >= {"cloud", "edge", "edge_tpu", "toy", "tpu_v3"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_file_loads_under_its_own_name(name: str) -> None:
+    assert load_accelerator(name).name == name
+    assert load_accelerator(FOLDER / f"{name}.yaml") == load_accelerator(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_section_names_its_source(name: str) -> None:
+    accelerator = load_accelerator(name)
+    sections = ("array", "buffer", "noc", "sfu", "dram", "energy")
+    assert accelerator.source
+    assert all(getattr(accelerator, section).source for section in sections)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_accelerator_survives_its_own_dump(name: str) -> None:
+    accelerator = load_accelerator(name)
+    assert Accelerator.model_validate_json(accelerator.model_dump_json()) == accelerator
+
+
+# FLAT (Kao et al., ASPLOS 2023), Table 2 and section 8
+@pytest.mark.parametrize(
+    ("name", "side", "capacity_bytes", "on_chip", "off_chip"),
+    [
+        ("edge", 32, 512 * 1024, 10**12, 50 * 10**9),
+        ("cloud", 256, 32 * 1024**2, 8 * 10**12, 400 * 10**9),
+    ],
+)
+def test_edge_and_cloud_are_flat_table_2(
+    name: str, side: int, capacity_bytes: int, on_chip: int, off_chip: int
+) -> None:
+    accelerator = load_accelerator(name)
+    assert (accelerator.array.rows, accelerator.array.cols) == (side, side)
+    assert accelerator.buffer.capacity_bytes == capacity_bytes
+    assert accelerator.buffer.read_bytes_per_second == on_chip
+    assert accelerator.buffer.write_bytes_per_second == on_chip
+    assert accelerator.dram.bandwidth_bytes_per_second == off_chip
+    assert accelerator.clock_hz == 720_000_000  # what Fig. 16 implies, not Table 2
+
+
+@pytest.mark.parametrize("name", ["edge", "cloud", "tpu_v3"])
+def test_the_noc_feeds_two_byte_operands_from_both_sides(name: str) -> None:
+    accelerator = load_accelerator(name)
+    operands = 2 * (accelerator.array.rows + accelerator.array.cols)
+    assert accelerator.distribution_rate.cycles(operands) == 1
+    assert accelerator.collection_rate.cycles(2 * accelerator.array.cols) == 1
+
+
+@pytest.mark.parametrize("name", ["edge", "cloud"])
+def test_the_sfu_reads_no_more_than_the_buffer_gives(name: str) -> None:
+    accelerator = load_accelerator(name)
+    assert accelerator.read_rate.cycles(2 * accelerator.sfu.lanes) == 1
+
+
+def test_edge_rates_are_exact() -> None:
+    edge = load_accelerator("edge")
+    assert edge.channel_rate == Rate(625, 9)
+    assert edge.read_rate == Rate(12500, 9)
+    assert edge.distribution_rate == Rate(128, 1)
+    assert edge.lead_latency_cycles == edge.tail_latency_cycles == 1
+    assert edge.seconds(720_000_000) == 1.0
+
+
+def test_cloud_splits_its_bandwidth_over_channels() -> None:
+    assert load_accelerator("cloud").channel_rate == Rate(625, 9)
+
+
+def test_toy_rates_can_be_followed_by_hand() -> None:
+    toy = load_accelerator("toy")
+    assert toy.channel_rate == Rate(8, 1)
+    assert toy.read_rate == toy.write_rate == Rate(32, 1)
+    assert toy.distribution_rate == Rate(16, 1)
+
+
+@pytest.mark.parametrize(("name", "gmacs"), [("tpu_v3", 15401), ("edge_tpu", 1966)])
+def test_public_peak_rates(name: str, gmacs: int) -> None:
+    """A TPU v3 chip of four MXUs makes 123 Tflop/s, an Edge TPU 4 TOPS."""
+    accelerator = load_accelerator(name)
+    assert round(accelerator.array.pes * accelerator.clock_hz / 10**9) == gmacs
+
+
+def test_the_table_has_units_sources_and_derived_figures() -> None:
+    rows = dict(accelerator_rows(load_accelerator("edge")))
+    assert rows["clock_hz"] == "720 MHz"
+    assert rows["buffer.capacity_bytes"] == "512 KiB"
+    assert rows["buffer.source"].startswith("FLAT section 8")
+    assert rows["dram.latency_cycles"] == "72 cycles"
+    assert rows["energy.dram_pj_per_byte"] == "37.5 pJ/B"
+    assert rows["noc.distribution.multicast"] == "true"
+    assert rows["derived.peak_macs_per_second"] == "737.28 GMAC/s"
+    assert rows["derived.dram_channel_rate"] == "69.4444 B/cycle"
+    assert rows["derived.machine_balance"] == "14.7456 MAC/B"
+
+
+def test_the_table_of_a_machine_without_limits() -> None:
+    limits = ["buffer.capacity_bytes", "buffer.read_bytes_per_second"]
+    limits += ["dram.bandwidth_bytes_per_second", "noc.distribution.topology"]
+    rows = dict(
+        accelerator_rows(load_accelerator("edge", [f"{field}=unlimited" for field in limits]))
+    )
+    assert {rows[field] for field in limits} == {"unlimited"}
+    assert rows["derived.buffer_read_rate"] == "unlimited"
+    assert rows["derived.machine_balance"] == "unlimited"
+    assert rows["derived.noc_lead_latency"] == "0 cycles"

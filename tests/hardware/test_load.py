@@ -1,0 +1,414 @@
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.hardware import Accelerator, load
+from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.schema import leaf_fields
+
+TOY: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[2] / "hwconfigs" / "toy.yaml").read_text(encoding="utf-8")
+)
+Write = Callable[[str | bytes], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def to_file(text: str | bytes) -> Path:
+        path = tmp_path / "mine.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return to_file
+
+
+def _changed(**changes: object) -> str:
+    """Write the toy with some of its fields changed: ``array__rows=3``; ``...`` removes one."""
+    raw = copy.deepcopy(TOY)
+    for field, value in changes.items():
+        *sections, key = field.split("__")
+        place = raw
+        for section in sections:
+            place = place[section]
+        if value is ...:
+            del place[key]
+        else:
+            place[key] = value
+    return yaml.safe_dump(raw)
+
+
+def _faults(name: str | Path, *overrides: str) -> list[Fault]:
+    with pytest.raises(InputError) as caught:
+        load_accelerator(name, overrides)
+    assert len(str(caught.value).splitlines()) == len(caught.value.faults)
+    return list(caught.value.faults)
+
+
+def _fault(name: str | Path, *overrides: str) -> Fault:
+    [fault] = _faults(name, *overrides)
+    return fault
+
+
+def test_the_unchanged_copy_loads(write: Write) -> None:
+    assert load_accelerator(write(_changed())) == load_accelerator("toy")
+
+
+def test_an_unknown_name_gets_a_suggestion() -> None:
+    fault = _fault("cluod")
+    assert (fault.file, fault.field, fault.value) == ("hwconfigs", "accelerator", "cluod")
+    assert fault.allowed == "an accelerator or the path of a .yaml file; did you mean 'cloud'?"
+
+
+@pytest.mark.parametrize("name", ["", "zzz", "a\0b", "x" * 5000])
+def test_an_odd_name_is_one_fault(name: str) -> None:
+    assert "one of cloud, edge" in _fault(name).allowed
+
+
+@pytest.mark.parametrize(
+    "name", ["none/such", "none.yaml", "none.yml", "a\0.yaml", "x" * 5000 + ".yaml"]
+)
+def test_a_name_that_looks_like_a_path_is_a_file(name: str) -> None:
+    fault = _fault(name)
+    assert (fault.file, fault.field) == (name, "file")
+    assert fault.allowed in ("an existing YAML file", "a readable YAML file")
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    assert _fault(tmp_path).allowed == "a readable YAML file"
+
+
+def test_not_yaml_names_the_line(write: Write) -> None:
+    path = write("name: x\narray: [1, 2\nbuffer: 3\n")
+    fault = _fault(path)
+    assert (fault.file, fault.field, fault.allowed) == (str(path), "line 3", "YAML")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff\xfe\xfa",
+        b"\x80abc",
+        b"name: \x00",
+        b"[" * 100_000,
+        b"a: 2020-13-45",
+        b"--- 1\n--- 2",
+        b"{[1]: 2}",
+        b"a: !!python/object:os.system x",
+        b"a: *nowhere",
+        b"a: " + b"9" * 5000,
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_fault(write: Write, text: bytes) -> None:
+    assert _fault(write(text)).allowed in ("YAML", "UTF-8 text")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", "nothing"),
+        ("# only a comment", "nothing"),
+        ("- 1\n- 2", "a list of 2 values"),
+        ("just text", "'just text'"),
+    ],
+)
+def test_the_top_level_is_a_mapping(write: Write, text: str, shown: str) -> None:
+    fault = _fault(write(text))
+    assert fault.field == "file"
+    assert repr(fault.value) == shown
+    assert fault.allowed.startswith("a mapping with source, name, description, clock_hz")
+
+
+def test_duplicate_keys_name_their_line(write: Write) -> None:
+    path = write(_changed() + "name: toy\narray: {rows: 4, cols: 4, rows: 4}\n")
+    faults = {f.field: str(f) for f in _faults(path)}
+    assert set(faults) == {"name", "array", "array.rows"}
+    line = len(_changed().splitlines()) + 1
+    assert faults["name"].endswith(f": name: got again on line {line}; allowed: each key once")
+
+
+KIB = "a positive amount with a unit (B, KiB, MiB, GiB), whole and at most 2^50 B"
+PER_SECOND = (
+    "a positive amount with a unit (B/s, KB/s, MB/s, GB/s, TB/s), whole and at most 2^50 B/s"
+)
+HERTZ = "a positive amount with a unit (Hz, kHz, MHz, GHz), whole and at most 2^50 Hz"
+COUNT = "an integer >= 1 and <= 1048576"
+CYCLES = "an integer >= 0 and <= 1073741824"
+PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("name", "two words", "text that matches ^[A-Za-z0-9_.-]+$"),
+        ("name", 3, "text"),
+        ("name", ..., "text"),
+        ("description", 3, "text"),
+        ("clock_hz", 0, HERTZ),
+        ("clock_hz", -1, HERTZ),
+        ("clock_hz", "720 MB", HERTZ),
+        ("clock_hz", "unlimited", HERTZ),
+        ("clock_hz", ..., HERTZ),
+        ("array", 3, "a mapping"),
+        ("array", ..., "a mapping"),
+        ("array__rows", 0, COUNT),
+        ("array__rows", -32, COUNT),
+        ("array__rows", 32.5, COUNT),
+        ("array__rows", "32", COUNT),
+        ("array__rows", True, COUNT),
+        ("array__rows", 2**20 + 1, COUNT),
+        ("array__rows", ..., COUNT),
+        ("array__overlap", "OS", "one of 'none', 'preload', 'stream'"),
+        ("array__edge_folds", 1, "one of 'full', 'used'"),
+        ("buffer__capacity_bytes", 0, f"{KIB}, or unlimited"),
+        ("buffer__capacity_bytes", "512 KB", f"{KIB}, or unlimited"),
+        ("buffer__capacity_bytes", ..., f"{KIB}, or unlimited"),
+        ("buffer__read_bytes_per_second", "-1 GB/s", f"{PER_SECOND}, or unlimited"),
+        ("buffer__turn_cycles", 0, COUNT),
+        ("noc", [1, 2], "a mapping"),
+        ("noc__distribution", ..., "a mapping"),
+        (
+            "noc__distribution__topology",
+            "ring",
+            "one of 'systolic', 'tree', 'crossbar', 'bus', 'mesh', 'unlimited'",
+        ),
+        ("noc__distribution__multicast", "maybe", "true or false"),
+        ("noc__collection__hop_cycles", -1, CYCLES),
+        ("sfu__passes", 4, "one of 2, 3"),
+        ("dram__interleave_bytes", "unlimited", KIB),
+        ("dram__bandwidth_bytes_per_second", "0 GB/s", f"{PER_SECOND}, or unlimited"),
+        ("dma", {"in_queues": "many"}, "one of 'per_tensor', 'single'"),
+        ("energy__mac_pj", -0.5, PICOJOULES),
+        ("energy__mac_pj", True, PICOJOULES),
+        ("energy__mac_pj", float("nan"), PICOJOULES),
+        ("energy__mac_pj", "much", PICOJOULES),
+        ("energy__mac_pj", 10**400, PICOJOULES),
+        ("energy__mac_pj", ..., PICOJOULES),
+    ],
+)
+def test_a_wrong_value_says_what_is_allowed(
+    write: Write, field: str, value: object, allowed: str
+) -> None:
+    path = write(_changed(**{field: value}))
+    fault = _fault(path)
+    dotted = "dma.in_queues" if field == "dma" else field.replace("__", ".")
+    assert (fault.file, fault.field, fault.allowed) == (str(path), dotted, allowed)
+    if value is ...:
+        assert fault.value is ABSENT
+
+
+@pytest.mark.parametrize(
+    ("field", "suggestion"),
+    [
+        ("buffer__capacity", "did you mean 'capacity_bytes'?"),
+        ("bufer", "did you mean 'buffer'?"),
+        ("noc__distribution__topologie", "did you mean 'topology'?"),
+        ("dram__zzz", "one of source, bandwidth_bytes_per_second, channels"),
+    ],
+)
+def test_an_unknown_key_gets_a_suggestion(write: Write, field: str, suggestion: str) -> None:
+    fault = _fault(write(_changed(**{field: 1})))
+    assert fault.field == field.replace("__", ".")
+    assert fault.allowed.startswith(suggestion)
+
+
+def test_keys_are_text(write: Write) -> None:
+    assert _fault(write(_changed() + "7: 8\n")).allowed == "keys that are text"
+
+
+@pytest.mark.parametrize(
+    "field", ["buffer.capacity_bytes", "dram.bandwidth_bytes_per_second", "array.rows", "dma"]
+)
+def test_an_empty_value_is_a_fault_and_never_unlimited(write: Write, field: str) -> None:
+    fault = _fault(write(_changed(**{field.replace(".", "__"): None})))
+    assert (fault.field, fault.value) == (field, ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "allowed"),
+    [
+        (
+            {"buffer__capacity_bytes": 31, "dram__interleave_bytes": 8},
+            "buffer.capacity_bytes",
+            "at least 32 B, one 2-byte operand of a 4 x 4 fold",
+        ),
+        (
+            {"dram__channels": 17},
+            "dram.interleave_bytes",
+            "at most 60 B, so that one piece of each of 17 channels fits the buffer",
+        ),
+        ({"dram__channels": 1025}, "dram.channels", "at most 1024, a byte each"),
+        (
+            {"dram__bandwidth_bytes_per_second": 953},
+            "dram.bandwidth_bytes_per_second",
+            "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s)",
+        ),
+        (
+            {"buffer__write_bytes_per_second": 1},
+            "buffer.write_bytes_per_second",
+            "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s)",
+        ),
+    ],
+)
+def test_impossible_combinations_are_refused(
+    write: Write, changes: dict[str, object], field: str, allowed: str
+) -> None:
+    fault = _fault(write(_changed(**changes)))
+    assert (fault.field, fault.allowed) == (field, allowed)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"buffer__capacity_bytes": 32, "dram__interleave_bytes": 32},
+        {"dram__channels": 16},
+        {"dram__bandwidth_bytes_per_second": 954},
+        {"noc__distribution": {"topology": "bus", "multicast": False}},
+    ],
+)
+def test_what_is_just_possible_loads(write: Write, changes: dict[str, object]) -> None:
+    load_accelerator(write(_changed(**changes)))
+
+
+def test_all_faults_come_together(write: Write) -> None:
+    text = _changed(
+        array__rows=0,
+        buffer__capacity=1,
+        dram__channels=...,
+        dram__interleave_bytes="2 KiB",
+        dram__bandwidth_bytes_per_second="2 B/s",
+        energy__mac_pj=...,
+        sfu__lanes=None,
+    )
+    faults = _faults(write(text + "dma: {}\ndma: {}\n"), "dram.latncy_cycles=3", "array.cols=-1")
+    assert {fault.field for fault in faults} == {
+        "dma",
+        "array.rows",
+        "array.cols",
+        "buffer.capacity",
+        "energy.mac_pj",
+        "sfu.lanes",
+        "dram.bandwidth_bytes_per_second",
+        "dram.latncy_cycles",
+    }
+
+
+def test_impossible_combinations_come_together(write: Write) -> None:
+    faults = _faults(write(_changed(buffer__capacity_bytes=16, dram__bandwidth_bytes_per_second=1)))
+    assert [fault.field for fault in faults] == [
+        "buffer.capacity_bytes",
+        "dram.interleave_bytes",
+        "dram.bandwidth_bytes_per_second",
+    ]
+
+
+def test_overrides_replace_values() -> None:
+    edge = load_accelerator(
+        "edge",
+        [
+            "buffer.capacity_bytes=unlimited",
+            "dram.bandwidth_bytes_per_second = 25 GB/s",
+            "array.overlap=none",
+            "array.rows=16",
+            "noc.collection.topology=unlimited",
+            "dma.in_queues=single",
+            "energy.mac_pj=1e-3",
+            "array.rows=64",
+        ],
+    )
+    assert edge.buffer.capacity_bytes is None
+    assert edge.dram.bandwidth_bytes_per_second == 25 * 10**9
+    assert edge.array.overlap == "none"
+    assert edge.array.rows == 64
+    assert edge.collection_rate.unlimited
+    assert edge.dma.in_queues == "single"
+    assert edge.energy.mac_pj == 0.001
+
+
+def test_overrides_mend_a_file(write: Write) -> None:
+    path = write(_changed(array__rows=0, buffer__capacity_bytes=...))
+    mended = load_accelerator(path, ["array.rows=4", "buffer.capacity_bytes=1 KiB"])
+    assert mended == load_accelerator("toy")
+
+
+@pytest.mark.parametrize(
+    ("override", "file", "value", "allowed"),
+    [
+        ("array.rows=0", "--set array.rows", 0, COUNT),
+        ("array.rows=many", "--set array.rows", "many", COUNT),
+        ("array.rows=", "--set array.rows", ABSENT, COUNT),
+        (
+            "buffer.capacity_bytes=512 KB",
+            "--set buffer.capacity_bytes",
+            "512 KB",
+            f"{KIB}, or unlimited",
+        ),
+        (
+            "buffer.capacity_bytes=null",
+            "--set buffer.capacity_bytes",
+            ABSENT,
+            "a value; to lift a limit write unlimited",
+        ),
+        (
+            "buffer.capacity_bytes=1 KiB",
+            "--set buffer.capacity_bytes",
+            1024,
+            "at least 2 KiB, one 2-byte operand of a 32 x 32 fold",
+        ),
+        (
+            "bufer.capacity_bytes=1 KiB",
+            "--set bufer.capacity_bytes",
+            "1 KiB",
+            "did you mean 'buffer.capacity_bytes'?",
+        ),
+        ("array.overlap=[", "--set array.overlap", "[", "a YAML value"),
+        ("array.rows", "--set", "array.rows", "path.to.field=value"),
+    ],
+)
+def test_a_wrong_override_names_itself(
+    override: str, file: str, value: object, allowed: str
+) -> None:
+    fault = _fault("edge", override)
+    assert (fault.file, fault.value, fault.allowed) == (file, value, allowed)
+
+
+def test_a_section_is_no_field_to_override() -> None:
+    assert _fault("edge", "array=3").field == "array"
+
+
+NUMBERS = (0, 1, -1, 2**20, 2**30, 2**50, 10**400, 0.5, float("inf"))
+TEXTS = ("", "unlimited", "1 GiB", "1 B", "1 TB/s", "1 Hz", "1 GHz", "\0", "é" * 999)
+EXTREMES: st.SearchStrategy[object] = st.sampled_from([*NUMBERS, *TEXTS, None, True, [], {}])
+
+
+@given(st.dictionaries(st.sampled_from(leaf_fields(Accelerator)), EXTREMES, max_size=6))
+def test_no_value_crashes(changes: dict[str, object]) -> None:
+    overrides = [f"{field}={yaml.safe_dump(value)}" for field, value in changes.items()]
+    try:
+        accelerator = load_accelerator("toy", overrides)
+    except InputError:
+        return
+    assert accelerator.distribution_rate.n_bytes > 0
+    assert accelerator.channel_rate.cycles(2**43) >= 0
+    assert accelerator.array.gemm_cycles(m=2**20, k=2**20, n=2**20, stationarity="ws") > 0
+    assert accelerator_rows(accelerator)
+
+
+def test_a_wheel_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wheel").mkdir()
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "edge.yaml").write_text("", encoding="utf-8")
+    monkeypatch.setattr(load, "_FOLDERS", (tmp_path / "none", tmp_path / "checkout"))
+    assert list_accelerators() == ["edge"]
+    (tmp_path / "wheel" / "mine.yaml").write_text(_changed(name="mine"), encoding="utf-8")
+    monkeypatch.setattr(load, "_FOLDERS", (tmp_path / "wheel", tmp_path / "checkout"))
+    assert list_accelerators() == ["mine"]
+    assert load_accelerator("mine").name == "mine"
+    monkeypatch.setattr(load, "_FOLDERS", (tmp_path / "none",))
+    assert list_accelerators() == []

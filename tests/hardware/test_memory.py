@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from simaccel.hardware import BufferSpec, DramSpec
+
+
+def _dram(channels: int, interleave_bytes: int) -> DramSpec:
+    return DramSpec.model_validate(
+        {
+            "bandwidth_bytes_per_second": "unlimited",
+            "channels": channels,
+            "interleave_bytes": interleave_bytes,
+        }
+    )
+
+
+@given(st.integers(0, 2000), st.integers(1, 9), st.integers(1, 300))
+def test_channel_bytes_deals_out_byte_by_byte(amount: int, channels: int, interleave: int) -> None:
+    dealt = [0] * channels
+    for byte in range(amount):
+        dealt[byte // interleave % channels] += 1
+    dram = _dram(channels, interleave)
+    assert [dram.channel_bytes(amount, c) for c in range(channels)] == dealt
+
+
+@given(st.integers(0, 2**50), st.integers(1, 64), st.integers(1, 2**20))
+def test_channel_bytes_sum_to_the_request(amount: int, channels: int, interleave: int) -> None:
+    dram = _dram(channels, interleave)
+    parts = [dram.channel_bytes(amount, c) for c in range(channels)]
+    assert sum(parts) == amount
+    assert parts == sorted(parts, reverse=True)
+    assert parts[0] - parts[-1] <= interleave
+
+
+@given(st.lists(st.integers(0, 2**43), max_size=5), st.integers(1, 9), st.integers(1, 2**20))
+def test_arrays_give_what_integers_give(amounts: list[int], channels: int, interleave: int) -> None:
+    dram = _dram(channels, interleave)
+    for c in range(channels):
+        many = dram.channel_bytes(np.array(amounts, dtype=np.int64), c)
+        assert many.tolist() == [dram.channel_bytes(amount, c) for amount in amounts]
+
+
+def test_units_and_unlimited_are_read() -> None:
+    buffer = BufferSpec.model_validate(
+        {
+            "capacity_bytes": "512 KiB",
+            "read_bytes_per_second": "1 TB/s",
+            "write_bytes_per_second": "unlimited",
+        }
+    )
+    assert buffer.capacity_bytes == 524_288
+    assert buffer.read_bytes_per_second == 10**12
+    assert buffer.write_bytes_per_second is None
+
+
+@pytest.mark.parametrize("field", ["channels", "interleave_bytes", "turn_cycles"])
+def test_zero_is_refused(field: str) -> None:
+    with pytest.raises(ValidationError):
+        DramSpec.model_validate({"bandwidth_bytes_per_second": 1, field: 0})
+
+
+def test_a_spec_is_frozen() -> None:
+    dram = _dram(1, 1)
+    with pytest.raises(ValidationError, match="frozen"):
+        dram.channels = 2  # type: ignore[misc]

@@ -1,0 +1,117 @@
+import itertools
+from collections.abc import Hashable
+from typing import TypeGuard
+
+import networkx as nx
+import pytest
+
+from simaccel.hardware import NocSpec, Rate, Topology
+from simaccel.hardware.noc import hops_and_bisection, topology_graph
+
+SIZES = list(itertools.product([1, 2, 3, 4, 5, 7, 8], repeat=2))
+
+
+def _is_pe(node: Hashable) -> TypeGuard[tuple[int, int]]:
+    return isinstance(node, tuple) and isinstance(node[0], int)
+
+
+def _counted_hops(graph: "nx.Graph[Hashable]", topology: Topology) -> int:
+    depth = nx.single_source_shortest_path_length(graph, "buffer")
+    hops = [h for node, h in depth.items() if _is_pe(node)]
+    return min(hops) if topology == "systolic" else -(-sum(hops) // len(hops))
+
+
+def _counted_wires(graph: "nx.Graph[Hashable]", topology: Topology, rows: int, cols: int) -> int:
+    if topology in ("systolic", "mesh"):
+        if cols == 1:
+            return rows
+        halves = {cols // 2 - 1, cols // 2}
+        cut = [(u, v) for u, v in graph.edges if _is_pe(u) and _is_pe(v) and {u[1], v[1]} == halves]
+        return len({graph.edges[edge]["link"] for edge in cut})
+    # the wires that leave the buffer towards the smaller half of the PEs
+    wires = {graph.edges["buffer", n]["link"] for n in graph["buffer"]}
+    return max(1, len(wires) // 2)
+
+
+@pytest.mark.parametrize("topology", ["systolic", "tree", "crossbar", "bus", "mesh"])
+@pytest.mark.parametrize(("rows", "cols"), SIZES)
+def test_the_closed_forms_count_the_graph(topology: Topology, rows: int, cols: int) -> None:
+    graph = topology_graph(topology, rows, cols)
+    assert {node for node in graph if _is_pe(node)} == set(
+        itertools.product(range(rows), range(cols))
+    )
+    assert hops_and_bisection(topology, rows, cols) == (
+        _counted_hops(graph, topology),
+        _counted_wires(graph, topology, rows, cols),
+    )
+
+
+# Drawn by hand, for an array of 2 rows and 3 columns, (0,0) (0,1) (0,2) / (1,0) (1,1) (1,2):
+#   systolic  buffer feeds (0,0) and (1,0); two chains cross between columns 0 and 1
+#   mesh      buffer feeds (0,0): hops 1 2 3 / 2 3 4, on average 2.5; two wires cross
+#   tree      6 = 3 + 3, 3 = 2 + 1: hops 3 3 2 3 3 2, on average 2.67; one wire to the far half
+#   crossbar  one hop, one wire per PE, 3 of them to half of the PEs
+#   bus       one hop, one wire
+@pytest.mark.parametrize(
+    ("topology", "hops", "wires"),
+    [
+        ("systolic", 1, 2),
+        ("mesh", 3, 2),
+        ("tree", 3, 1),
+        ("crossbar", 1, 3),
+        ("bus", 1, 1),
+    ],
+)
+def test_two_by_three_drawn_by_hand(topology: Topology, hops: int, wires: int) -> None:
+    assert hops_and_bisection(topology, 2, 3) == (hops, wires)
+
+
+@pytest.mark.parametrize(
+    ("topology", "rows", "cols", "hops", "wires"),
+    [
+        ("systolic", 1, 1, 1, 1),
+        ("systolic", 4, 4, 1, 4),
+        ("mesh", 1, 1, 1, 1),
+        ("mesh", 2, 2, 2, 2),  # 1 2 / 2 3
+        ("mesh", 1, 4, 3, 1),  # 1 2 3 4, on average 2.5
+        ("mesh", 4, 4, 4, 4),
+        ("tree", 1, 1, 1, 1),
+        ("tree", 1, 2, 1, 1),
+        ("tree", 1, 3, 2, 1),  # 2 2 1, on average 1.67
+        ("tree", 2, 2, 2, 1),
+        ("tree", 4, 4, 4, 1),
+        ("crossbar", 1, 1, 1, 1),
+        ("crossbar", 3, 3, 1, 4),
+        ("bus", 8, 8, 1, 1),
+    ],
+)
+def test_small_arrays_drawn_by_hand(
+    topology: Topology, rows: int, cols: int, hops: int, wires: int
+) -> None:
+    assert hops_and_bisection(topology, rows, cols) == (hops, wires)
+
+
+def test_a_bus_is_one_wire_with_a_tap_per_pe() -> None:
+    graph = topology_graph("bus", 2, 2)
+    assert graph.number_of_edges() == 4
+    assert {graph.edges[edge]["link"] for edge in graph.edges} == {"bus"}
+
+
+def test_a_pipe_is_as_wide_as_its_bisection() -> None:
+    pipe = NocSpec(topology="systolic", link_bytes_per_cycle=4, hop_cycles=3)
+    assert pipe.rate(32, 16) == Rate(128, 1)
+    assert pipe.latency_cycles(32, 16) == 3
+    mesh = NocSpec(topology="mesh", link_bytes_per_cycle=8, hop_cycles=2)
+    assert mesh.rate(4, 4) == Rate(32, 1)
+    assert mesh.latency_cycles(4, 4) == 8
+
+
+def test_an_unlimited_pipe_costs_nothing() -> None:
+    pipe = NocSpec(topology="unlimited", hop_cycles=9)
+    assert pipe.rate(256, 256).unlimited
+    assert pipe.latency_cycles(256, 256) == 0
+
+
+@pytest.mark.parametrize("topology", ["systolic", "tree", "crossbar", "bus", "mesh"])
+def test_the_largest_array_is_no_problem(topology: Topology) -> None:
+    assert NocSpec(topology=topology).rate(2**20, 2**20).cycles(2**50) > 0

@@ -1,0 +1,286 @@
+"""The conventions that a reader may rely on: import layers, docstrings and sizes."""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+MAX_FUNCTION_LINES = 60
+MAX_FILE_LINES = 400
+
+# Data flows one way: each package may import itself and the packages named here.
+LAYERS: dict[str, set[str]] = {
+    "errors": set(),
+    "workload": {"errors"},
+    "hardware": {"errors"},
+    "mapping": {"errors", "workload", "hardware"},
+    "analytic": {"errors", "workload", "hardware", "mapping"},
+    "schedulers": {"errors", "workload", "hardware", "mapping", "analytic"},
+    "machine": {"errors", "workload", "hardware", "mapping"},
+    "trace": {"errors", "workload", "hardware", "mapping", "machine"},
+}
+LAYERS |= {"report": {*LAYERS}, "cli": {*LAYERS, "report"}}
+LAYERS |= {"__init__": {*LAYERS} - {"cli"}, "__main__": {"cli"}}
+
+# The closed form looks at mappings only, so that its agreement with the machine means something.
+HIDDEN_FROM_ANALYTIC = ("simaccel.mapping.program", "simaccel.mapping.lower")
+
+# Third-party packages with a single home.
+HOMES = {"simpy": "machine", "click": "cli", "h5py": "trace"}
+MAY_PRINT = {"cli", "report"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, with the place that imports it."""
+
+    target: str
+    line: int
+    in_function: bool
+
+
+class Module:
+    """A source file of the package, parsed."""
+
+    def __init__(self, root: Path, path: Path) -> None:
+        parts = path.relative_to(root).with_suffix("").parts
+        self.where = path.relative_to(root).as_posix()
+        self.is_package = parts[-1] == "__init__"
+        self.name = ".".join(parts[:-1] if self.is_package else parts)
+        self.layer = parts[1]
+        self.lines = path.read_text().splitlines()
+        self.tree = ast.parse("\n".join(self.lines))
+
+    def written_imports(self) -> Iterator[tuple[str, str | None, ast.stmt]]:
+        """Each import as written, absolute: (module, imported name if any, statement)."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield alias.name, None, node
+            elif isinstance(node, ast.ImportFrom):
+                base = self.name.split(".") + ["__init__"] * self.is_package
+                above = base[: -node.level] if node.level else []
+                module = ".".join([*above, *([node.module] if node.module else [])])
+                for alias in node.names:
+                    yield module, alias.name, node
+
+
+class Package:
+    """All modules of the package, with their imports resolved to modules."""
+
+    def __init__(self, root: Path) -> None:
+        files = sorted((root / "simaccel").rglob("*.py"))
+        self.modules = {module.name: module for module in (Module(root, path) for path in files)}
+
+    def imports(self, module: Module) -> Iterator[Import]:
+        """What a module imports, also inside functions and through a package's re-exports."""
+        functions = [node for node in ast.walk(module.tree) if isinstance(node, Function)]
+        inside = {id(node) for function in functions for node in ast.walk(function)}
+        for target, name, node in module.written_imports():
+            for resolved in self._resolve(target, name):
+                yield Import(resolved, node.lineno, id(node) in inside)
+
+    def _resolve(self, target: str, name: str | None) -> Iterator[str]:
+        if name is not None and f"{target}.{name}" in self.modules:
+            yield f"{target}.{name}"
+            return
+        yield target
+        if name is None or target not in self.modules or not self.modules[target].is_package:
+            return
+        for source, exported, node in self.modules[target].written_imports():
+            renamed = {a.asname for a in getattr(node, "names", []) if a.name == exported}
+            if source != target and (exported == name or name in renamed):
+                yield from self._resolve(source, exported)
+
+
+def _public(body: list[ast.stmt]) -> Iterator[Definition]:
+    """Public functions and classes of a module, and the public methods of those classes."""
+    for node in body:
+        if isinstance(node, Definition) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from _public(node.body)
+
+
+def _repeats_documentation(node: Definition) -> bool:
+    """Overloads and property setters are documented where they are defined first."""
+    marks = {ast.unparse(mark).rpartition(".")[2] for mark in node.decorator_list}
+    return bool(marks & {"overload", "setter", "deleter", "override"})
+
+
+def _docstring_lines(node: Function) -> int:
+    first = node.body[0]
+    return (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
+
+
+def layer_violations(package: Package) -> Iterator[str]:
+    for module in package.modules.values():
+        if module.layer not in LAYERS:
+            yield f"{module.where}:1: no layer; give it one in LAYERS"
+            continue
+        allowed = LAYERS[module.layer] | {module.layer}
+        for imported in package.imports(module):
+            root, _, rest = imported.target.partition(".")
+            layer = rest.partition(".")[0]
+            if root == "simaccel" and layer and layer not in allowed:
+                yield f"{module.where}:{imported.line}: must not import {imported.target}"
+
+
+def closed_form_violations(package: Package) -> Iterator[str]:
+    for module in package.modules.values():
+        if module.layer != "analytic":
+            continue
+        for imported in package.imports(module):
+            if f"{imported.target}.".startswith(tuple(f"{name}." for name in HIDDEN_FROM_ANALYTIC)):
+                yield f"{module.where}:{imported.line}: the closed form sees {imported.target}"
+
+
+def third_party_violations(package: Package) -> Iterator[str]:
+    for module in package.modules.values():
+        plots = module.layer == "report" or module.name.endswith(".plots")
+        for imported in package.imports(module):
+            library = imported.target.partition(".")[0]
+            home = HOMES.get(library, module.layer)
+            if home != module.layer:
+                yield f"{module.where}:{imported.line}: only {home} may import {library}"
+            if library == "matplotlib" and not (imported.in_function or plots):
+                yield f"{module.where}:{imported.line}: only plots import matplotlib at the top"
+
+
+def cycle_violations(package: Package) -> Iterator[str]:
+    graph = {
+        name: {i.target for i in package.imports(module)} & package.modules.keys() - {name}
+        for name, module in package.modules.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        # The error lists each module before one that imports it, the first again as last.
+        cycle: list[str] = error.args[1][::-1]
+        module = package.modules[cycle[0]]
+        line = next(i.line for i in package.imports(module) if i.target == cycle[1])
+        yield f"{module.where}:{line}: import cycle {' -> '.join(cycle)}"
+
+
+def docstring_violations(package: Package) -> Iterator[str]:
+    for module in package.modules.values():
+        if not ast.get_docstring(module.tree):
+            yield f"{module.where}:1: module without a docstring"
+        for node in _public(module.tree.body):
+            if not ast.get_docstring(node) and not _repeats_documentation(node):
+                yield f"{module.where}:{node.lineno}: {node.name} has no docstring"
+
+
+def size_violations(package: Package) -> Iterator[str]:
+    for module in package.modules.values():
+        if len(module.lines) > MAX_FILE_LINES:
+            yield f"{module.where}:1: {len(module.lines)} lines, at most {MAX_FILE_LINES}"
+        for node in ast.walk(module.tree):
+            if not isinstance(node, Function):
+                continue
+            lines = (node.end_lineno or 0) - node.lineno + 1 - _docstring_lines(node)
+            if lines > MAX_FUNCTION_LINES:
+                limit = f"{lines} lines, at most {MAX_FUNCTION_LINES}"
+                yield f"{module.where}:{node.lineno}: {node.name} has {limit}"
+
+
+def print_violations(package: Package) -> Iterator[str]:
+    for module in package.modules.values():
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Call) or module.layer in MAY_PRINT:
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id == "print":
+                yield f"{module.where}:{node.lineno}: print outside cli and report"
+
+
+Rule = Callable[[Package], Iterator[str]]
+RULES: tuple[Rule, ...] = (
+    layer_violations,
+    closed_form_violations,
+    third_party_violations,
+    cycle_violations,
+    docstring_violations,
+    size_violations,
+    print_violations,
+)
+
+
+def _rule_name(rule: object) -> str | None:
+    return getattr(rule, "__name__", None)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=_rule_name)
+def test_simaccel_keeps(rule: Rule) -> None:
+    violations = list(rule(Package(REPOSITORY)))
+    assert not violations, "\n" + "\n".join(violations)
+
+
+FAULTS: dict[str, tuple[str, Rule, int]] = {
+    "hardware/a.py": ("import simaccel.machine", layer_violations, 2),
+    "workload/a.py": ("def f():\n    'F'\n    from ..hardware import spec", layer_violations, 4),
+    "mapping/a.py": ("from simaccel import cli", layer_violations, 2),
+    "analytic/machine.py": ("import simaccel.machine.engine", layer_violations, 2),
+    "schedulers/a.py": ("from simaccel.machine import run", layer_violations, 2),
+    "helpers.py": ("", layer_violations, 1),
+    "analytic/direct.py": ("from simaccel.mapping import program", closed_form_violations, 2),
+    "analytic/reexport.py": ("from simaccel.mapping import Loop", closed_form_violations, 2),
+    "trace/a.py": ("import simpy.events", third_party_violations, 2),
+    "report/a.py": ("from click import echo", third_party_violations, 2),
+    "machine/b.py": ("import h5py", third_party_violations, 2),
+    "machine/c.py": ("try:\n    import matplotlib.pyplot\nfinally: ...", third_party_violations, 3),
+    "trace/b.py": ("from simaccel.trace import c", cycle_violations, 2),
+    "errors.py": ("class Fault: ...", docstring_violations, 2),
+    "trace/d.py": (
+        "class _F: ...\nclass G:\n    'G'\n    def g(self): ...",
+        docstring_violations,
+        5,
+    ),
+    "hardware/c.py": ("def f():\n    'F'" + "\n    f()" * 60, size_violations, 2),
+    "hardware/d.py": ("\n" * MAX_FILE_LINES, size_violations, 1),
+    "machine/d.py": ("print()", print_violations, 2),
+}
+
+FAULTLESS = {
+    "__main__.py": "from simaccel.cli import main",
+    "machine/clock.py": "import simpy\nfrom simaccel.mapping import program",
+    "mapping/program.py": "import numpy",
+    "report/plots.py": "import matplotlib.pyplot\nimport simaccel.trace",
+    "analytic/cycles.py": "from simaccel.mapping.tiles import Chain",
+    "cli/__init__.py": "import click\ndef main():\n    'M'\n    import matplotlib\n    print()",
+    "trace/writer.py": "import h5py\ndef _f(): ...\ndef g():\n    'G'\n    def inner(): ...",
+    "hardware/c.py": "def f():\n    'F'" + "\n    f()" * (MAX_FUNCTION_LINES - 1),
+}
+
+
+def _write(root: Path, files: dict[str, str]) -> Package:
+    for name, text in files.items():
+        file = root / "simaccel" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'"""Doc."""\n{text}\n')
+    return Package(root)
+
+
+@pytest.mark.parametrize("path", FAULTS)
+def test_a_fault_is_reported_with_its_place(path: str, tmp_path: Path) -> None:
+    source, rule, line = FAULTS[path]
+    others = {
+        "mapping/__init__.py": "from simaccel.mapping.program import Loop",
+        "mapping/program.py": "",
+        "cli/__init__.py": "",
+        "trace/c.py": "from . import b",
+    }
+    violations = list(rule(_write(tmp_path, {**others, path: source})))
+    assert len(violations) == 1
+    assert violations[0].startswith(f"simaccel/{path}:{line}: ")
+
+
+def test_what_is_allowed_is_not_reported(tmp_path: Path) -> None:
+    package = _write(tmp_path, FAULTLESS)
+    assert [violation for rule in RULES for violation in rule(package)] == []

@@ -1,0 +1,98 @@
+from typing import Any
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.workload import MODELS, build, find_model, parse_workload
+
+MIB = 2**20
+SIZE = "a whole number from 1 to 1099511627776"
+
+
+def _intermediate_mib(model: str, seq_len: int) -> float:
+    """FLAT figure 4: the logits between L and A and the two operands of L, in MiB."""
+    la = build(model, batch=1, seq_len=seq_len, scope="la")
+    return sum(map(la.tensor_bytes, "SQK")) / MIB
+
+
+@pytest.mark.parametrize(
+    ("model", "mib"),
+    [
+        ("trxl", {512: 10, 2048: 136, 16384: 8256}),
+        ("xlm", {512: 12, 2048: 144, 16384: 8320}),
+        # The figure says 10 MB for BERT(-base), which 12 heads of 64 don't need.
+        ("bert", {512: 7.5}),
+    ],
+)
+def test_intermediate_sizes_of_flat_figure_4(model: str, mib: dict[int, float]) -> None:
+    assert {seq_len: _intermediate_mib(model, seq_len) for seq_len in mib} == mib
+
+
+@pytest.mark.parametrize(
+    ("model", "million_weights"),
+    [  # 4 D H d + 2 D FF per layer, times the layers
+        ("bert", 84.934656),
+        ("trxl", 226.492416),
+        ("flaubert", 84.934656),
+        ("flaubert-large", 301.989888),
+        ("t5", 18.874368),
+        ("xlm", 603.979776),
+    ],
+)
+def test_weights_of_all_layers(model: str, million_weights: float) -> None:
+    workload = build(model, batch=1, seq_len=1, scope="model", bytes_per_element=1)
+    weights = [x.name for x in workload.tensors.values() if x.kind == "weight"]
+    assert workload.repeat * sum(map(workload.tensor_bytes, weights)) == million_weights * 1e6
+
+
+def test_names_are_distinct_and_found_in_any_case() -> None:
+    names = [name for model in MODELS for name in (model.name, *model.aliases)]
+    assert len(set(names)) == len(names)
+    assert all(model.source for model in MODELS)
+    assert find_model("BERT-base") is find_model("bert")
+    assert build("transfo-xl-wt103", batch=1, seq_len=8).name == "trxl"
+
+
+@pytest.mark.parametrize("model", [model.name for model in MODELS])
+def test_models_come_back_from_their_parameters(model: str) -> None:
+    workload = build(model, batch=2, seq_len=7, scope="model")
+    assert dict(workload.parameters) == {
+        "kind": "attention",
+        "model": model,
+        "batch": 2,
+        "seq_len": 7,
+        "scope": "model",
+        "bytes_per_element": 2,
+        "bytes_by_tensor": {},
+    }
+    again = parse_workload(dict(workload.parameters))
+    assert (again, again.parameters) == (workload, workload.parameters)
+
+
+def _faults(name: str, **changed: Any) -> list[str]:  # noqa: ANN401 - wrong types on purpose
+    with pytest.raises(InputError) as caught:
+        build(name, **{"batch": 1, "seq_len": 512, **changed})
+    return str(caught.value).splitlines()
+
+
+def test_unknown_models_get_a_suggestion() -> None:
+    assert _faults("brt") == ["workload: model: got 'brt'; allowed: did you mean 'bert'?"]
+    known = "bert, trxl, flaubert, flaubert-large, t5, xlm"
+    assert _faults("gpt2") == [f"workload: model: got 'gpt2'; allowed: one of {known}"]
+
+
+@pytest.mark.parametrize("value", [0, -1, "512", "x", 1.0, None, 2**40 + 1])
+def test_wrong_sizes_are_refused(value: object) -> None:
+    assert _faults("bert", seq_len=value, batch=value) == [
+        f"bert: batch: got {value!r}; allowed: {SIZE}",
+        f"bert: seq_len: got {value!r}; allowed: {SIZE}",
+    ]
+
+
+def test_all_faults_of_an_unknown_model_are_reported() -> None:
+    assert _faults("brt", seq_len=0, batch="x", scope="blok") == [
+        "workload: model: got 'brt'; allowed: did you mean 'bert'?",
+        f"workload: batch: got 'x'; allowed: {SIZE}",
+        f"workload: seq_len: got 0; allowed: {SIZE}",
+        "workload: scope: got 'blok'; allowed: did you mean 'block'?",
+    ]

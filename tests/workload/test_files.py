@@ -1,0 +1,206 @@
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+
+from simaccel.errors import InputError
+from simaccel.workload import Einsum, Softmax, build, files, gemm, load_workload, parse_workload
+
+EXAMPLES = dedent("    " + (files.__doc__ or "").split("\n\n    ")[1].split("\n\nA dimension")[0])
+ATTENTION, GEMM, EINSUMS = EXAMPLES.split("---\n")
+
+
+def _faults(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "w.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_workload(path)
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith(f"{path}: ") for line in lines)
+    return [line.removeprefix(f"{path}: ") for line in lines]
+
+
+def _load(tmp_path: Path, text: str) -> object:
+    path = tmp_path / "w.yaml"
+    path.write_text(text)
+    return load_workload(path)
+
+
+def test_examples_of_the_docstring_load(tmp_path: Path) -> None:
+    assert _load(tmp_path, ATTENTION) == build("bert", batch=64, seq_len=512)
+    assert _load(tmp_path, GEMM) == gemm(m=512, k=64, n=512, batch=4)
+
+
+def test_einsums_load_and_come_back_from_their_parameters(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(EINSUMS)
+    workload = load_workload(path)
+    product, normalise = workload.operators
+    assert isinstance(product, Einsum)
+    assert isinstance(normalise, Softmax)
+    assert str(product) == "product: S[m,n] = A[m,k] B[k,n]"
+    assert str(normalise) == "normalise: P[m,n] = S[m,n] (softmax over n, scale 0.125)"
+    assert (workload.name, workload.macs, workload.tensor_bytes("B")) == ("scores", 64, 16)
+    path.write_text(yaml.safe_dump(dict(workload.parameters)))
+    assert load_workload(path) == workload
+
+
+def test_a_projection_takes_coefficients(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text("""
+kind: einsums
+name: conv
+repeat: 2
+tensors: {I: {kind: input}, W: {kind: weight}, O: {kind: output}}
+operators:
+  conv:
+    ranks: {p: 4, r: 3}
+    inputs: [{tensor: I, projection: [{p: 2, r: 1}]}, {tensor: W, projection: [r]}]
+    output: {tensor: O, projection: [p]}
+""")
+    workload = load_workload(path)
+    assert (workload.shapes["I"], workload.macs) == ((9,), 2 * 12)
+
+
+def test_sized_attention_needs_its_sizes_and_a_model_has_its_own(tmp_path: Path) -> None:
+    assert _faults(tmp_path, "{kind: attention, batch: 1, seq_len: 8, hidden: 4}") == [
+        f"{field}: got nothing; allowed: a value, as the field is required"
+        for field in ("heads", "head_size", "ff_size")
+    ]
+    (fault,) = _faults(tmp_path, "{kind: attention, model: t5, batch: 1, seq_len: 8, hidden: 4}")
+    assert fault.startswith("hidden: got 4; allowed: one of kind, batch, seq_len, scope,")
+
+
+def test_all_faults_of_a_file_are_reported(tmp_path: Path) -> None:
+    text = "{kind: attention, model: brt, batch: 0, seqlen: 5, scope: blk, bytes_per_element: x}"
+    assert _faults(tmp_path, text) == [
+        "batch: got 0; allowed: greater than or equal to 1",
+        "seq_len: got nothing; allowed: a value, as the field is required",
+        "scope: got 'blk'; allowed: 'la', 'block' or 'model'",
+        "bytes_per_element: got 'x'; allowed: a valid integer",
+        "model: got 'brt'; allowed: did you mean 'bert'?",
+        "seqlen: got 5; allowed: did you mean 'seq_len'?",
+    ]
+
+
+def test_faults_behind_the_form_name_the_file(tmp_path: Path) -> None:
+    text = "{kind: attention, model: t5, batch: 1, seq_len: 8, bytes_by_tensor: {Wqq: 2}}"
+    assert _faults(tmp_path, text) == ["bytes_by_tensor.Wqq: got 2; allowed: did you mean 'Wq'?"]
+
+
+def test_faults_of_a_gemm(tmp_path: Path) -> None:
+    assert _faults(tmp_path, "{kind: gemm, shape: {M: 0, K: 1.5, N: '3', D: 4}}") == [
+        "shape.M: got 0; allowed: greater than or equal to 1",
+        "shape.K: got 1.5; allowed: a valid integer",
+        "shape.N: got '3'; allowed: a valid integer",
+        "shape.D: got 4; allowed: one of M, K, N, B",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "got", "allowed"),
+    [
+        (
+            "tensor: A,",
+            "tensr: A,",
+            "operators.product.inputs.0.tensr: got 'A'",
+            "did you mean 'tensor'?",
+        ),
+        (
+            "[m, k]}",
+            "[m, 5]}",
+            "operators.product.inputs.0.projection.1: got 5",
+            "a rank, or a mapping from ranks to coefficients",
+        ),
+        (
+            "[m, k]}",
+            "[m, {k: 0}]}",
+            "operators.product.inputs.0.projection.1.k: got 0",
+            "greater than or equal to 1",
+        ),
+        (
+            "[m, k]}",
+            "[m, {}]}",
+            "operators.product.inputs.0.projection.1: got {}",
+            "a rank, or a mapping from ranks to coefficients",
+        ),
+        ("[m, k]}", "[m, j]}", "operators.product.inputs.0.projection: got 'j'", "one of m, k, n"),
+        (
+            "{m: 4, n: 2}",
+            "{m: 4, n: 3}",
+            "operators.normalise.inputs.0: got (4, 3)",
+            "shape (4, 2) of S, as at operators.product.output",
+        ),
+        (
+            "kind: softmax",
+            "kind: relu",
+            "operators.normalise.kind: got 'relu'",
+            "'einsum' or 'softmax'",
+        ),
+        (
+            "tensor: B,",
+            "tensor: Bee,",
+            "operators.product.inputs.1.tensor: got 'Bee'",
+            "one of A, B, S, P",
+        ),
+        (
+            "kind: softmax",
+            "",
+            "operators.normalise.axis: got 'n'",
+            "nothing, as only a softmax has it",
+        ),
+        ("axis: n", "", "operators.normalise.axis: got nothing", "one of m, n"),
+        (
+            "inputs: [{tensor: S, projection: [m, n]}]",
+            "inputs: []",
+            "operators.normalise.inputs: got '0 inputs'",
+            "one input",
+        ),
+        ("name: scores", "name: 5", "name: got 5", "a valid string"),
+        ("{m: 4, n: 2}", "{m: 4, 5: 2}", "operators.normalise.ranks.5: got 5", "a valid string"),
+        ("kind: einsums", "", "kind: got nothing", "one of attention, gemm, einsums"),
+        ("kind: einsums", "kind: einsum", "kind: got 'einsum'", "did you mean 'einsums'?"),
+        ("kind: einsums", "kind: [1]", "kind: got [1]", "one of attention, gemm, einsums"),
+        (
+            "product:",
+            "normalise:",
+            "document: got \"the key 'normalise' comes twice in line 6\"",
+            "a readable YAML file",
+        ),
+    ],
+)
+def test_each_fault_of_einsums_names_its_field(
+    tmp_path: Path, old: str, new: str, got: str, allowed: str
+) -> None:
+    assert old in EINSUMS
+    assert f"{got}; allowed: {allowed}" in _faults(tmp_path, EINSUMS.replace(old, new))
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "", "text", "5"])
+def test_only_a_mapping_is_a_workload(tmp_path: Path, text: str) -> None:
+    value = yaml.safe_load(text)
+    assert _faults(tmp_path, text) == [f"document: got {value!r}; allowed: a mapping"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [", "a: b: c", "kind: !!python/object:os.system {}", "\t", "a: \x00", "9" * 5000,
+             "{? [1] : 2}", "[" * 5000],
+)  # fmt: skip
+def test_what_is_not_yaml_is_refused(tmp_path: Path, text: str) -> None:
+    (fault,) = _faults(tmp_path, text)
+    assert fault.startswith("document: got ")
+    assert fault.endswith("; allowed: a readable YAML file")
+
+
+def test_missing_and_binary_files_and_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for name in ("missing", "binary", "."):
+        with pytest.raises(InputError, match="allowed: a readable YAML file") as caught:
+            load_workload(tmp_path / name)
+        assert len(caught.value.faults) == 1
+
+
+def test_documents_are_named_workload_unless_they_come_from_a_file() -> None:
+    with pytest.raises(InputError, match=r"^workload: document: got 5; allowed: a mapping$"):
+        parse_workload(5)
