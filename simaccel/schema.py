@@ -244,6 +244,7 @@ _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     "too_long": "at most {max_length} items",
     "string_too_short": "text of at least {min_length} characters",
     "string_too_long": "text of at most {max_length} characters",
+    "string_not_ascii": "text of ASCII characters",
     "string_pattern_mismatch": "text that matches {pattern}",
     "union_tag_invalid": "a mapping with {discriminator} one of {expected_tags}",
     "union_tag_not_found": "a mapping with {discriminator}",

@@ -15,9 +15,10 @@ MAX_FILE_LINES = 400
 # Data flows one way: each package may import itself and the packages named here.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
-    "workload": {"errors"},
-    "hardware": {"errors"},
-    "mapping": {"errors", "workload", "hardware"},
+    "schema": {"errors"},
+    "workload": {"errors", "schema"},
+    "hardware": {"errors", "schema"},
+    "mapping": {"errors", "schema", "workload", "hardware"},
     "analytic": {"errors", "workload", "hardware", "mapping"},
     "schedulers": {"errors", "workload", "hardware", "mapping", "analytic"},
     "machine": {"errors", "workload", "hardware", "mapping"},

@@ -1,0 +1,1 @@
+"""The closed form: what a mapping costs, without running it."""

@@ -1,0 +1,238 @@
+"""Closed form of a GEMM mapping, vectorised over tile sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.analytic.array import ArrayPass, Widths, array_pass
+from simaccel.analytic.work import Bools, Ints, Traffic, Work, ceil_div, over_blocks, split
+from simaccel.hardware import Accelerator, Stationarity
+
+_RANKS = {"a": "mk", "b": "kn", "out": "mn"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmProblem:
+    """out[g, m, n] = a[g, m, k] b[g, k, n]: sizes, tensor names, bytes per element.
+
+    ``kept_a`` / ``kept_out``: the operand is in the buffer already, or stays there.
+    """
+
+    g: int
+    m: int
+    k: int
+    n: int
+    names: tuple[str, str, str]
+    widths: Widths
+    kept_a: bool = False
+    kept_out: bool = False
+
+    def extent(self, rank: str) -> Ints:
+        """Size of rank m, k or n."""
+        return np.int64(getattr(self, rank))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmTiles:
+    """Candidate mappings of one loop order and stationarity: arrays of tile sizes, slots."""
+
+    m: Ints
+    k: Ints
+    n: Ints
+    order: str
+    stationarity: Stationarity
+    slots: tuple[int, int, int] = (2, 2, 2)
+
+    def of(self, rank: str, problem: GemmProblem) -> Ints:
+        """Tile sizes of a rank, never larger than the rank."""
+        return np.minimum(getattr(self, rank), problem.extent(rank))
+
+
+def gemm_work(problem: GemmProblem, tiles: GemmTiles, accelerator: Accelerator) -> Work:
+    """Predict one GEMM mapping: work of every resource, bytes, buffer and pace."""
+    nest = _Nest(problem, tiles, accelerator)
+    return nest.work()
+
+
+class _Nest:
+    """The loops over tiles; a tile stays while only loops over other ranks go on inside."""
+
+    def __init__(self, problem: GemmProblem, tiles: GemmTiles, accelerator: Accelerator) -> None:
+        self.problem, self.tiles, self.accelerator = problem, tiles, accelerator
+        self.traffic = Traffic(accelerator)
+        self.tile = {r: tiles.of(r, problem) for r in "mkn"}
+        self.trips = {r: ceil_div(problem.extent(r), self.tile[r]) for r in "mkn"}
+        self.repeats = {name: self._repeats(name) for name in _RANKS}
+        self.spills = self.repeats["out"] > 1
+
+    def _repeats(self, name: str) -> Ints:
+        """How often each element of a tensor comes: the trips of the loop it has no rank in.
+
+        That loop repeats the tile only if a loop over one of the tensor's ranks runs inside.
+        """
+        order, ranks = self.tiles.order, _RANKS[name]
+        other = next(r for r in "mkn" if r not in ranks)
+        inside: Bools = np.zeros((), dtype=bool)
+        for rank in order[order.index(other) + 1 :]:
+            inside = inside | (self.trips[rank] > 1)
+        return np.where(inside, self.trips[other], 1)
+
+    def _over(self, name: str, cost: object) -> Ints:
+        """Sum a cost of a request of so many bytes over the tiles of a tensor, once each."""
+        first, second = _RANKS[name]
+        width = getattr(self.problem.widths, name)
+        return over_blocks(
+            lambda h, w: cost(h * w * width),  # type: ignore[operator]
+            (self.problem.extent(first), self.tile[first]),
+            (self.problem.extent(second), self.tile[second]),
+        )
+
+    def _passes(self) -> list[tuple[Ints, ArrayPass]]:
+        """Give each kind of tile GEMM with how often it runs (for all g)."""
+        found = []
+        for n_m, m in split(self.problem.extent("m"), self.tile["m"]):
+            for n_n, n in split(self.problem.extent("n"), self.tile["n"]):
+                for n_k, k, accumulate in self._reduction():
+                    shape = (np.int64(1), np.maximum(m, 1), np.maximum(k, 1), np.maximum(n, 1))
+                    one = array_pass(
+                        self.accelerator,
+                        shape,
+                        self.tiles.stationarity,
+                        self.problem.widths,
+                        accumulate=accumulate,
+                    )
+                    found.append((self.problem.g * n_m * n_n * n_k, one))
+        return found
+
+    def _reduction(self) -> list[tuple[Ints, Ints, bool]]:
+        """Steps of k: the first starts the sums, the others add to them."""
+        tile, extent = self.tile["k"], self.problem.extent("k")
+        (full, _), (edge, rest) = split(extent, tile)
+        return [
+            (np.ones_like(full), tile, False),
+            (full - 1, tile, True),
+            (edge, rest, True),
+        ]
+
+    def _slots(self, name: str) -> Ints:
+        """Slots of a tile: one if it is loaded only once."""
+        ranks = _RANKS[name]
+        count = self.problem.g * self.trips[ranks[0]] * self.trips[ranks[1]] * self.repeats[name]
+        slots = dict(zip("a b out".split(), self.tiles.slots, strict=True))[name]
+        return np.where(count > 1, slots, 1)
+
+    def _kept(self, name: str) -> bool:
+        return {"a": self.problem.kept_a, "out": self.problem.kept_out}.get(name, False)
+
+    def work(self) -> Work:
+        """Put everything together."""
+        problem, g = self.problem, self.problem.g
+        passes = self._passes()
+
+        def total(what: str) -> Ints:
+            return np.asarray(sum(n * getattr(one, what) for n, one in passes))
+
+        moved = self._moved(total)
+        loads = {n: g * self.repeats[n] for n in ("a", "b") if not self._kept(n)}
+        if not problem.kept_out:
+            loads["out"] = g * (self.repeats["out"] - 1)
+        stores = g * self.repeats["out"] * int(not problem.kept_out)
+        traffic = self.traffic
+        dram = np.asarray(sum(n * self._over(name, traffic.dram) for name, n in loads.items()))
+        dram = dram + stores * self._over("out", traffic.dram)
+        chain = total("cycles")
+        return Work(
+            macs=np.int64(g * problem.m * problem.k * problem.n),
+            elements=np.int64(0),
+            moved=moved,
+            tiles=self._buffer(),
+            array=total("compute"),
+            sfu=np.int64(0),
+            dram=dram,
+            turnarounds=stores * self._over("out", traffic.turns),
+            read_port=total("read_port") + stores * self._over("out", traffic.read),
+            write_port=total("write_port")
+            + np.asarray(sum(n * self._over(name, traffic.write) for name, n in loads.items())),
+            chain=chain,
+            fill=self._fill(),
+            drain=self._drain(),
+            last=self._last(passes),
+            rings=self._rings(chain, loads, stores),
+        )
+
+    def _moved(self, total: object) -> dict[tuple[str, str], Ints]:
+        problem, g = self.problem, self.problem.g
+        a, b, out = problem.names
+        size = {
+            "a": g * problem.m * problem.k * problem.widths.a,
+            "b": g * problem.k * problem.n * problem.widths.b,
+            "out": g * problem.m * problem.n * problem.widths.out,
+        }
+        in_a = size["a"] * self.repeats["a"] * int(not problem.kept_a)
+        in_b = size["b"] * self.repeats["b"]
+        in_out = size["out"] * (self.repeats["out"] - 1) * int(not problem.kept_out)
+        stored = size["out"] * self.repeats["out"] * int(not problem.kept_out)
+        sums = total  # the array's own traffic
+        return {
+            ("dram_read", a): in_a,
+            ("dram_read", b): in_b,
+            ("dram_read", out): in_out,
+            ("dram_write", out): stored,
+            ("buffer_write", a): in_a,
+            ("buffer_write", b): in_b,
+            ("buffer_write", out): in_out + sums("out_bytes"),  # type: ignore[operator]
+            ("buffer_read", a): sums("a_bytes"),  # type: ignore[operator]
+            ("buffer_read", b): sums("b_bytes"),  # type: ignore[operator]
+            ("buffer_read", out): stored + sums("sums_bytes"),  # type: ignore[operator]
+            ("noc_distribution", f"{a},{b}"): sums("distribution_bytes"),  # type: ignore[operator]
+            ("noc_collection", out): sums("out_bytes"),  # type: ignore[operator]
+        }
+
+    def _tile_bytes(self, name: str) -> Ints:
+        first, second = _RANKS[name]
+        return self.tile[first] * self.tile[second] * getattr(self.problem.widths, name)
+
+    def _buffer(self) -> dict[str, tuple[Ints, Ints]]:
+        names = dict(zip(_RANKS, self.problem.names, strict=True))
+        return {
+            names[role]: (self._tile_bytes(role), self._slots(role))
+            for role in _RANKS
+            if not self._kept(role)
+        }
+
+    def _fill(self) -> Ints:
+        """First operands: both are loaded at the same time and share the channel."""
+        names = [n for n in ("a", "b") if not self._kept(n)]
+        service = sum(self.traffic.dram(self._tile_bytes(n)) for n in names)
+        return np.asarray(service + self.traffic.latency)
+
+    def _last_size(self, rank: str) -> Ints:
+        return (self.problem.extent(rank) - 1) % self.tile[rank] + 1
+
+    def _drain(self) -> Ints:
+        if self.problem.kept_out:
+            return np.int64(0)
+        n_bytes = self._last_size("m") * self._last_size("n") * self.problem.widths.out
+        return self.traffic.dram(n_bytes)
+
+    def _last(self, passes: list[tuple[Ints, ArrayPass]]) -> Ints:
+        """Work behind the last load, when the DRAM sets the pace: the smallest last GEMM."""
+        count = sum(n for n, _ in passes)
+        mean = sum(n * one.cycles for n, one in passes) // count
+        return np.asarray(mean + self.traffic.latency)
+
+    def _rings(self, chain: Ints, loads: dict[str, Ints], stores: Ints) -> list[Ints]:
+        """Per tile: load, latency, use and store of all instances, divided by the slots."""
+        rings = []
+        for name in _RANKS:
+            times = loads.get(name, np.int64(0))
+            first, second = _RANKS[name]
+            requests = times * self.trips[first] * self.trips[second]
+            held = chain + times * self._over(name, self.traffic.dram)
+            held = held + requests * self.traffic.latency
+            if name == "out":
+                held = held + stores * self._over(name, self.traffic.dram)
+            rings.append(held // self._slots(name))
+        return rings

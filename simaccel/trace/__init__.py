@@ -1,0 +1,21 @@
+"""What happened in a run, cycle by cycle: an HDF5 file, its writer and its reader."""
+
+from simaccel.trace.reader import Event, Trace
+from simaccel.trace.schema import SCHEMA_VERSION, Site, TraceError, TraceHeader
+from simaccel.trace.sites import program_sites
+from simaccel.trace.summaries import Stall, Utilisation
+from simaccel.trace.writer import TraceWriter, require_target
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Event",
+    "Site",
+    "Stall",
+    "Trace",
+    "TraceError",
+    "TraceHeader",
+    "TraceWriter",
+    "Utilisation",
+    "program_sites",
+    "require_target",
+]

@@ -1,0 +1,104 @@
+"""The schema of a trace file: names, types and version. ``traces/README.md`` explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.errors import SimaccelError
+from simaccel.machine.accounts import Cause
+
+FORMAT: Final = "simaccel trace"
+SCHEMA_VERSION: Final = 1
+"""Goes up whenever a reader of the version before would misread a file."""
+LIBVER: Final = ("v110", "v110")
+"""The HDF5 file format: fixed, so that the bytes don't depend on the library's version."""
+BLOCK_ROWS: Final = 16_384
+"""Rows of one compressed block (an HDF5 chunk of each column)."""
+MAX_CYCLE: Final = 2**63 - 1
+
+EVENT: Final = np.dtype(
+    [
+        ("engine", "<u2"),
+        ("start", "<i8"),
+        ("end", "<i8"),
+        ("cause", "<u1"),
+        ("wait_tile", "<u4"),
+        ("wait_kind", "<u1"),
+        ("wait_engine", "<u2"),
+        ("site", "<i4"),
+    ]
+)
+"""One event: what one engine did in the cycles from ``start`` up to, not including, ``end``."""
+COLUMNS: Final = ("engine", "start", "end", "cause", "wait_tile", "wait_kind", "wait_engine", "site")
+KEY: Final = ("cause", "wait_tile", "wait_kind", "wait_engine", "site")
+"""Columns in which two intervals must agree to be one activity."""
+SEGMENT_FIELDS: Final = ("first_row", "end_row", "period_cycles", "repeats")
+TABLES: Final = ("engines", "tiles", "kinds", "causes")
+"""Interned texts; entry 0 of the first three is the empty text: none."""
+TEXTS: Final = ("accelerator", "workload", "mapping", "program", "version")
+"""Parts of the header that are texts."""
+CAUSES: Final = tuple(cause.name.lower() for cause in Cause)
+
+Events = npt.NDArray[Any]
+"""A structured array of type ``EVENT``."""
+Cycles = npt.NDArray[np.int64]
+
+
+class TraceError(SimaccelError):
+    """A trace can't be written or read; the message names the file and what is allowed."""
+
+    def __init__(self, path: Path, problem: str, allowed: str) -> None:
+        super().__init__(path, problem, allowed)
+        self.path = path
+
+    def __str__(self) -> str:
+        path, problem, allowed = self.args
+        return f"{path}: {problem}; allowed: {allowed}"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the program: the operator it belongs to and its command as text."""
+
+    operator: str
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceHeader:
+    """Everything needed to reproduce the run, each as the text that simaccel reads."""
+
+    accelerator: str = ""
+    workload: str = ""
+    mapping: str = ""
+    program: str = ""
+    version: str = ""
+    seed: int = 0
+    sites: Mapping[int, Site] = field(default_factory=dict)
+
+
+def same_activity(a: Events, b: Events) -> npt.NDArray[np.bool_]:
+    """Say, row by row, whether two arrays of events agree in all that makes one activity."""
+    same = np.ones(len(a), dtype=np.bool_)
+    for column in KEY:
+        same &= a[column] == b[column]
+    return same
+
+
+def merged(rows: Events) -> Events:
+    """Join rows of one engine, in order of time, that touch and are the same activity."""
+    if len(rows) == 0:
+        return rows
+    before, after = rows[:-1], rows[1:]
+    new = np.ones(len(rows), dtype=np.bool_)
+    new[1:] = ~(same_activity(before, after) & (before["end"] == after["start"]))
+    out = rows[new].copy()
+    last = np.append(np.flatnonzero(new)[1:] - 1, len(rows) - 1)
+    out["end"] = rows["end"][last]
+    return out

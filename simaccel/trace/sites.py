@@ -1,0 +1,23 @@
+"""Sites: which command of a program the ``site`` number of an event stands for."""
+
+from __future__ import annotations
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.walks import Act, make_walks
+from simaccel.mapping.program import Command, Program
+from simaccel.mapping.text import program_text
+from simaccel.trace.schema import Site
+
+
+def program_sites(program: Program, accelerator: Accelerator) -> dict[int, Site]:
+    """Number the commands of a program as the machine does; for ``TraceHeader.sites``."""
+    sites: dict[int, Site] = {}
+    for steps in make_walks(program, accelerator).steps.values():
+        for step in steps:
+            if step.act is Act.COMMAND and step.command is not None:
+                sites[step.site] = Site(step.operator, _command_text(step.command))
+    return dict(sorted(sites.items()))
+
+
+def _command_text(command: Command) -> str:
+    return program_text(Program(name="", body=(command,))).splitlines()[1].strip()

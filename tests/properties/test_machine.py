@@ -1,0 +1,114 @@
+"""What holds for every program on every accelerator."""
+
+from collections import Counter
+
+from hypothesis import given
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import Machine, Run
+from simaccel.mapping.program import Gemm, Sfu, reserved_bytes
+from tests.machine.accelerators import accelerators
+from tests.mapping.programs import Case, cases
+from tests.mapping.tree import dram_bytes, executed
+
+QUEUES = {"per_tensor": ["dma_in0", "dma_in1", "dma_in2"], "single": ["dma_in"]}
+
+
+def _run(on: Accelerator, case: Case) -> Run:
+    return Machine(on, case.program).run()
+
+
+def _array_cycles(on: Accelerator, gemm: Gemm) -> int:
+    """Fold after fold in plain loops: what the array is busy for one command."""
+    g, m, k, n = gemm.shape
+    array, kind = on.array, gemm.stationarity
+    high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
+    edges = [
+        (min(array.rows, high - r), min(array.cols, wide - c))
+        for c in range(0, wide, array.cols)
+        for r in range(0, high, array.rows)
+    ]
+    lead = array.lead_cycles(edges[0][0], kind)
+    tail = array.tail_cycles(*edges[-1], stream)
+    return lead + g * sum(array.fold_cycles(r, c, stream, kind) for r, c in edges) + tail
+
+
+def _work(on: Accelerator, case: Case) -> dict[str, int]:
+    """Cycles of service of each resource, from the program alone."""
+    work: Counter[str] = Counter()
+    for command in executed(case.program.body):
+        if isinstance(command, Gemm):
+            work["array"] += _array_cycles(on, command)
+        elif isinstance(command, Sfu):
+            work["sfu"] += on.sfu.cycles(command.work, command.elements)
+    return work
+
+
+@given(cases(), accelerators())
+def test_macs_and_dram_bytes_are_the_programs(case: Case, on: Accelerator) -> None:
+    run = _run(on, case)
+    assert run.macs == case.workload.macs
+    moved = {key: n for key, n in run.moved.items() if key[0].startswith("dram")}
+    assert moved == dram_bytes(case.program)
+
+
+@given(cases(), accelerators())
+def test_what_passes_dram_passes_the_buffer(case: Case, on: Accelerator) -> None:
+    """Each load is written to the buffer once, each store read from it once."""
+    run = _run(on, case)
+    for (level, tensor), n_bytes in run.moved.items():
+        if level == "dram_read":
+            assert run.moved[("buffer_write", tensor)] >= n_bytes
+        if level == "dram_write":
+            assert run.moved[("buffer_read", tensor)] >= n_bytes
+
+
+@given(cases(), accelerators())
+def test_the_busiest_resource_bounds_the_cycles(case: Case, on: Accelerator) -> None:
+    run, work = _run(on, case), _work(on, case)
+    assert run.engines["array"].busy == work["array"]
+    assert run.engines["sfu"].busy == work["sfu"]
+    assert max(work.values(), default=0) <= run.cycles
+    assert max(run.served_cycles.values()) <= run.cycles
+
+
+@given(cases(), accelerators())
+def test_dram_serves_each_transfer_rounded_up(case: Case, on: Accelerator) -> None:
+    run = _run(on, case)
+    if not on.channel_rate.unlimited:
+        served = sum(run.served_cycles[f"dram{i}"] for i in range(on.dram.channels))
+        rate = on.channel_rate.n_bytes / on.channel_rate.n_cycles
+        assert served * rate >= dram_bytes(case.program).total() - 1e-6
+
+
+@given(cases(), accelerators())
+def test_every_cycle_of_an_engine_is_accounted_for(case: Case, on: Accelerator) -> None:
+    run = _run(on, case)
+    assert set(run.engines) == {*QUEUES[on.dma.in_queues], "array", "sfu", "dma_out"}
+    for engine in run.engines.values():
+        assert engine.busy + engine.idle + sum(engine.stalls.values()) == run.cycles
+        assert min(engine.busy, engine.idle, *engine.stalls.values(), 0) == 0
+
+
+@given(cases(), accelerators())
+def test_operators_share_out_the_run(case: Case, on: Accelerator) -> None:
+    run = _run(on, case)
+    assert sum(operator.cycles for operator in run.operators) == run.cycles
+    assert sum(operator.macs for operator in run.operators) == run.macs
+    assert sum(operator.elements for operator in run.operators) == run.elements
+    moved: Counter[tuple[str, str]] = Counter()
+    for operator in run.operators:
+        moved.update(operator.moved)
+        for engine in operator.engines.values():
+            assert engine.busy + engine.idle + sum(engine.stalls.values()) == operator.cycles
+    assert moved == run.moved
+
+
+@given(cases(), accelerators())
+def test_the_same_input_gives_the_same_run(case: Case, on: Accelerator) -> None:
+    assert _run(on, case) == _run(on, case)
+
+
+@given(cases(), accelerators())
+def test_the_buffer_never_holds_more_than_is_reserved(case: Case, on: Accelerator) -> None:
+    assert 0 < _run(on, case).peak_buffer_bytes <= reserved_bytes(case.program)
