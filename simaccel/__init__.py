@@ -6,8 +6,22 @@ SimPy machine times it. The closed form predicts the same run from the mapping a
 
 from importlib.metadata import PackageNotFoundError, version
 
+from simaccel.experiment import Result, result_json, simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.workload import build, gemm
+
 try:
     __version__ = version("simaccel")
 except PackageNotFoundError:
     # A checkout that is imported without being installed has no version to state.
     __version__ = "0+uninstalled"
+
+__all__ = [
+    "Result",
+    "__version__",
+    "build",
+    "gemm",
+    "load_accelerator",
+    "result_json",
+    "simulate",
+]

@@ -24,7 +24,9 @@ LAYERS: dict[str, set[str]] = {
     "machine": {"errors", "workload", "hardware", "mapping"},
     "trace": {"errors", "workload", "hardware", "mapping", "machine"},
 }
-LAYERS |= {"report": {*LAYERS}, "cli": {*LAYERS, "report"}}
+LAYERS |= {"experiment": {*LAYERS} - {"trace"}}
+LAYERS |= {"report": {*LAYERS}}
+LAYERS |= {"cli": {*LAYERS}}
 LAYERS |= {"__init__": {*LAYERS} - {"cli"}, "__main__": {"cli"}}
 
 # The closed form looks at mappings only, so that its agreement with the machine means something.

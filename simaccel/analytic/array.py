@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.work import Ints
+from simaccel.analytic.work import Ints, ints
 from simaccel.hardware import Accelerator, Stationarity, spatial
 
 
@@ -51,19 +51,22 @@ def array_pass(
     array = accelerator.array
     high, wide, stream = spatial(m, k, n, stationarity)
     totals = _Totals(accelerator, stationarity, widths, stream)
-    strips = ((wide // array.cols, wide * 0 + array.cols), (wide % array.cols > 0, wide % array.cols))
+    strips = (
+        (wide // array.cols, wide * 0 + array.cols),
+        (ints(wide % array.cols > 0), wide % array.cols),
+    )
     full, edge = high // array.rows, high % array.rows
-    first_high = np.where(full > 0, array.rows, edge)
+    first_high = np.minimum(high, array.rows)
     reduces = stationarity != "os"
     for n_strips, cols in strips:
         if reduces and not accumulate:
             totals.add(n_strips, first_high, cols, sums=False)
             totals.add(n_strips * (full - (full > 0)), high * 0 + array.rows, cols, sums=True)
-            totals.add(n_strips * ((full > 0) & (edge > 0)), edge, cols, sums=True)
+            totals.add(n_strips * ints((full > 0) & (edge > 0)), edge, cols, sums=True)
         else:
             totals.add(n_strips * full, high * 0 + array.rows, cols, sums=accumulate)
-            totals.add(n_strips * (edge > 0), edge, cols, sums=accumulate)
-    lead = array.lead_cycles(np.minimum(high, array.rows), stationarity)
+            totals.add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
+    lead = array.lead_cycles(first_high, stationarity)
     tail = array.tail_cycles((high - 1) % array.rows + 1, (wide - 1) % array.cols + 1, stream)
     latency = accelerator.lead_latency_cycles + accelerator.tail_latency_cycles
     return ArrayPass(
@@ -89,7 +92,7 @@ class _Totals:
         self.widths, self.stream = widths, stream
         noc = accelerator.noc.distribution
         self.copies = noc.topology != "systolic" and not noc.multicast
-        zero = np.int64(0)
+        zero = ints(0)
         self.cycles = self.compute = self.a_bytes = self.b_bytes = zero
         self.sums_bytes = self.out_bytes = self.distribution_bytes = zero
         self.read_port = self.write_port = zero
@@ -130,6 +133,3 @@ class _Totals:
         self.distribution_bytes = self.distribution_bytes + times * spread
         self.read_port = self.read_port + times * read
         self.write_port = self.write_port + times * write
-
-
-__all__ = ["ArrayPass", "Widths", "array_pass", "ceil_div"]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from simaccel.analytic.array import Widths
 from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
-from simaccel.analytic.work import Ints, Level, Traffic, Work, ceil_div, over_blocks
+from simaccel.analytic.work import (
+    Bools,
+    Cost,
+    Ints,
+    Level,
+    Traffic,
+    Work,
+    ceil_div,
+    ints,
+    over_blocks,
+)
 from simaccel.hardware import Accelerator, SfuWork
 
 
@@ -112,38 +122,39 @@ def softmax_work(
     return _choose(whole, parts, cut)
 
 
-def _choose(which: np.ndarray, yes: Work, no: Work) -> Work:
+def _choose(which: Bools, yes: Work, no: Work) -> Work:
     """Take ``yes`` where ``which`` holds and ``no`` elsewhere."""
-    fields = {}
-    for name, value in vars(yes).items():
-        other = getattr(no, name)
-        if name == "moved":
-            keys = sorted(value.keys() | other.keys())
-            zero = np.int64(0)
-            fields[name] = {
-                k: np.where(which, value.get(k, zero), other.get(k, zero)) for k in keys
-            }
-        elif name == "tiles":
-            nothing = (np.int64(0), np.int64(0))
-            fields[name] = {
-                k: tuple(
-                    np.where(which, a, b)
-                    for a, b in zip(value.get(k, nothing), other.get(k, nothing), strict=True)
-                )
-                for k in sorted(value.keys() | other.keys())
-            }
-        elif name == "rings":
-            fields[name] = [np.where(which, a, b) for a, b in zip(value, other, strict=True)]
-        else:
-            fields[name] = np.where(which, value, other)
-    return Work(**fields)
+
+    def pick(a: Ints, b: Ints) -> Ints:
+        return np.where(which, a, b)
+
+    zero = ints(0)
+    levels = sorted(yes.moved.keys() | no.moved.keys())
+    names = sorted(yes.tiles.keys() | no.tiles.keys())
+    rest = {
+        f.name: pick(getattr(yes, f.name), getattr(no, f.name))
+        for f in fields(Work)
+        if f.name not in ("moved", "tiles", "rings")
+    }
+    return Work(
+        moved={k: pick(yes.moved.get(k, zero), no.moved.get(k, zero)) for k in levels},
+        tiles={
+            k: (
+                pick(yes.tiles.get(k, (zero, zero))[0], no.tiles.get(k, (zero, zero))[0]),
+                pick(yes.tiles.get(k, (zero, zero))[1], no.tiles.get(k, (zero, zero))[1]),
+            )
+            for k in names
+        },
+        rings=[pick(a, b) for a, b in zip(yes.rings, no.rings, strict=True)],
+        **rest,
+    )
 
 
-def _rows_over(problem: AttentionProblem, rows: Ints, cols: Ints, cost: object) -> Ints:
+def _rows_over(problem: AttentionProblem, rows: Ints, cols: Ints, cost: Cost) -> Ints:
     return problem.g * over_blocks(
-        lambda h, w: cost(h * w) * ((h > 0) & (w > 0)),  # type: ignore[operator]
-        (np.int64(problem.q), np.minimum(rows, problem.q)),
-        (np.int64(problem.c), cols),
+        lambda h, w: cost(h * w) * ((h > 0) & (w > 0)),
+        (ints(problem.q), np.minimum(rows, problem.q)),
+        (ints(problem.c), cols),
     )
 
 
@@ -153,7 +164,7 @@ def _whole_rows(
     """Blocks of whole rows: load, softmax in place, store."""
     width, traffic = problem.tile_width, Traffic(accelerator)
     w_in, w_out = problem.widths["logits"], problem.widths["weights"]
-    cols = np.int64(problem.c)
+    cols = ints(problem.c)
 
     def total(what: str) -> Ints:
         return _rows_over(
@@ -168,25 +179,25 @@ def _whole_rows(
     size = problem.g * problem.q * problem.c
     tile = problem.tile_name
     moved: dict[Level, Ints] = {
-        ("dram_read", names["logits"]): np.int64(size * w_in * dma),
-        ("dram_write", names["weights"]): np.int64(size * w_out * dma),
+        ("dram_read", names["logits"]): ints(size * w_in * dma),
+        ("dram_write", names["weights"]): ints(size * w_out * dma),
     }
-    _add(moved, ("buffer_write", names["logits"]), np.int64(size * w_in * dma))
-    _add(moved, ("buffer_read", names["weights"]), np.int64(size * w_out * dma))
+    _add(moved, ("buffer_write", names["logits"]), ints(size * w_in * dma))
+    _add(moved, ("buffer_read", names["weights"]), ints(size * w_out * dma))
     _add(moved, ("buffer_read", tile), total("read_bytes"))
     _add(moved, ("buffer_write", tile), total("write_bytes"))
     load = dma * _rows_over(problem, rows, cols, lambda n: traffic.dram(n * w_in))
     store = dma * _rows_over(problem, rows, cols, lambda n: traffic.dram(n * w_out))
-    blocks = problem.g * ceil_div(np.int64(problem.q), rows)
+    blocks = problem.g * ceil_div(ints(problem.q), rows)
     first = np.minimum(rows, problem.q) * problem.c
     last = ((problem.q - 1) % rows + 1) * problem.c
     chain = total("cycles")
     return Work(
-        macs=np.int64(0),
+        macs=ints(0),
         elements=total("elements"),
         moved=moved,
-        tiles={} if kept else {names["logits"]: (first * width, np.int64(slots))},
-        array=np.int64(0),
+        tiles={} if kept else {names["logits"]: (first * width, ints(slots))},
+        array=ints(0),
         sfu=total("lanes"),
         dram=load + store,
         turnarounds=dma * _rows_over(problem, rows, cols, lambda n: traffic.turns(n * w_out)),
@@ -203,7 +214,7 @@ def _whole_rows(
 
 
 def _add(moved: dict[Level, Ints], level: Level, n_bytes: Ints) -> None:
-    moved[level] = moved.get(level, np.int64(0)) + n_bytes
+    moved[level] = moved.get(level, ints(0)) + n_bytes
 
 
 def _segments(
@@ -213,40 +224,42 @@ def _segments(
     width, traffic = problem.tile_width, Traffic(accelerator)
     w_in, w_out = problem.widths["logits"], problem.widths["weights"]
 
-    def over(cost: object) -> Ints:
+    def over(cost: Cost) -> Ints:
         return _rows_over(problem, rows, cols, cost)
 
     def total(what: str) -> Ints:
         return over(
-            lambda n: getattr(sfu_pass(accelerator, "statistics", n, w_in), what)
-            + getattr(sfu_pass(accelerator, "normalise", n, width), what)
+            lambda n: (
+                getattr(sfu_pass(accelerator, "statistics", n, w_in), what)
+                + getattr(sfu_pass(accelerator, "normalise", n, width), what)
+            )
         )
 
     names = problem.names
     size = problem.g * problem.q * problem.c
     moved: dict[Level, Ints] = {
-        ("dram_read", names["logits"]): np.int64(2 * size * w_in),
-        ("dram_write", names["weights"]): np.int64(size * w_out),
-        ("buffer_write", names["logits"]): np.int64(2 * size * w_in),
-        ("buffer_read", names["weights"]): np.int64(size * w_out),
+        ("dram_read", names["logits"]): ints(2 * size * w_in),
+        ("dram_write", names["weights"]): ints(size * w_out),
+        ("buffer_write", names["logits"]): ints(2 * size * w_in),
+        ("buffer_read", names["weights"]): ints(size * w_out),
     }
     tile = problem.tile_name
-    _add(moved, ("buffer_read", names["logits"]), np.int64(size * w_in))
-    _add(moved, ("buffer_read", tile), np.int64(size * width))
-    _add(moved, ("buffer_write", tile), np.int64(size * width))
+    _add(moved, ("buffer_read", names["logits"]), ints(size * w_in))
+    _add(moved, ("buffer_read", tile), ints(size * width))
+    _add(moved, ("buffer_write", tile), ints(size * width))
     load, store = over(lambda n: traffic.dram(n * w_in)), over(lambda n: traffic.dram(n * w_out))
     first = np.minimum(rows, problem.q) * cols
     chain = total("cycles")
-    blocks = problem.g * ceil_div(np.int64(problem.q), rows) * ceil_div(np.int64(problem.c), cols)
+    blocks = problem.g * ceil_div(ints(problem.q), rows) * ceil_div(ints(problem.c), cols)
     return Work(
-        macs=np.int64(0),
+        macs=ints(0),
         elements=total("elements"),
         moved=moved,
         tiles={
-            names["logits"]: (first * w_in, np.int64(slots)),
-            names["weights"]: (first * width, np.int64(slots)),
+            names["logits"]: (first * w_in, ints(slots)),
+            names["weights"]: (first * width, ints(slots)),
         },
-        array=np.int64(0),
+        array=ints(0),
         sfu=total("lanes"),
         dram=2 * load + store,
         turnarounds=over(lambda n: traffic.turns(n * w_out)),
@@ -266,7 +279,7 @@ class Piece:
 
     g: int
     q: int
-    kept: bool
+    kept: bool = field(kw_only=True)
 
 
 def pieces(problem: AttentionProblem, resident_rows: int) -> list[Piece]:
@@ -274,10 +287,10 @@ def pieces(problem: AttentionProblem, resident_rows: int) -> list[Piece]:
     kept, part = divmod(min(resident_rows, problem.g * problem.q), problem.q)
     left = problem.g - kept - (part > 0)
     found = [
-        Piece(kept, problem.q, True),
-        Piece(int(part > 0), part, True),
-        Piece(int(part > 0), problem.q - part, False),
-        Piece(left, problem.q, False),
+        Piece(kept, problem.q, kept=True),
+        Piece(int(part > 0), part, kept=True),
+        Piece(int(part > 0), problem.q - part, kept=False),
+        Piece(left, problem.q, kept=False),
     ]
     return [piece for piece in found if piece.g]
 
@@ -337,7 +350,5 @@ def _joined(works: list[Work], kept_bytes: int) -> Work:
     whole = works[0]
     for work in works[1:]:
         whole = whole.plus(work)
-    whole.tiles = whole.tiles | {"kept": (np.int64(kept_bytes), np.int64(1))}
+    whole.tiles = whole.tiles | {"kept": (ints(kept_bytes), ints(1))}
     return whole
-
-

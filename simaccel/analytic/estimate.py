@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from simaccel.analytic.array import Widths
 from simaccel.analytic.attention import (
     AttentionProblem,
@@ -15,7 +13,7 @@ from simaccel.analytic.attention import (
 )
 from simaccel.analytic.fused import FusedTiles, fused_work
 from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
-from simaccel.analytic.work import Level, Work, energy_pj
+from simaccel.analytic.work import Level, Work, energy_pj, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import (
@@ -186,9 +184,9 @@ def softmax_problem(workload: Workload, name: str) -> AttentionProblem:
 def tiles_of(mapping: GemmMapping) -> GemmTiles:
     """Give one mapping as candidates of one."""
     return GemmTiles(
-        m=np.int64(mapping.m),
-        k=np.int64(mapping.k),
-        n=np.int64(mapping.n),
+        m=ints(mapping.m),
+        k=ints(mapping.k),
+        n=ints(mapping.n),
         order=mapping.order,
         stationarity=mapping.stationarity,
         slots=(mapping.a_slots, mapping.b_slots, mapping.out_slots),
@@ -198,9 +196,9 @@ def tiles_of(mapping: GemmMapping) -> GemmTiles:
 def fused_tiles_of(mapping: FusedMapping) -> FusedTiles:
     """Give one fused mapping as candidates of one."""
     return FusedTiles(
-        heads=np.int64(mapping.heads),
-        rows=np.int64(mapping.rows),
-        keys=np.int64(mapping.keys),
+        heads=ints(mapping.heads),
+        rows=ints(mapping.rows),
+        keys=ints(mapping.keys),
         online=mapping.online,
         pipelined=mapping.pipelined,
         stationarity=(mapping.logit_stationarity, mapping.attend_stationarity),
@@ -219,7 +217,7 @@ def group_works(
         rows = softmax_problem(workload, group.operator)
         mapping = group.mapping
         work = softmax_work(
-            rows, np.int64(mapping.rows), np.int64(mapping.cols), mapping.slots, accelerator
+            rows, ints(mapping.rows), ints(mapping.cols), mapping.slots, accelerator
         )
         return [(group.operator, work)]
     attention = attention_problem(workload, group.operators)
@@ -238,8 +236,8 @@ def _staged(
         staged_gemm_work(problem, "logit", tiles_of(group.logit), kept, accelerator),
         staged_softmax_work(
             problem,
-            np.int64(softmax.rows),
-            np.int64(softmax.cols),
+            ints(softmax.rows),
+            ints(softmax.cols),
             softmax.slots,
             kept,
             accelerator,

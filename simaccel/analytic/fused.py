@@ -8,7 +8,17 @@ import numpy as np
 
 from simaccel.analytic.array import Widths, array_pass
 from simaccel.analytic.attention import AttentionProblem, sfu_pass
-from simaccel.analytic.work import Ints, Level, Traffic, Work, ceil_div, over_blocks, split
+from simaccel.analytic.work import (
+    Cost,
+    Ints,
+    Level,
+    Traffic,
+    Work,
+    ceil_div,
+    ints,
+    over_blocks,
+    split,
+)
 from simaccel.hardware import Accelerator, SfuWork, Stationarity
 
 
@@ -35,17 +45,17 @@ def fused_work(problem: AttentionProblem, tiles: FusedTiles, accelerator: Accele
 class _Sums:
     """What all row blocks do together."""
 
-    chain: Ints = field(default_factory=lambda: np.int64(0))
-    array: Ints = field(default_factory=lambda: np.int64(0))
-    sfu: Ints = field(default_factory=lambda: np.int64(0))
-    elements: Ints = field(default_factory=lambda: np.int64(0))
-    read_port: Ints = field(default_factory=lambda: np.int64(0))
-    write_port: Ints = field(default_factory=lambda: np.int64(0))
+    chain: Ints = field(default_factory=lambda: ints(0))
+    array: Ints = field(default_factory=lambda: ints(0))
+    sfu: Ints = field(default_factory=lambda: ints(0))
+    elements: Ints = field(default_factory=lambda: ints(0))
+    read_port: Ints = field(default_factory=lambda: ints(0))
+    write_port: Ints = field(default_factory=lambda: ints(0))
     moved: dict[Level, Ints] = field(default_factory=dict)
 
     def move(self, level: str, tensor: str, n_bytes: Ints) -> None:
         """Count bytes."""
-        self.moved[level, tensor] = self.moved.get((level, tensor), np.int64(0)) + n_bytes
+        self.moved[level, tensor] = self.moved.get((level, tensor), ints(0)) + n_bytes
 
 
 @dataclass(frozen=True)
@@ -75,13 +85,13 @@ class _Fused:
 
     def work(self) -> Work:
         """Put everything together."""
-        for n_g, heads in split(np.int64(self.problem.g), self.heads):
-            for n_q, rows in split(np.int64(self.problem.q), self.rows):
+        for n_g, heads in split(ints(self.problem.g), self.heads):
+            for n_q, rows in split(ints(self.problem.q), self.rows):
                 self._block(n_g * n_q, np.maximum(heads, 1), np.maximum(rows, 1), n_q)
         load, store = self._dram("dram")
         moved = self._moved()
         return Work(
-            macs=np.int64(
+            macs=ints(
                 self.problem.g * self.problem.q * self.problem.c * (self.problem.d + self.problem.e)
             ),
             elements=self.sums.elements,
@@ -89,10 +99,10 @@ class _Fused:
             tiles=self._buffer(),
             array=self.sums.array,
             sfu=self.sums.sfu,
-            dram=sum(load.values(), np.int64(0)) + store,
+            dram=sum(load.values(), ints(0)) + store,
             turnarounds=self._stored(self.traffic.turns),
             read_port=self.sums.read_port + self._stored(self.traffic.read),
-            write_port=self.sums.write_port + sum(self._dram("write")[0].values(), np.int64(0)),
+            write_port=self.sums.write_port + sum(self._dram("write")[0].values(), ints(0)),
             chain=self.sums.chain,
             fill=self._fill(),
             drain=self._drain(),
@@ -102,7 +112,9 @@ class _Fused:
 
     # -- what one row block does -------------------------------------------------------
 
-    def _gemm(self, times: Ints, shape: tuple[Ints, Ints, Ints, Ints], which: int, *, accumulate: bool) -> Ints:
+    def _gemm(
+        self, times: Ints, shape: tuple[Ints, Ints, Ints, Ints], which: int, *, accumulate: bool
+    ) -> Ints:
         """Book a GEMM that runs ``times`` times; give the cycles of one."""
         widths = (self.logit_widths, self.attend_widths)[which]
         n = self.problem.names
@@ -149,11 +161,11 @@ class _Fused:
     def _whole(self, times: Ints, heads: Ints, rows: Ints, in_loop: Ints) -> Ints:
         """Whole rows: all of L, then softmax, then all of A."""
         problem = self.problem
-        logit = attend = slow_logit = slow_attend = np.int64(0)
+        logit = attend = slow_logit = slow_attend = ints(0)
         for n, keys, accumulate in self._key_steps():
             per = times * n
-            l_one = self._gemm(per, (heads, rows, np.int64(problem.d), keys), 0, accumulate=False)
-            a_one = self._gemm(per, (heads, rows, keys, np.int64(problem.e)), 1, accumulate=accumulate)
+            l_one = self._gemm(per, (heads, rows, ints(problem.d), keys), 0, accumulate=False)
+            a_one = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
             logit, attend = logit + n * l_one, attend + n * a_one
             k_load = self.traffic.dram(heads * keys * problem.d * problem.widths["k"])
             v_load = self.traffic.dram(heads * keys * problem.e * problem.widths["v"])
@@ -163,9 +175,11 @@ class _Fused:
         softmax = self._sfu(times, "softmax", elements, self.s_name, problem.tile_width)
         # streamed keys: K comes in during L only, V during A only, but for the slots ahead
         ahead = self.tiles.slots[0]
-        steps = ceil_div(np.int64(problem.c), self.keys)
+        steps = ceil_div(ints(problem.c), self.keys)
         spared = np.maximum(0, steps - ahead) / np.maximum(1, steps)
-        logit = np.where(self.streamed, logit + ((slow_logit - logit) * spared).astype(np.int64), logit)
+        logit = np.where(
+            self.streamed, logit + ((slow_logit - logit) * spared).astype(np.int64), logit
+        )
         attend = np.where(
             self.streamed, attend + ((slow_attend - attend) * spared).astype(np.int64), attend
         )
@@ -181,45 +195,46 @@ class _Fused:
         """
         whole_head = self.rows >= self.problem.q
         loops = np.where(
-            self.streamed | ~whole_head, ceil_div(times, np.maximum(in_loop, 1)), np.minimum(times, 1)
+            self.streamed | ~whole_head,
+            ceil_div(times, np.maximum(in_loop, 1)),
+            np.minimum(times, 1),
         )
         steady = np.maximum(
             np.maximum(pace.logit + pace.attend, pace.softmax),
             pace.attend + np.maximum(pace.logit, np.maximum(0, pace.softmax - pace.attend)),
         )
-        return loops * (pace.logit + pace.softmax + pace.attend) + (times - loops) * steady
+        return ints(loops * (pace.logit + pace.softmax + pace.attend) + (times - loops) * steady)
 
     def _online(self, times: Ints, heads: Ints, rows: Ints) -> Ints:
         """Key tiles with online softmax: L, softmax of the tile, correction, A."""
         problem = self.problem
         width, z_width = problem.tile_width, problem.widths["z"]
         out = heads * rows * problem.e
-        total = np.int64(0)
+        total = ints(0)
         for n, keys, accumulate in self._key_steps():
             per = times * n
-            logit = self._gemm(per, (heads, rows, np.int64(problem.d), keys), 0, accumulate=False)
+            logit = self._gemm(per, (heads, rows, ints(problem.d), keys), 0, accumulate=False)
             softmax = self._sfu(per, "online", heads * rows * keys, self.s_name, width)
-            rescale = np.int64(0)
+            rescale = ints(0)
             if accumulate:
                 rescale = self._sfu(per, "rescale", out, problem.names["z"], z_width)
-            attend = self._gemm(
-                per, (heads, rows, keys, np.int64(problem.e)), 1, accumulate=accumulate
-            )
+            attend = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
             one = logit + softmax + rescale + attend
             if self.tiles.pipelined and accumulate:
                 steady = np.maximum(
-                    attend + np.maximum(logit, rescale), np.maximum(softmax + rescale, logit + attend)
+                    attend + np.maximum(logit, rescale),
+                    np.maximum(softmax + rescale, logit + attend),
                 )
                 total = total + np.where(n > 1, one + (n - 1) * steady, n * one)
             else:
                 total = total + n * one
         divide = self._sfu(times, "divide", out, problem.names["z"], z_width)
         # the array is at L of the next block while the SFU divides
-        return times * (total + np.maximum(0, divide - logit)) + divide
+        return ints(times * (total + np.maximum(0, divide - logit)) + divide)
 
     def _key_steps(self) -> list[tuple[Ints, Ints, bool]]:
         """Key tiles of a row block: the first starts the sums of A, the others add."""
-        (full, size), (edge, rest) = split(np.int64(self.problem.c), self.keys)
+        (full, size), (edge, rest) = split(ints(self.problem.c), self.keys)
         one = np.ones_like(np.asarray(self.keys))
         return [(one, size, False), (full - 1, size, True), (edge, np.maximum(rest, 1), True)]
 
@@ -228,7 +243,7 @@ class _Fused:
     def _dram(self, what: str) -> tuple[dict[str, Ints], Ints]:
         """Service of all loads by role, and of all stores."""
         problem, cost = self.problem, getattr(self.traffic, what)
-        blocks = ceil_div(np.int64(problem.q), self.rows)
+        blocks = ceil_div(ints(problem.q), self.rows)
         again = np.where(self.streamed, blocks, 1)
         keys = np.where(self.streamed, self.keys, problem.c)
         load = {
@@ -238,27 +253,27 @@ class _Fused:
         }
         return load, self._stored(cost)
 
-    def _tiles(self, rank: tuple[int, Ints], bytes_each: int, cost: object) -> Ints:
+    def _tiles(self, rank: tuple[int, Ints], bytes_each: int, cost: Cost) -> Ints:
         """Sum a request's cost over head blocks and the tiles of one rank."""
         return over_blocks(
-            lambda h, w: cost(h * w * bytes_each),  # type: ignore[operator]
-            (np.int64(self.problem.g), self.heads),
-            (np.int64(rank[0]), rank[1]),
+            lambda h, w: cost(h * w * bytes_each),
+            (ints(self.problem.g), self.heads),
+            (ints(rank[0]), rank[1]),
         )
 
-    def _stored(self, cost: object) -> Ints:
+    def _stored(self, cost: Cost) -> Ints:
         bytes_each = self.problem.e * self.problem.widths["z"]
         return self._tiles((self.problem.q, self.rows), bytes_each, cost)
 
     def _moved(self) -> dict[Level, Ints]:
         problem, names, widths = self.problem, self.problem.names, self.problem.widths
-        again = np.where(self.streamed, ceil_div(np.int64(problem.q), self.rows), 1)
+        again = np.where(self.streamed, ceil_div(ints(problem.q), self.rows), 1)
         size = {
-            "q": np.int64(problem.g * problem.q * problem.d * widths["q"]),
+            "q": ints(problem.g * problem.q * problem.d * widths["q"]),
             "k": again * problem.g * problem.c * problem.d * widths["k"],
             "v": again * problem.g * problem.c * problem.e * widths["v"],
         }
-        z = np.int64(problem.g * problem.q * problem.e * widths["z"])
+        z = ints(problem.g * problem.q * problem.e * widths["z"])
         for role, n_bytes in size.items():
             self.sums.move("dram_read", names[role], n_bytes)
             self.sums.move("buffer_write", names[role], n_bytes)
@@ -271,7 +286,7 @@ class _Fused:
     def _slot_bytes(self) -> dict[str, Ints]:
         problem, w = self.problem, self.problem.widths
         keys = np.where(self.streamed, self.keys, problem.c)
-        wide = keys if self.tiles.online else np.int64(problem.c)
+        wide = keys if self.tiles.online else ints(problem.c)
         return {
             "q": self.heads * self.rows * problem.d * w["q"],
             "k": self.heads * keys * problem.d * w["k"],
@@ -283,7 +298,7 @@ class _Fused:
     def _buffer(self) -> dict[str, tuple[Ints, Ints]]:
         into, out, inter = self.tiles.slots
         slots = {"q": into, "k": into, "v": into, "s": inter, "z": out}
-        return {role: (n, np.int64(slots[role])) for role, n in self._slot_bytes().items()}
+        return {role: (n, ints(slots[role])) for role, n in self._slot_bytes().items()}
 
     def _fill(self) -> Ints:
         """Q, K and V start together; L waits for Q and K, which share the channel with V."""
@@ -299,18 +314,18 @@ class _Fused:
 
     def _last(self) -> Ints:
         """What array and SFU still do when the DRAM has delivered the last tile."""
-        blocks = ceil_div(np.int64(self.problem.g), self.heads) * ceil_div(
-            np.int64(self.problem.q), self.rows
+        blocks = ceil_div(ints(self.problem.g), self.heads) * ceil_div(
+            ints(self.problem.q), self.rows
         )
-        steps = np.where(self.streamed, ceil_div(np.int64(self.problem.c), self.keys), 1)
+        steps = np.where(self.streamed, ceil_div(ints(self.problem.c), self.keys), 1)
         return self.sums.chain // (blocks * steps) + self.traffic.latency
 
     def _rings(self, load: dict[str, Ints], store: Ints) -> list[Ints]:
         """Per tile: load, latency, use and store of all instances, divided by the slots."""
         problem, chain = self.problem, self.sums.chain
-        blocks = ceil_div(np.int64(problem.q), self.rows)
-        g = ceil_div(np.int64(problem.g), self.heads)
-        steps = np.where(self.streamed, blocks * ceil_div(np.int64(problem.c), self.keys), 1)
+        blocks = ceil_div(ints(problem.q), self.rows)
+        g = ceil_div(ints(problem.g), self.heads)
+        steps = np.where(self.streamed, blocks * ceil_div(ints(problem.c), self.keys), 1)
         count = {"q": g * blocks, "k": g * steps, "v": g * steps}
         into, out, _ = self.tiles.slots
         rings = [(chain + load[r] + count[r] * self.traffic.latency) // into for r in "qkv"]

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from simaccel.analytic.array import ArrayPass, Widths, array_pass
-from simaccel.analytic.work import Bools, Ints, Traffic, Work, ceil_div, over_blocks, split
+from simaccel.analytic.work import (
+    Bools,
+    Cost,
+    Ints,
+    Traffic,
+    Work,
+    ceil_div,
+    ints,
+    over_blocks,
+    split,
+)
 from simaccel.hardware import Accelerator, Stationarity
 
-_RANKS = {"a": "mk", "b": "kn", "out": "mn"}
+_RANKS = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +42,7 @@ class GemmProblem:
 
     def extent(self, rank: str) -> Ints:
         """Size of rank m, k or n."""
-        return np.int64(getattr(self, rank))
+        return ints(getattr(self, rank))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +58,7 @@ class GemmTiles:
 
     def of(self, rank: str, problem: GemmProblem) -> Ints:
         """Tile sizes of a rank, never larger than the rank."""
-        return np.minimum(getattr(self, rank), problem.extent(rank))
+        return ints(np.minimum(getattr(self, rank), problem.extent(rank)))
 
 
 def gemm_work(problem: GemmProblem, tiles: GemmTiles, accelerator: Accelerator) -> Work:
@@ -79,12 +90,12 @@ class _Nest:
             inside = inside | (self.trips[rank] > 1)
         return np.where(inside, self.trips[other], 1)
 
-    def _over(self, name: str, cost: object) -> Ints:
+    def _over(self, name: str, cost: Cost) -> Ints:
         """Sum a cost of a request of so many bytes over the tiles of a tensor, once each."""
         first, second = _RANKS[name]
         width = getattr(self.problem.widths, name)
         return over_blocks(
-            lambda h, w: cost(h * w * width),  # type: ignore[operator]
+            lambda h, w: cost(h * w * width),
             (self.problem.extent(first), self.tile[first]),
             (self.problem.extent(second), self.tile[second]),
         )
@@ -95,7 +106,7 @@ class _Nest:
         for n_m, m in split(self.problem.extent("m"), self.tile["m"]):
             for n_n, n in split(self.problem.extent("n"), self.tile["n"]):
                 for n_k, k, accumulate in self._reduction():
-                    shape = (np.int64(1), np.maximum(m, 1), np.maximum(k, 1), np.maximum(n, 1))
+                    shape = (ints(1), np.maximum(m, 1), np.maximum(k, 1), np.maximum(n, 1))
                     one = array_pass(
                         self.accelerator,
                         shape,
@@ -120,7 +131,7 @@ class _Nest:
         """Slots of a tile: one if it is loaded only once."""
         ranks = _RANKS[name]
         count = self.problem.g * self.trips[ranks[0]] * self.trips[ranks[1]] * self.repeats[name]
-        slots = dict(zip("a b out".split(), self.tiles.slots, strict=True))[name]
+        slots = dict(zip(["a", "b", "out"], self.tiles.slots, strict=True))[name]
         return np.where(count > 1, slots, 1)
 
     def _kept(self, name: str) -> bool:
@@ -144,12 +155,12 @@ class _Nest:
         dram = dram + stores * self._over("out", traffic.dram)
         chain = total("cycles")
         return Work(
-            macs=np.int64(g * problem.m * problem.k * problem.n),
-            elements=np.int64(0),
+            macs=ints(g * problem.m * problem.k * problem.n),
+            elements=ints(0),
             moved=moved,
             tiles=self._buffer(),
             array=total("compute"),
-            sfu=np.int64(0),
+            sfu=ints(0),
             dram=dram,
             turnarounds=stores * self._over("out", traffic.turns),
             read_port=total("read_port") + stores * self._over("out", traffic.read),
@@ -162,7 +173,7 @@ class _Nest:
             rings=self._rings(chain, loads, stores),
         )
 
-    def _moved(self, total: object) -> dict[tuple[str, str], Ints]:
+    def _moved(self, sums: Callable[[str], Ints]) -> dict[tuple[str, str], Ints]:
         problem, g = self.problem, self.problem.g
         a, b, out = problem.names
         size = {
@@ -174,7 +185,6 @@ class _Nest:
         in_b = size["b"] * self.repeats["b"]
         in_out = size["out"] * (self.repeats["out"] - 1) * int(not problem.kept_out)
         stored = size["out"] * self.repeats["out"] * int(not problem.kept_out)
-        sums = total  # the array's own traffic
         return {
             ("dram_read", a): in_a,
             ("dram_read", b): in_b,
@@ -182,17 +192,17 @@ class _Nest:
             ("dram_write", out): stored,
             ("buffer_write", a): in_a,
             ("buffer_write", b): in_b,
-            ("buffer_write", out): in_out + sums("out_bytes"),  # type: ignore[operator]
-            ("buffer_read", a): sums("a_bytes"),  # type: ignore[operator]
-            ("buffer_read", b): sums("b_bytes"),  # type: ignore[operator]
-            ("buffer_read", out): stored + sums("sums_bytes"),  # type: ignore[operator]
-            ("noc_distribution", f"{a},{b}"): sums("distribution_bytes"),  # type: ignore[operator]
-            ("noc_collection", out): sums("out_bytes"),  # type: ignore[operator]
+            ("buffer_write", out): in_out + sums("out_bytes"),
+            ("buffer_read", a): sums("a_bytes"),
+            ("buffer_read", b): sums("b_bytes"),
+            ("buffer_read", out): stored + sums("sums_bytes"),
+            ("noc_distribution", f"{a},{b}"): sums("distribution_bytes"),
+            ("noc_collection", out): sums("out_bytes"),
         }
 
     def _tile_bytes(self, name: str) -> Ints:
         first, second = _RANKS[name]
-        return self.tile[first] * self.tile[second] * getattr(self.problem.widths, name)
+        return ints(self.tile[first] * self.tile[second] * getattr(self.problem.widths, name))
 
     def _buffer(self) -> dict[str, tuple[Ints, Ints]]:
         names = dict(zip(_RANKS, self.problem.names, strict=True))
@@ -213,7 +223,7 @@ class _Nest:
 
     def _drain(self) -> Ints:
         if self.problem.kept_out:
-            return np.int64(0)
+            return ints(0)
         n_bytes = self._last_size("m") * self._last_size("n") * self.problem.widths.out
         return self.traffic.dram(n_bytes)
 
@@ -226,9 +236,8 @@ class _Nest:
     def _rings(self, chain: Ints, loads: dict[str, Ints], stores: Ints) -> list[Ints]:
         """Per tile: load, latency, use and store of all instances, divided by the slots."""
         rings = []
-        for name in _RANKS:
-            times = loads.get(name, np.int64(0))
-            first, second = _RANKS[name]
+        for name, (first, second) in _RANKS.items():
+            times = loads.get(name, ints(0))
             requests = times * self.trips[first] * self.trips[second]
             held = chain + times * self._over(name, self.traffic.dram)
             held = held + requests * self.traffic.latency

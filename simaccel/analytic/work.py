@@ -18,8 +18,22 @@ from simaccel.hardware import Accelerator
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Cost = Callable[[Ints], Ints]
+"""Cycles of a request of so many bytes (or of a piece of work of so many elements)."""
 Level = tuple[str, str]
 """(level and direction, tensor), e.g. ("dram_read", "K")."""
+
+
+def ints(value: object) -> Ints:
+    """Give a number (or an array of them) as 64-bit integers."""
+    return np.asarray(value, dtype=np.int64)
+
+
+def most(first: Ints, *others: Ints) -> Ints:
+    """Give the largest, entry by entry."""
+    for other in others:
+        first = np.maximum(first, other)
+    return ints(first)
 
 
 def ceil_div(a: Ints, b: Ints) -> Ints:
@@ -43,11 +57,24 @@ def over_blocks(
     cols: tuple[Ints, Ints],
 ) -> Ints:
     """Sum ``cost(height, width)`` over the tiles of a 2-D tensor; each pair is extent, tile."""
-    total = np.int64(0)
+    total = ints(0)
     for n_rows, height in split(*rows):
         for n_cols, width in split(*cols):
             total = total + n_rows * n_cols * cost(height, width)
     return np.asarray(total)
+
+
+_ADDITIVE = (
+    "macs",
+    "elements",
+    "array",
+    "sfu",
+    "dram",
+    "turnarounds",
+    "read_port",
+    "write_port",
+    "chain",
+)
 
 
 @dataclass
@@ -84,10 +111,7 @@ class Work:
 
     def bound(self) -> Ints:
         """Resource bound: the total work of the busiest resource. No run is shorter."""
-        found = np.maximum(self.array, self.sfu)
-        for other in (self.dram, self.read_port, self.write_port):
-            found = np.maximum(found, other)
-        return found
+        return most(self.array, self.sfu, self.dram, self.read_port, self.write_port)
 
     def cycles(self) -> Ints:
         """Estimated cycles from the first load to the last store.
@@ -95,27 +119,20 @@ class Work:
         Either array and SFU set the pace (after the fill, and until the drain), or the DRAM
         does (after the first latency, then the last commands), or the slots of one tile.
         """
-        pace = self.chain
-        for ring in self.rings:
-            pace = np.maximum(pace, ring)
-        memory = np.maximum(self.dram + self.turnarounds, np.maximum(self.read_port, self.write_port))
-        return np.maximum(self.fill + pace + self.drain, memory + self.last)
+        pace = most(self.chain, *self.rings)
+        memory = most(self.dram + self.turnarounds, self.read_port, self.write_port)
+        return most(self.fill + pace + self.drain, memory + self.last)
 
     def plus(self, after: Work) -> Work:
         """Join with the part of the same operator that follows without a break."""
         moved = dict(self.moved)
         for level, n_bytes in after.moved.items():
-            moved[level] = moved.get(level, np.int64(0)) + n_bytes
+            moved[level] = moved.get(level, ints(0)) + n_bytes
         tiles = dict(self.tiles)
         for name, (n_bytes, slots) in after.tiles.items():
-            known = tiles.get(name, (np.int64(0), np.int64(0)))
+            known = tiles.get(name, (ints(0), ints(0)))
             tiles[name] = (np.maximum(known[0], n_bytes), np.maximum(known[1], slots))
-        joined = {
-            name: getattr(self, name) + getattr(after, name)
-            for name in (
-                "macs elements array sfu dram turnarounds read_port write_port chain".split()
-            )
-        }
+        joined = {name: getattr(self, name) + getattr(after, name) for name in _ADDITIVE}
         return Work(
             moved=moved,
             tiles=tiles,
@@ -133,15 +150,16 @@ def energy_pj(work: Work, accelerator: Accelerator) -> dict[str, npt.NDArray[np.
 
     def level(*names: str) -> Ints:
         found = [n for (name, _), n in work.moved.items() if name in names]
-        return np.asarray(sum(found, np.int64(0)))
+        return ints(sum(found))
 
-    return {
+    energies = {
         "mac": work.macs * energy.mac_pj,
         "sfu": work.elements * energy.sfu_pj_per_element,
         "buffer": level("buffer_read", "buffer_write") * energy.buffer_pj_per_byte,
         "noc": level("noc_distribution", "noc_collection") * energy.noc_pj_per_byte,
         "dram": level("dram_read", "dram_write") * energy.dram_pj_per_byte,
     }
+    return {name: np.asarray(value, dtype=np.float64) for name, value in energies.items()}
 
 
 class Traffic:
@@ -159,7 +177,7 @@ class Traffic:
     def turns(self, n_bytes: Ints) -> Ints:
         """Cycles lost when a store is served between loads: into and out of each turn."""
         spec = self.accelerator.dram
-        turns = ceil_div(self.dram(n_bytes), np.int64(spec.turn_cycles))
+        turns = ceil_div(self.dram(n_bytes), ints(spec.turn_cycles))
         return 2 * spec.turnaround_cycles * turns
 
     def write(self, n_bytes: Ints) -> Ints:

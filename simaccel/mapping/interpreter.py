@@ -135,9 +135,7 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
 def _transfer(command: Load | Store, state: _State) -> None:
     tile = command.tile
     slot = _slot(tile, state)
-    where = tuple(
-        slice(s, s + n) for s, n in zip(slot.start, tile.shape, strict=True)
-    )
+    where = tuple(slice(s, s + n) for s, n in zip(slot.start, tile.shape, strict=True))
     view = command.view or tile.view
     block = state.dram[view.name][where]
     if block.shape != tile.shape:
@@ -182,8 +180,7 @@ def _gemm(command: Gemm, at: Coordinates, state: _State) -> None:
     out = _block(command.out, shape, at, state)
     letters = dict(zip(command.ranks, "gmkn", strict=True))
     spec = [
-        "".join(letters[r] for r in tile.view.ranks)
-        for tile in (command.a, command.b, command.out)
+        "".join(letters[r] for r in tile.view.ranks) for tile in (command.a, command.b, command.out)
     ]
     product = np.einsum(f"{spec[0]},{spec[1]}->{spec[2]}", a, b)
     if command.accumulate:

@@ -56,7 +56,12 @@ def _stored_as(tile_view: View, view: View) -> View | None:
 def _whole_rows(
     logits: View, weights: View, scale: float, rows: int, slots: int
 ) -> tuple[tuple[Tile, ...], tuple[Node, ...]]:
-    tile = Tile(name=logits.name, view=_wider(logits, weights), shape=(1, rows, logits.shape[2]), slots=slots)
+    tile = Tile(
+        name=logits.name,
+        view=_wider(logits, weights),
+        shape=(1, rows, logits.shape[2]),
+        slots=slots,
+    )
     return (tile,), (
         Load(tile=tile, view=_stored_as(tile.view, logits)),
         Sfu(work="softmax", tile=tile, shape=tile.shape, scale=scale),
@@ -90,7 +95,9 @@ def _row_segments(
             if work == "normalise":
                 nodes.append(Store(tile=tile, view=_stored_as(view, weights)))
             passes.append(
-                Loop(rank="c", trips=trips, step=cols, start=start, tiles=(tile,), body=tuple(nodes))
+                Loop(
+                    rank="c", trips=trips, step=cols, start=start, tiles=(tile,), body=tuple(nodes)
+                )
             )
     return tuple(passes)
 
@@ -168,7 +175,9 @@ def lower_fused(views: AttentionViews, mapping: FusedMapping, name: str) -> Oper
     for start, trips, heads in blocks(0, views.shape[0], mapping.heads):
         tiles, nodes, ahead = fused.heads(heads)
         body.append(
-            Loop(rank="g", trips=trips, step=heads, start=start, tiles=tiles, body=nodes, ahead=ahead)
+            Loop(
+                rank="g", trips=trips, step=heads, start=start, tiles=tiles, body=nodes, ahead=ahead
+            )
         )
     return Operator(name=name, body=tuple(body))
 
@@ -204,7 +213,15 @@ class _Fused:
                 else self._rows(heads, rows, streamed=streamed)
             )
             loops.append(
-                Loop(rank="q", trips=trips, step=rows, start=start, tiles=tiles, body=nodes, ahead=ahead)
+                Loop(
+                    rank="q",
+                    trips=trips,
+                    step=rows,
+                    start=start,
+                    tiles=tiles,
+                    body=nodes,
+                    ahead=ahead,
+                )
             )
         return loops
 
@@ -219,11 +236,18 @@ class _Fused:
             for start, trips, size, first in self._key_blocks():
                 k, v = self._k(heads, size), self._v(heads, size)
                 logit.append(
-                    self._keys(start, trips, size, k, Load(tile=k, queue=1), self._logit(s, q, k, rows))
+                    self._keys(
+                        start, trips, size, k, Load(tile=k, queue=1), self._logit(s, q, k, rows)
+                    )
                 )
                 attend.append(
                     self._keys(
-                        start, trips, size, v, Load(tile=v, queue=2), self._attend(z, s, v, rows, first=first)
+                        start,
+                        trips,
+                        size,
+                        v,
+                        Load(tile=v, queue=2),
+                        self._attend(z, s, v, rows, first=first),
                     )
                 )
         else:
@@ -280,25 +304,48 @@ class _Fused:
 
     def _q(self, heads: int, rows: int) -> Tile:
         view = self.views.q
-        return Tile(name=view.name, view=view, shape=(heads, rows, view.shape[2]), slots=self.mapping.in_slots)
+        return Tile(
+            name=view.name,
+            view=view,
+            shape=(heads, rows, view.shape[2]),
+            slots=self.mapping.in_slots,
+        )
 
     def _k(self, heads: int, keys: int) -> Tile:
         view = self.views.k
-        return Tile(name=view.name, view=view, shape=(heads, view.shape[1], keys), slots=self.mapping.in_slots)
+        return Tile(
+            name=view.name,
+            view=view,
+            shape=(heads, view.shape[1], keys),
+            slots=self.mapping.in_slots,
+        )
 
     def _v(self, heads: int, keys: int) -> Tile:
         view = self.views.v
-        return Tile(name=view.name, view=view, shape=(heads, keys, view.shape[2]), slots=self.mapping.in_slots)
+        return Tile(
+            name=view.name,
+            view=view,
+            shape=(heads, keys, view.shape[2]),
+            slots=self.mapping.in_slots,
+        )
 
     def _s(self, heads: int, rows: int, keys: int) -> Tile:
         view = _wider(self.views.logits, self.views.weights)
         return Tile(
-            name=self.views.logits.name, view=view, shape=(heads, rows, keys), slots=self.mapping.tile_slots
+            name=self.views.logits.name,
+            view=view,
+            shape=(heads, rows, keys),
+            slots=self.mapping.tile_slots,
         )
 
     def _z(self, heads: int, rows: int) -> Tile:
         view = self.views.z
-        return Tile(name=view.name, view=view, shape=(heads, rows, view.shape[2]), slots=self.mapping.out_slots)
+        return Tile(
+            name=view.name,
+            view=view,
+            shape=(heads, rows, view.shape[2]),
+            slots=self.mapping.out_slots,
+        )
 
     def _logit(self, s: Tile, q: Tile, k: Tile, rows: int) -> Gemm:
         heads, depth, keys = k.shape
