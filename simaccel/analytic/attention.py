@@ -8,6 +8,7 @@ import numpy as np
 
 from simaccel.analytic.array import Widths
 from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
+from simaccel.analytic.pace import Flow, Slots, Step, loop_cycles
 from simaccel.analytic.work import (
     Bools,
     Cost,
@@ -15,9 +16,9 @@ from simaccel.analytic.work import (
     Level,
     Traffic,
     Work,
-    ceil_div,
     ints,
     over_blocks,
+    split,
 )
 from simaccel.hardware import Accelerator, SfuWork
 
@@ -134,7 +135,7 @@ def _choose(which: Bools, yes: Work, no: Work) -> Work:
     rest = {
         f.name: pick(getattr(yes, f.name), getattr(no, f.name))
         for f in fields(Work)
-        if f.name not in ("moved", "tiles", "rings")
+        if f.name not in ("moved", "tiles")
     }
     return Work(
         moved={k: pick(yes.moved.get(k, zero), no.moved.get(k, zero)) for k in levels},
@@ -145,7 +146,6 @@ def _choose(which: Bools, yes: Work, no: Work) -> Work:
             )
             for k in names
         },
-        rings=[pick(a, b) for a, b in zip(yes.rings, no.rings, strict=True)],
         **rest,
     )
 
@@ -188,7 +188,8 @@ def _whole_rows(
     _add(moved, ("buffer_write", tile), total("write_bytes"))
     load = dma * _rows_over(problem, rows, cols, lambda n: traffic.dram(n * w_in))
     store = dma * _rows_over(problem, rows, cols, lambda n: traffic.dram(n * w_out))
-    blocks = problem.g * ceil_div(ints(problem.q), rows)
+    reads = dma * _rows_over(problem, rows, cols, lambda n: traffic.read(n * w_out))
+    writes = dma * _rows_over(problem, rows, cols, lambda n: traffic.write(n * w_in))
     first = np.minimum(rows, problem.q) * problem.c
     last = ((problem.q - 1) % rows + 1) * problem.c
     chain = total("cycles")
@@ -200,17 +201,58 @@ def _whole_rows(
         array=ints(0),
         sfu=total("lanes"),
         dram=load + store,
-        turnarounds=dma * _rows_over(problem, rows, cols, lambda n: traffic.turns(n * w_out)),
-        read_port=total("read_port")
-        + dma * _rows_over(problem, rows, cols, lambda n: traffic.read(n * w_out)),
-        write_port=total("write_port")
-        + dma * _rows_over(problem, rows, cols, lambda n: traffic.write(n * w_in)),
+        read_port=total("read_port") + reads,
+        write_port=total("write_port") + writes,
         chain=chain,
+        pace=chain if kept else _pace(problem, (rows, cols), slots, ("softmax",), accelerator),
         fill=dma * (traffic.dram(first * w_in) + traffic.latency),
         drain=dma * traffic.dram(last * w_out),
-        last=dma * (traffic.latency + sfu_pass(accelerator, "softmax", last, width).cycles),
-        rings=[(chain + load + store + dma * blocks * traffic.latency) // slots],
     )
+
+
+def _pace(
+    problem: AttentionProblem,
+    tile: tuple[Ints, Ints],
+    slots: int,
+    works: tuple[SfuWork, ...],
+    accelerator: Accelerator,
+) -> Ints:
+    """Give the time of blocks that are loaded, worked on in place and stored.
+
+    With two slots a block's load has to wait for the store of the block before the last.
+    Rows in segments pass twice, first for their statistics (nothing is stored).
+    """
+    traffic = Traffic(accelerator)
+    buffering = Slots(
+        latency=traffic.latency,
+        turnaround=accelerator.dram.turnaround_cycles,
+        single_in=np.asarray(slots == 1),
+        single_out=np.asarray(slots == 1),
+        chained=np.asarray(slots == 2),  # noqa: PLR2004 - one in work, one on its way
+    )
+    w_in, w_out = problem.widths["logits"], problem.widths["weights"]
+    rows, cols = split(ints(problem.q), tile[0]), split(ints(problem.c), tile[1])
+    always = np.ones((), dtype=bool)
+
+    def step(work: SfuWork, n: Ints) -> Step:
+        own = Flow(traffic.dram(n * w_in) * 1.0, load_turns=traffic.turns(n * w_in) * 1.0)
+        if work != "statistics":
+            out = traffic.dram(n * w_out) * 1.0
+            own = own.plus(Flow(store=out, store_turns=traffic.turns(n * w_out) * 1.0))
+        done = sfu_pass(accelerator, work, n, problem.tile_width).cycles * 1.0
+        return Step(done, Flow(), own)
+
+    if works == ("softmax",):
+        (n, high), (has, rest) = rows
+        blocks = ((n, step("softmax", high * problem.c)), (has, step("softmax", rest * problem.c)))
+        return ints(problem.g * loop_cycles(*blocks, buffering, always))
+    total = np.zeros(())
+    for n_rows, high in rows:
+        for work in works:
+            (n, wide), (has, rest) = cols
+            segments = ((n, step(work, high * wide)), (has, step(work, high * rest)))
+            total = total + n_rows * loop_cycles(*segments, buffering, always)
+    return ints(problem.g * total)
 
 
 def _add(moved: dict[Level, Ints], level: Level, n_bytes: Ints) -> None:
@@ -250,7 +292,6 @@ def _segments(
     load, store = over(lambda n: traffic.dram(n * w_in)), over(lambda n: traffic.dram(n * w_out))
     first = np.minimum(rows, problem.q) * cols
     chain = total("cycles")
-    blocks = problem.g * ceil_div(ints(problem.q), rows) * ceil_div(ints(problem.c), cols)
     return Work(
         macs=ints(0),
         elements=total("elements"),
@@ -262,14 +303,12 @@ def _segments(
         array=ints(0),
         sfu=total("lanes"),
         dram=2 * load + store,
-        turnarounds=over(lambda n: traffic.turns(n * w_out)),
         read_port=total("read_port") + over(lambda n: traffic.read(n * w_out)),
         write_port=total("write_port") + 2 * over(lambda n: traffic.write(n * w_in)),
         chain=chain,
+        pace=_pace(problem, (rows, cols), slots, ("statistics", "normalise"), accelerator),
         fill=traffic.dram(first * w_in) + traffic.latency,
         drain=traffic.dram(first * w_out),
-        last=traffic.latency + sfu_pass(accelerator, "normalise", first, width).cycles,
-        rings=[(chain + 2 * load + store + 2 * blocks * traffic.latency) // slots],
     )
 
 

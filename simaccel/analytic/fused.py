@@ -8,14 +8,19 @@ import numpy as np
 
 from simaccel.analytic.array import Widths, array_pass
 from simaccel.analytic.attention import AttentionProblem, sfu_pass
+from simaccel.analytic.pace import Flow, Slots, Step, loop_cycles
 from simaccel.analytic.work import (
+    Bools,
     Cost,
+    Floats,
     Ints,
     Level,
     Traffic,
     Work,
     ceil_div,
+    contention,
     ints,
+    most,
     over_blocks,
     split,
 )
@@ -51,6 +56,8 @@ class _Sums:
     elements: Ints = field(default_factory=lambda: ints(0))
     read_port: Ints = field(default_factory=lambda: ints(0))
     write_port: Ints = field(default_factory=lambda: ints(0))
+    sfu_read: Ints = field(default_factory=lambda: ints(0))
+    sfu_write: Ints = field(default_factory=lambda: ints(0))
     moved: dict[Level, Ints] = field(default_factory=dict)
 
     def move(self, level: str, tensor: str, n_bytes: Ints) -> None:
@@ -59,12 +66,12 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class _Pace:
-    """Times of one key tile of one row block: L, softmax, A."""
+class _Rows:
+    """One row block: cycles between two, of one alone, and DRAM service of streamed keys."""
 
-    logit: Ints
-    softmax: Ints
-    attend: Ints
+    steady: Ints
+    alone: Ints
+    streamed: Flow
 
 
 class _Fused:
@@ -85,30 +92,91 @@ class _Fused:
 
     def work(self) -> Work:
         """Put everything together."""
-        for n_g, heads in split(ints(self.problem.g), self.heads):
-            for n_q, rows in split(ints(self.problem.q), self.rows):
-                self._block(n_g * n_q, np.maximum(heads, 1), np.maximum(rows, 1), n_q)
-        load, store = self._dram("dram")
-        moved = self._moved()
-        return Work(
-            macs=ints(
-                self.problem.g * self.problem.q * self.problem.c * (self.problem.d + self.problem.e)
+        problem, traffic, sums = self.problem, self.traffic, self.sums
+        blocks = self._blocks()
+        load, store = self._dram(traffic.dram)
+        reads, writes = self._stored(traffic.read), ints(sum(self._dram(traffic.write)[0].values()))
+        dram = ints(sum(load.values())) + store
+        beside = int(self.tiles.pipelined)
+        slow = contention(
+            sums.chain,
+            (
+                (sums.read_port - beside * sums.sfu_read, reads + beside * sums.sfu_read),
+                (sums.write_port - beside * sums.sfu_write, writes + beside * sums.sfu_write),
             ),
-            elements=self.sums.elements,
-            moved=moved,
+        )
+        return Work(
+            macs=ints(problem.g * problem.q * problem.c * (problem.d + problem.e)),
+            elements=sums.elements,
+            moved=self._moved(),
             tiles=self._buffer(),
-            array=self.sums.array,
-            sfu=self.sums.sfu,
-            dram=sum(load.values(), ints(0)) + store,
-            turnarounds=self._stored(self.traffic.turns),
-            read_port=self.sums.read_port + self._stored(self.traffic.read),
-            write_port=self.sums.write_port + sum(self._dram("write")[0].values(), ints(0)),
-            chain=self.sums.chain,
+            array=sums.array,
+            sfu=sums.sfu,
+            dram=dram,
+            read_port=sums.read_port + reads,
+            write_port=sums.write_port + writes,
+            chain=sums.chain,
+            pace=self._pace(blocks, slow),
             fill=self._fill(),
             drain=self._drain(),
-            last=self._last(),
-            rings=self._rings(load, store),
         )
+
+    def _blocks(self) -> list[list[tuple[Ints, Ints, _Rows]]]:
+        """Book all row blocks; give (count, rows, times) by heads (full, edge) and rows."""
+        found = []
+        for n_g, heads in split(ints(self.problem.g), self.heads):
+            found.append(
+                [
+                    (n_q, rows, self._block(n_g * n_q, np.maximum(heads, 1), np.maximum(rows, 1)))
+                    for n_q, rows in split(ints(self.problem.q), self.rows)
+                ]
+            )
+        return found
+
+    def _pace(self, blocks: list[list[tuple[Ints, Ints, _Rows]]], slow: Floats) -> Ints:
+        """Cycles of all row blocks beside the transfers of their neighbours."""
+        problem = self.problem
+        slots = Slots(
+            latency=self.traffic.latency,
+            turnaround=self.accelerator.dram.turnaround_cycles,
+            single_in=np.asarray(self.tiles.slots[0] == 1),
+            single_out=np.asarray(self.tiles.slots[1] == 1),
+            chained=np.zeros((), dtype=bool),
+        )
+        head_blocks = split(ints(problem.g), self.heads)
+        cyclic = np.asarray(ceil_div(ints(problem.g), self.heads) > 1)
+        steps = []
+        for (_, heads), by_rows in zip(head_blocks, blocks, strict=True):
+            full, edge = (self._row_step(heads, rows, times, slow) for _, rows, times in by_rows)
+            n_full, n_edge = by_rows[0][0], by_rows[1][0]
+            start = (by_rows[0][2].alone - by_rows[0][2].steady) * self._restarts()
+            work = loop_cycles((n_full, full), (n_edge, edge), slots, cyclic) + start * slow
+            inside = full.dram.times(n_full).plus(edge.dram.times(n_edge))
+            keys = ints(problem.c)
+            k_and_v = self._load("k", heads, keys).plus(self._load("v", heads, keys))
+            steps.append(Step(work, inside, k_and_v.times(~self.streamed)))
+        (n_full, _), (n_edge, _) = head_blocks
+        never = np.zeros((), dtype=bool)
+        total = loop_cycles((n_full, steps[0]), (n_edge, steps[1]), slots, never)
+        first = blocks[0][0][2]
+        return ints(total + (first.alone - first.steady) * ~self._restarts())
+
+    def _row_step(self, heads: Ints, rows: Ints, times: _Rows, slow: Floats) -> Step:
+        z = self._load("z", heads, rows)
+        own = self._load("q", heads, rows).plus(Flow(store=z.load, store_turns=z.load_turns))
+        return Step(times.steady * slow, times.streamed, own)
+
+    def _load(self, role: str, heads: Ints, extent: Ints) -> Flow:
+        """Traffic of one tile, loaded."""
+        depth = self.problem.d if role in "qk" else self.problem.e
+        n_bytes = heads * extent * depth * self.problem.widths[role]
+        return Flow(
+            load=self.traffic.dram(n_bytes) * 1.0, load_turns=self.traffic.turns(n_bytes) * 1.0
+        )
+
+    def _restarts(self) -> Bools:
+        """Whether the software pipeline starts anew in each head block."""
+        return np.asarray(self.streamed | (self.rows < self.problem.q))
 
     # -- what one row block does -------------------------------------------------------
 
@@ -146,71 +214,56 @@ class _Fused:
         sums.elements = sums.elements + times * one.elements
         sums.read_port = sums.read_port + times * one.read_port
         sums.write_port = sums.write_port + times * one.write_port
+        sums.sfu_read = sums.sfu_read + times * one.read_port
+        sums.sfu_write = sums.sfu_write + times * one.write_port
         sums.move("buffer_read", tensor, times * one.read_bytes)
         sums.move("buffer_write", tensor, times * one.write_bytes)
         return one.cycles
 
-    def _block(self, times: Ints, heads: Ints, rows: Ints, in_loop: Ints) -> None:
+    def _block(self, times: Ints, heads: Ints, rows: Ints) -> _Rows:
         """Book ``times`` row blocks of ``rows`` rows of ``heads`` heads."""
-        if self.tiles.online:
-            chain = self._online(times, heads, rows)
-        else:
-            chain = self._whole(times, heads, rows, in_loop)
-        self.sums.chain = self.sums.chain + chain
+        book = self._online if self.tiles.online else self._whole
+        block = book(times, heads, rows)
+        self.sums.chain = self.sums.chain + times * block.steady
+        return block
 
-    def _whole(self, times: Ints, heads: Ints, rows: Ints, in_loop: Ints) -> Ints:
-        """Whole rows: all of L, then softmax, then all of A."""
+    def _whole(self, times: Ints, heads: Ints, rows: Ints) -> _Rows:
+        """Whole rows: all of L, then softmax, then all of A.
+
+        Streamed K tiles come in during L only and V tiles during A only, but for those that
+        the slots hold ahead.
+        """
         problem = self.problem
         logit = attend = slow_logit = slow_attend = ints(0)
+        streamed = Flow()
         for n, keys, accumulate in self._key_steps():
             per = times * n
             l_one = self._gemm(per, (heads, rows, ints(problem.d), keys), 0, accumulate=False)
             a_one = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
+            k, v = self._load("k", heads, keys), self._load("v", heads, keys)
             logit, attend = logit + n * l_one, attend + n * a_one
-            k_load = self.traffic.dram(heads * keys * problem.d * problem.widths["k"])
-            v_load = self.traffic.dram(heads * keys * problem.e * problem.widths["v"])
-            slow_logit = slow_logit + n * np.maximum(l_one, k_load)
-            slow_attend = slow_attend + n * np.maximum(a_one, v_load)
+            slow_logit = slow_logit + n * np.maximum(l_one, k.load)
+            slow_attend = slow_attend + n * np.maximum(a_one, v.load)
+            streamed = streamed.plus(k.plus(v).times(n))
         elements = heads * rows * problem.c
         softmax = self._sfu(times, "softmax", elements, self.s_name, problem.tile_width)
-        # streamed keys: K comes in during L only, V during A only, but for the slots ahead
-        ahead = self.tiles.slots[0]
         steps = ceil_div(ints(problem.c), self.keys)
-        spared = np.maximum(0, steps - ahead) / np.maximum(1, steps)
-        logit = np.where(
-            self.streamed, logit + ((slow_logit - logit) * spared).astype(np.int64), logit
-        )
-        attend = np.where(
-            self.streamed, attend + ((slow_attend - attend) * spared).astype(np.int64), attend
-        )
-        pace = _Pace(logit, softmax, attend)
+        behind = self.streamed * np.maximum(0, steps - self.tiles.slots[0]) / steps
+        logit = ints(logit + (slow_logit - logit) * behind)
+        attend = ints(attend + (slow_attend - attend) * behind)
+        alone = logit + softmax + attend
+        streamed = streamed.times(self.streamed)
         if not self.tiles.pipelined:
-            return times * (logit + softmax + attend)
-        return self._overlapped(times, pace, in_loop)
+            return _Rows(alone, alone, streamed)
+        # softmax of one block runs behind A of the block before and L of the next
+        return _Rows(most(logit + attend, softmax), alone, streamed)
 
-    def _overlapped(self, times: Ints, pace: _Pace, in_loop: Ints) -> Ints:
-        """Softmax of one block behind L of the next (and A of the one before).
-
-        A loop of n blocks: the first L, n - 1 steady steps, the last softmax and A.
-        """
-        whole_head = self.rows >= self.problem.q
-        loops = np.where(
-            self.streamed | ~whole_head,
-            ceil_div(times, np.maximum(in_loop, 1)),
-            np.minimum(times, 1),
-        )
-        steady = np.maximum(
-            np.maximum(pace.logit + pace.attend, pace.softmax),
-            pace.attend + np.maximum(pace.logit, np.maximum(0, pace.softmax - pace.attend)),
-        )
-        return ints(loops * (pace.logit + pace.softmax + pace.attend) + (times - loops) * steady)
-
-    def _online(self, times: Ints, heads: Ints, rows: Ints) -> Ints:
+    def _online(self, times: Ints, heads: Ints, rows: Ints) -> _Rows:
         """Key tiles with online softmax: L, softmax of the tile, correction, A."""
         problem = self.problem
         width, z_width = problem.tile_width, problem.widths["z"]
         out = heads * rows * problem.e
-        total = ints(0)
+        total, streamed = ints(0), Flow()
         for n, keys, accumulate in self._key_steps():
             per = times * n
             logit = self._gemm(per, (heads, rows, ints(problem.d), keys), 0, accumulate=False)
@@ -219,18 +272,22 @@ class _Fused:
             if accumulate:
                 rescale = self._sfu(per, "rescale", out, problem.names["z"], z_width)
             attend = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
-            one = logit + softmax + rescale + attend
+            flow = self._load("k", heads, keys).plus(self._load("v", heads, keys))
+            arrives = ints(flow.load) + self.traffic.latency
+            one = most(logit + softmax + rescale + attend, arrives)
+            streamed = streamed.plus(flow.times(n))
             if self.tiles.pipelined and accumulate:
-                steady = np.maximum(
-                    attend + np.maximum(logit, rescale),
-                    np.maximum(softmax + rescale, logit + attend),
+                steady = most(
+                    attend + most(logit, rescale),
+                    softmax + rescale,
+                    arrives,
                 )
                 total = total + np.where(n > 1, one + (n - 1) * steady, n * one)
             else:
                 total = total + n * one
         divide = self._sfu(times, "divide", out, problem.names["z"], z_width)
         # the array is at L of the next block while the SFU divides
-        return ints(times * (total + np.maximum(0, divide - logit)) + divide)
+        return _Rows(ints(total + np.maximum(0, divide - logit)), ints(total + divide), streamed)
 
     def _key_steps(self) -> list[tuple[Ints, Ints, bool]]:
         """Key tiles of a row block: the first starts the sums of A, the others add."""
@@ -240,9 +297,9 @@ class _Fused:
 
     # -- DRAM -----------------------------------------------------------------------
 
-    def _dram(self, what: str) -> tuple[dict[str, Ints], Ints]:
-        """Service of all loads by role, and of all stores."""
-        problem, cost = self.problem, getattr(self.traffic, what)
+    def _dram(self, cost: Cost) -> tuple[dict[str, Ints], Ints]:
+        """Cost of all loads by role, and of all stores."""
+        problem = self.problem
         blocks = ceil_div(ints(problem.q), self.rows)
         again = np.where(self.streamed, blocks, 1)
         keys = np.where(self.streamed, self.keys, problem.c)
@@ -311,22 +368,3 @@ class _Fused:
         heads = (self.problem.g - 1) % self.heads + 1
         rows = (self.problem.q - 1) % self.rows + 1
         return self.traffic.dram(heads * rows * self.problem.e * self.problem.widths["z"])
-
-    def _last(self) -> Ints:
-        """What array and SFU still do when the DRAM has delivered the last tile."""
-        blocks = ceil_div(ints(self.problem.g), self.heads) * ceil_div(
-            ints(self.problem.q), self.rows
-        )
-        steps = np.where(self.streamed, ceil_div(ints(self.problem.c), self.keys), 1)
-        return self.sums.chain // (blocks * steps) + self.traffic.latency
-
-    def _rings(self, load: dict[str, Ints], store: Ints) -> list[Ints]:
-        """Per tile: load, latency, use and store of all instances, divided by the slots."""
-        problem, chain = self.problem, self.sums.chain
-        blocks = ceil_div(ints(problem.q), self.rows)
-        g = ceil_div(ints(problem.g), self.heads)
-        steps = np.where(self.streamed, blocks * ceil_div(ints(problem.c), self.keys), 1)
-        count = {"q": g * blocks, "k": g * steps, "v": g * steps}
-        into, out, _ = self.tiles.slots
-        rings = [(chain + load[r] + count[r] * self.traffic.latency) // into for r in "qkv"]
-        return [*rings, (chain + store) // out]

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from simaccel.analytic.array import ArrayPass, Widths, array_pass
+from simaccel.analytic.pace import Flow, Slots, Step, loop_cycles
 from simaccel.analytic.work import (
     Bools,
     Cost,
+    Floats,
     Ints,
     Traffic,
     Work,
     ceil_div,
+    contention,
     ints,
+    most,
     over_blocks,
     split,
 )
@@ -127,15 +131,32 @@ class _Nest:
             (edge, rest, True),
         ]
 
-    def _slots(self, name: str) -> Ints:
+    def slots(self, name: str) -> Ints:
         """Slots of a tile: one if it is loaded only once."""
         ranks = _RANKS[name]
         count = self.problem.g * self.trips[ranks[0]] * self.trips[ranks[1]] * self.repeats[name]
         slots = dict(zip(["a", "b", "out"], self.tiles.slots, strict=True))[name]
         return np.where(count > 1, slots, 1)
 
-    def _kept(self, name: str) -> bool:
+    def kept(self, name: str) -> bool:
         return {"a": self.problem.kept_a, "out": self.problem.kept_out}.get(name, False)
+
+    def tiles_in(self, name: str) -> Ints:
+        """Tiles of a tensor."""
+        first, second = _RANKS[name]
+        return self.trips[first] * self.trips[second]
+
+    def leaf(self, sizes: dict[str, Ints]) -> Ints:
+        """Cycles of one tile GEMM."""
+        shape = (ints(1), sizes["m"], sizes["k"], sizes["n"])
+        one = array_pass(
+            self.accelerator,
+            shape,
+            self.tiles.stationarity,
+            self.problem.widths,
+            accumulate=bool(np.all(self.trips["k"] > 1)),
+        )
+        return one.cycles
 
     def work(self) -> Work:
         """Put everything together."""
@@ -146,14 +167,22 @@ class _Nest:
             return np.asarray(sum(n * getattr(one, what) for n, one in passes))
 
         moved = self._moved(total)
-        loads = {n: g * self.repeats[n] for n in ("a", "b") if not self._kept(n)}
+        loads = {n: g * self.repeats[n] for n in ("a", "b") if not self.kept(n)}
         if not problem.kept_out:
             loads["out"] = g * (self.repeats["out"] - 1)
         stores = g * self.repeats["out"] * int(not problem.kept_out)
         traffic = self.traffic
-        dram = np.asarray(sum(n * self._over(name, traffic.dram) for name, n in loads.items()))
-        dram = dram + stores * self._over("out", traffic.dram)
-        chain = total("cycles")
+
+        def loaded(cost: Cost) -> Ints:
+            return ints(sum(n * self._over(name, cost) for name, n in loads.items()))
+
+        def stored(cost: Cost) -> Ints:
+            return ints(stores * self._over("out", cost))
+
+        chain, dram = total("cycles"), loaded(traffic.dram) + stored(traffic.dram)
+        reads, writes = stored(traffic.read), loaded(traffic.write)
+        own_reads, own_writes = total("read_port"), total("write_port")
+        slow = contention(chain, ((own_reads, reads), (own_writes, writes)))
         return Work(
             macs=ints(g * problem.m * problem.k * problem.n),
             elements=ints(0),
@@ -162,15 +191,12 @@ class _Nest:
             array=total("compute"),
             sfu=ints(0),
             dram=dram,
-            turnarounds=stores * self._over("out", traffic.turns),
-            read_port=total("read_port") + stores * self._over("out", traffic.read),
-            write_port=total("write_port")
-            + np.asarray(sum(n * self._over(name, traffic.write) for name, n in loads.items())),
+            read_port=own_reads + reads,
+            write_port=own_writes + writes,
             chain=chain,
+            pace=_Paces(self, slow).cycles(),
             fill=self._fill(),
             drain=self._drain(),
-            last=self._last(passes),
-            rings=self._rings(chain, loads, stores),
         )
 
     def _moved(self, sums: Callable[[str], Ints]) -> dict[tuple[str, str], Ints]:
@@ -207,14 +233,14 @@ class _Nest:
     def _buffer(self) -> dict[str, tuple[Ints, Ints]]:
         names = dict(zip(_RANKS, self.problem.names, strict=True))
         return {
-            names[role]: (self._tile_bytes(role), self._slots(role))
+            names[role]: (self._tile_bytes(role), self.slots(role))
             for role in _RANKS
-            if not self._kept(role)
+            if not self.kept(role)
         }
 
     def _fill(self) -> Ints:
         """First operands: both are loaded at the same time and share the channel."""
-        names = [n for n in ("a", "b") if not self._kept(n)]
+        names = [n for n in ("a", "b") if not self.kept(n)]
         service = sum(self.traffic.dram(self._tile_bytes(n)) for n in names)
         return np.asarray(service + self.traffic.latency)
 
@@ -227,21 +253,74 @@ class _Nest:
         n_bytes = self._last_size("m") * self._last_size("n") * self.problem.widths.out
         return self.traffic.dram(n_bytes)
 
-    def _last(self, passes: list[tuple[Ints, ArrayPass]]) -> Ints:
-        """Work behind the last load, when the DRAM sets the pace: the smallest last GEMM."""
-        count = sum(n for n, _ in passes)
-        mean = sum(n * one.cycles for n, one in passes) // count
-        return np.asarray(mean + self.traffic.latency)
 
-    def _rings(self, chain: Ints, loads: dict[str, Ints], stores: Ints) -> list[Ints]:
-        """Per tile: load, latency, use and store of all instances, divided by the slots."""
-        rings = []
+class _Paces:
+    """The steps of the tile loops, from the innermost to the outermost."""
+
+    def __init__(self, nest: _Nest, slow: Floats) -> None:
+        self.nest, self.slow = nest, slow
+        self.order = nest.tiles.order
+        in_slots = np.minimum(nest.slots("a"), nest.slots("b"))
+        self.slots = Slots(
+            latency=nest.traffic.latency,
+            turnaround=nest.accelerator.dram.turnaround_cycles,
+            single_in=(in_slots < 2) & self._streams(("a", "b")),  # noqa: PLR2004 - one slot
+            single_out=(nest.slots("out") < 2) & self._streams(("out",)),  # noqa: PLR2004
+            chained=nest.spills,
+        )
+        self.depth = {name: self._depth(name) for name in _RANKS}
+
+    def _streams(self, names: tuple[str, ...]) -> Bools:
+        """Whether one of the tensors is loaded more than once."""
+        nest = self.nest
+        return np.asarray(
+            sum(nest.problem.g * nest.repeats[n] * nest.tiles_in(n) for n in names) > len(names)
+        )
+
+    def _depth(self, name: str) -> Ints:
+        """How many loops stand outside a tensor's tile: up to the last one over its ranks."""
+        depth = ints(0)
+        for index, rank in enumerate(self.order, 1):
+            if rank in _RANKS[name]:
+                depth = ints(np.where(self.nest.trips[rank] > 1, index, depth))
+        return depth
+
+    def cycles(self) -> Ints:
+        """Cycles of all g, without the first fill and the last drain."""
+        body = self._body(0, {})
+        g = ints(self.nest.problem.g)
+        never = np.zeros((), dtype=bool)
+        nothing = Step(np.zeros(()), Flow(), Flow())
+        return ints(loop_cycles((g, body), (ints(0), nothing), self.slots, never))
+
+    def _body(self, depth: int, sizes: dict[str, Ints]) -> Step:
+        own = self._transfers(depth, sizes)
+        if depth == len(self.order):
+            return Step(self.nest.leaf(sizes) * self.slow, Flow(), own)
+        nest, rank = self.nest, self.order[depth]
+        (n, size), (has, rest) = split(nest.problem.extent(rank), nest.tile[rank])
+        full = self._body(depth + 1, sizes | {rank: size})
+        edge = self._body(depth + 1, sizes | {rank: np.maximum(rest, 1)})
+        outside = [nest.trips[r] for r in self.order[:depth]]
+        cyclic = np.asarray(most(ints(nest.problem.g), *outside) > 1)
+        work = loop_cycles((n, full), (has, edge), self.slots, cyclic)
+        inside = full.dram.times(n).plus(edge.dram.times(has))
+        return Step(work, inside, own)
+
+    def _transfers(self, depth: int, sizes: dict[str, Ints]) -> Flow:
+        """Loads and stores that stand in the body below ``depth`` loops."""
+        flow = Flow()
         for name, (first, second) in _RANKS.items():
-            times = loads.get(name, ints(0))
-            requests = times * self.trips[first] * self.trips[second]
-            held = chain + times * self._over(name, self.traffic.dram)
-            held = held + requests * self.traffic.latency
+            if self.nest.kept(name):
+                continue
+            high = sizes.get(first, self.nest.tile[first])
+            wide = sizes.get(second, self.nest.tile[second])
+            n_bytes = high * wide * getattr(self.nest.problem.widths, name)
+            here = np.asarray(self.depth[name] == depth)
+            service = here * self.nest.traffic.dram(n_bytes) * 1.0
+            turns = here * self.nest.traffic.turns(n_bytes) * 1.0
+            loaded = np.asarray(self.nest.spills) if name == "out" else np.ones((), dtype=bool)
+            flow = flow.plus(Flow(load=service, load_turns=turns).times(loaded))
             if name == "out":
-                held = held + stores * self._over(name, self.traffic.dram)
-            rings.append(held // self._slots(name))
-        return rings
+                flow = flow.plus(Flow(store=service, store_turns=turns))
+        return flow

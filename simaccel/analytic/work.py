@@ -8,8 +8,9 @@ without the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from simaccel.hardware import Accelerator
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
 Cost = Callable[[Ints], Ints]
 """Cycles of a request of so many bytes (or of a piece of work of so many elements)."""
@@ -70,10 +72,10 @@ _ADDITIVE = (
     "array",
     "sfu",
     "dram",
-    "turnarounds",
     "read_port",
     "write_port",
     "chain",
+    "pace",
 )
 
 
@@ -81,10 +83,9 @@ _ADDITIVE = (
 class Work:
     """Totals of one operator (or fused group) by resource, and what surrounds them.
 
-    ``chain`` is the time that array and SFU need when nothing holds them up; ``rings`` bound
-    the time by the slots of each tile (load, latency, use, divided by slots). ``fill`` passes
-    before the first command can start, ``drain`` after the last has ended; ``last`` is what
-    array and SFU still do when the last load has come.
+    ``chain`` is the time that array and SFU need when nothing holds them up, ``pace`` the time
+    that they take beside the transfers of double buffering (``simaccel.analytic.pace``).
+    ``fill`` passes before the first command can start, ``drain`` after the last has ended.
     """
 
     macs: Ints
@@ -95,14 +96,12 @@ class Work:
     array: Ints
     sfu: Ints
     dram: Ints
-    turnarounds: Ints
     read_port: Ints
     write_port: Ints
     chain: Ints
+    pace: Ints
     fill: Ints
     drain: Ints
-    last: Ints
-    rings: list[Ints] = field(default_factory=list)
 
     @property
     def buffer_bytes(self) -> Ints:
@@ -116,12 +115,9 @@ class Work:
     def cycles(self) -> Ints:
         """Estimated cycles from the first load to the last store.
 
-        Either array and SFU set the pace (after the fill, and until the drain), or the DRAM
-        does (after the first latency, then the last commands), or the slots of one tile.
+        The first operands come, then array and SFU keep their pace, then the last output goes.
         """
-        pace = most(self.chain, *self.rings)
-        memory = most(self.dram + self.turnarounds, self.read_port, self.write_port)
-        return most(self.fill + pace + self.drain, memory + self.last)
+        return most(self.fill + self.pace + self.drain, self.bound())
 
     def plus(self, after: Work) -> Work:
         """Join with the part of the same operator that follows without a break."""
@@ -138,8 +134,6 @@ class Work:
             tiles=tiles,
             fill=self.fill,
             drain=after.drain,
-            last=after.last,
-            rings=[a + b for a, b in zip(self.rings, after.rings, strict=True)],
             **joined,
         )
 
@@ -175,10 +169,8 @@ class Traffic:
         return self.accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
 
     def turns(self, n_bytes: Ints) -> Ints:
-        """Cycles lost when a store is served between loads: into and out of each turn."""
-        spec = self.accelerator.dram
-        turns = ceil_div(self.dram(n_bytes), ints(spec.turn_cycles))
-        return 2 * spec.turnaround_cycles * turns
+        """Turns that a request takes on channel 0."""
+        return ceil_div(self.dram(n_bytes), ints(self.accelerator.dram.turn_cycles))
 
     def write(self, n_bytes: Ints) -> Ints:
         """Cycles of a load on the buffer's write port."""
@@ -187,3 +179,18 @@ class Traffic:
     def read(self, n_bytes: Ints) -> Ints:
         """Cycles of a store on the buffer's read port."""
         return self.accelerator.read_rate.cycles(n_bytes)
+
+
+def contention(chain: Ints, ports: Sequence[tuple[Ints, Ints]]) -> Floats:
+    """Factor by which array and SFU slow down where others use a port that they need.
+
+    ``ports``: for each port the cycles of its own users' and of the others' requests. Let a
+    fold need a port for a share s of its time. Beside another requester it gets every second
+    cycle, so for s > 1/2 the fold takes 2 s instead of 1, and s of it are left to the other:
+    each cycle that the other is served costs (2 s - 1) / s.
+    """
+    delay = np.zeros(())
+    for own, others in ports:
+        share = np.clip(own / np.maximum(1, chain), 0.25, 1.0)
+        delay = np.maximum(delay, others * np.maximum(0.0, 2 - 1 / share))
+    return np.asarray(1 + delay / np.maximum(1, chain), dtype=np.float64)

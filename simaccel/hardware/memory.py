@@ -25,7 +25,7 @@ class BufferSpec(Spec):
     capacity_bytes: BytesOrUnlimited
     read_bytes_per_second: BytesPerSecond
     write_bytes_per_second: BytesPerSecond
-    turn_cycles: Count = 64
+    turn_cycles: Count = 1
 
 
 class DramSpec(Spec):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +39,20 @@ class _Slot:
     values: Array
 
 
+class Surroundings(Protocol):
+    """The DRAM around a program whose operators see the same tensor in different shapes."""
+
+    def enter(self, operator: str) -> dict[str, Array]:
+        """Give what an operator finds in DRAM: view name -> array of the view's shape."""
+
+    def leave(self, operator: str, tensors: dict[str, Array]) -> None:
+        """Take what the operator leaves in DRAM."""
+
+
 @dataclass
 class _State:
     dram: dict[str, Array]
+    surroundings: Surroundings | None = None
     slots: dict[str, _Slot] = field(default_factory=dict)
     statistics: dict[tuple[int, ...], tuple[Array, Array, Array]] = field(default_factory=dict)
 
@@ -66,6 +78,16 @@ def interpret(program: Program, tensors: Mapping[str, Array]) -> dict[str, Array
     return state.dram
 
 
+def interpret_within(program: Program, surroundings: Surroundings) -> None:
+    """Execute a whole program; tiles around its operators stay alive between them.
+
+    Raises:
+        ProgramError: a read of something not written, or outside a living tile.
+
+    """
+    _body(program.body, {}, _State({}, surroundings), ())
+
+
 def _body(body: Sequence[Node], at: Coordinates, state: _State, tiles: Sequence[Tile]) -> None:
     _open(tiles, at, state)
     for node in body:
@@ -89,11 +111,21 @@ def _close(tiles: Sequence[Tile], state: _State) -> None:
 
 def _node(node: Node, at: Coordinates, state: _State) -> None:
     if isinstance(node, Operator):
-        _body(node.body, at, state, node.tiles)
+        _operator(node, at, state)
     elif isinstance(node, Loop):
         _loop(node, at, state)
     else:
         _command(node, at, state)
+
+
+def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
+    if state.surroundings is None:
+        _body(operator.body, at, state, operator.tiles)
+        return
+    state.dram = state.surroundings.enter(operator.name)
+    state.statistics.clear()
+    _body(operator.body, at, state, operator.tiles)
+    state.surroundings.leave(operator.name, state.dram)
 
 
 def _loop(loop: Loop, at: Coordinates, state: _State) -> None:

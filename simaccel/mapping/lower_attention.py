@@ -198,11 +198,14 @@ class _Fused:
         if streamed:
             return (), tuple(self._row_loops(heads, streamed=True)), 0
         k, v = self._k(heads, keys), self._v(heads, keys)
-        loads: tuple[Node, ...] = (Load(tile=k, queue=1), Load(tile=v, queue=2))
+        load_k, load_v = Load(tile=k, queue=1), Load(tile=v, queue=2)
         if self.mapping.rows < rows:
-            return (k, v), (*loads, *self._row_loops(heads, streamed=False)), 0
+            return (k, v), (load_k, load_v, *self._row_loops(heads, streamed=False)), 0
         tiles, nodes, ahead = self._rows(heads, rows, streamed=False)
-        return (k, v, *tiles), (*loads, *nodes), ahead + 2 if ahead else 0
+        load_q, logit, *rest = nodes
+        # K is done with L, V is not needed before A: what runs ahead holds no slot longer
+        body = (load_k, load_q, logit, load_v, *rest)
+        return (k, v, *tiles), body, ahead + 1 if ahead else 0
 
     def _row_loops(self, heads: int, *, streamed: bool) -> list[Node]:
         loops: list[Node] = []
@@ -265,8 +268,8 @@ class _Fused:
             k, v, s = self._k(heads, size), self._v(heads, size), self._s(heads, rows, size)
             body: list[Node] = [
                 Load(tile=k, queue=1),
-                Load(tile=v, queue=2),
                 self._logit(s, q, k, rows),
+                Load(tile=v, queue=2),
                 Sfu(work="online", tile=s, shape=s.shape, scale=self.views.scale),
             ]
             if not first:
@@ -280,7 +283,7 @@ class _Fused:
                     start=start,
                     tiles=(k, v, s),
                     body=tuple(body),
-                    ahead=3 if self.mapping.pipelined and trips > 1 else 0,
+                    ahead=2 if self.mapping.pipelined and trips > 1 else 0,
                 )
             )
         nodes += [Sfu(work="divide", tile=z, shape=z.shape), Store(tile=z)]

@@ -14,6 +14,8 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.choices import ORDERS, GemmMapping
 
 UNLIMITED = 2**62
+_EVEN_PIECES = 4
+"""Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
 
 
 class NothingFitsError(SimaccelError):
@@ -29,16 +31,18 @@ def capacity(accelerator: Accelerator) -> int:
 def tile_sizes(extent: int, side: int) -> list[int]:
     """Candidate tile sizes of a rank: the rank, its even cuts, and doublings of an array side.
 
-    Cuts are rounded up to whole array sides, so that only the last tile has part folds.
+    Cuts are even, or rounded up to whole array sides so that only the last tile has part folds.
 
     >>> tile_sizes(512, 32)
-    [32, 64, 96, 128, 192, 256, 512]
+    [32, 64, 96, 128, 171, 192, 256, 512]
     >>> tile_sizes(7, 32)
     [1, 2, 3, 4, 7]
     """
     found = {extent}
     for pieces in (2, 3, 4, 6, 8, 12, 16):
         size = -(-extent // pieces)
+        if pieces <= _EVEN_PIECES:
+            found.add(size)
         found.add(min(extent, -(-size // side) * side) if extent > side else size)
     size = side
     while size < extent:

@@ -31,12 +31,16 @@ def softmax_mapping(
     widths = [problem.c, *tile_sizes(problem.c, accelerator.array.cols)[::-1]]
     for chosen in (heights, [1]):
         grid = np.array([(h, w) for h in chosen for w in widths], dtype=np.int64)
-        for slots in (2, 1):
+        found: list[tuple[int, SoftmaxMapping]] = []
+        for slots in (1, 2, 3):
             work = softmax_work(problem, grid[:, 0], grid[:, 1], slots, accelerator)
             columns = (work.cycles(), dram_bytes(work), work.buffer_bytes)
-            figures = [np.broadcast_to(f, len(grid)) for f in columns]
-            index = best(figures[0], figures[1], figures[2], limit)
+            cycles, moved, space = (np.broadcast_to(f, len(grid)) for f in columns)
+            index = best(cycles, moved, space, limit)
             if index is not None:
                 high, wide = (int(x) for x in grid[index])
-                return SoftmaxMapping(rows=high, cols=wide, slots=slots)
+                mapping = SoftmaxMapping(rows=high, cols=wide, slots=slots)
+                found.append((int(cycles[index]), mapping))
+        if found:
+            return min(found, key=lambda pair: pair[0])[1]
     raise NothingFitsError(f"{operator}: not even a part of one row fits into {limit} B")
