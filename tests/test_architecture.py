@@ -25,6 +25,9 @@ LAYERS: dict[str, set[str]] = {
     "trace": {"errors", "workload", "hardware", "mapping", "machine"},
 }
 LAYERS |= {"experiment": {*LAYERS} - {"trace"}}
+LAYERS |= {"check": {"errors", "workload", "hardware", "mapping"}}
+LAYERS |= {"recording": {*LAYERS}}
+LAYERS |= {"forecast": {*LAYERS}}
 LAYERS |= {"report": {*LAYERS}}
 LAYERS |= {"cli": {*LAYERS}}
 LAYERS |= {"__init__": {*LAYERS} - {"cli"}, "__main__": {"cli"}}

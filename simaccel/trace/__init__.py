@@ -1,9 +1,9 @@
 """What happened in a run, cycle by cycle: an HDF5 file, its writer and its reader."""
 
+from simaccel.trace.questions import Stall, Utilisation
 from simaccel.trace.reader import Event, Trace
 from simaccel.trace.schema import SCHEMA_VERSION, Site, TraceError, TraceHeader
 from simaccel.trace.sites import program_sites
-from simaccel.trace.summaries import Stall, Utilisation
 from simaccel.trace.writer import TraceWriter, require_target
 
 __all__ = [

@@ -35,7 +35,16 @@ EVENT: Final = np.dtype(
     ]
 )
 """One event: what one engine did in the cycles from ``start`` up to, not including, ``end``."""
-COLUMNS: Final = ("engine", "start", "end", "cause", "wait_tile", "wait_kind", "wait_engine", "site")
+COLUMNS: Final = (
+    "engine",
+    "start",
+    "end",
+    "cause",
+    "wait_tile",
+    "wait_kind",
+    "wait_engine",
+    "site",
+)
 KEY: Final = ("cause", "wait_tile", "wait_kind", "wait_engine", "site")
 """Columns in which two intervals must agree to be one activity."""
 SEGMENT_FIELDS: Final = ("first_row", "end_row", "period_cycles", "repeats")

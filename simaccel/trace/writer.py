@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,20 +16,23 @@ import numpy as np
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.machine.machine import EngineCycles
-from simaccel.trace.ending import write_ending
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
     EVENT,
-    FORMAT,
     LIBVER,
     MAX_CYCLE,
-    SCHEMA_VERSION,
     TraceError,
     TraceHeader,
 )
-
-_CAUSES = tuple(Cause)
+from simaccel.trace.store import (
+    BlockIndex,
+    block_index,
+    write_beginning,
+    write_header,
+    write_rest,
+    write_totals,
+)
 
 
 def require_target(path: str | Path, *, force: bool = False) -> Path:
@@ -89,7 +93,7 @@ class TraceWriter:
         self.path = require_target(path, force=force)
         self.header = header
         self._force = force
-        self._partial = self.path.with_name(f".{self.path.name}.partial")
+        self._partial = self.path.with_name(f".{self.path.name}.{token_hex(4)}.partial")
         self._file: Any = None
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
@@ -105,28 +109,12 @@ class TraceWriter:
         }
         self._segments = array("q")
         self._outermost: list[tuple[int, int]] = []
-        self._index: list[tuple[Sequence[int], Sequence[int], Sequence[int]]] = []
+        self._index: list[BlockIndex] = []
 
     def __enter__(self) -> Self:
         try:
-            self._file = h5py.File(self._partial, "w", libver=LIBVER)
-            self._file.attrs["format"] = FORMAT
-            self._file.attrs["schema_version"] = SCHEMA_VERSION
-            self._file.attrs["complete"] = False
-            events = self._file.create_group("events")
-            for name in COLUMNS:
-                events.create_dataset(
-                    name,
-                    shape=(0,),
-                    maxshape=(None,),
-                    chunks=(len(self._block),),
-                    dtype=EVENT[name],
-                    compression="gzip",
-                    shuffle=True,
-                    fletcher32=True,
-                    track_times=False,
-                )
-            self._file.flush()
+            self._file = h5py.File(self._partial, "x", libver=LIBVER)
+            write_beginning(self._file, len(self._block))
         except OSError as error:
             self._discard()
             raise self._not_written(error) from None
@@ -209,7 +197,8 @@ class TraceWriter:
             for engine in totals:
                 self._intern("engines", engine)
             tables = {name: list(table) for name, table in self._tables.items()}
-            write_ending(self._file, self.header, tables, self._segments, self._index)
+            write_header(self._file, self.header)
+            write_rest(self._file, tables, self._segments, self._index)
             write_totals(self._file, tables["engines"], cycles, totals, figures or {})
             self._file.attrs["complete"] = True
         except OSError as error:

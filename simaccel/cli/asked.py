@@ -1,0 +1,226 @@
+"""What the user asked for: the options that commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.choices import Mapping
+from simaccel.mapping.files import load_mapping
+from simaccel.schedulers import DATAFLOWS, Options, make_mapping
+from simaccel.workload import Workload, build, gemm, load_workload, parse_shape
+
+SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
+"""What is used where nothing is given."""
+
+_SOURCE = "command line"
+_OPTIONS = {
+    "seq_len": "--seq-len",
+    "batch": "--batch",
+    "scope": "--scope",
+    "model": "--workload",
+    "bytes_per_element": "--bytes-per-element",
+    "bytes_by_tensor": "--bytes-per-element",
+}
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+
+
+def fault(option: str, value: object, allowed: str) -> Fault:
+    """Say what is wrong with an option."""
+    return Fault(_SOURCE, option, value, allowed)
+
+
+def gather(*reads: Callable[[], object]) -> list[Any]:
+    """Read several inputs and report the faults of all of them together.
+
+    Raises:
+        InputError: at least one of them is wrong.
+
+    """
+    found: list[object] = []
+    faults: list[Fault] = []
+    for read in reads:
+        try:
+            found.append(read())
+        except InputError as error:
+            faults += [one for one in error.faults if one not in faults]
+    if faults:
+        raise InputError(faults)
+    return found
+
+
+def number(text: str) -> object:
+    """Read a whole number; leave other text to whoever says what is allowed."""
+    return int(text) if _NUMBER.fullmatch(text.strip()) else text
+
+
+@dataclass(frozen=True)
+class AskedWorkload:
+    """The options that choose a workload, as given (None or empty: not given)."""
+
+    name: str
+    seq_len: str | None = None
+    batch: str | None = None
+    scope: str | None = None
+    shape: str | None = None
+    bytes_per_element: tuple[str, ...] = ()
+
+    def read(self) -> Workload:
+        """Build the workload.
+
+        Raises:
+            InputError: all faults of these options, or of the workload's file.
+
+        """
+        if _is_file(self.name):
+            fields = ("seq_len", "batch", "scope", "shape", "bytes_per_element")
+            self._refuse("the file says it", *fields)
+            return load_workload(self.name)
+        return self._gemm() if self.name == "gemm" else self._model()
+
+    def _gemm(self) -> Workload:
+        self._refuse("--shape says it (B is the batch)", "seq_len", "batch", "scope")
+        if self.shape is None:
+            allowed = "the sizes of the gemm, as in --shape M=512,K=64,N=512"
+            raise InputError([fault("--shape", ABSENT, allowed)])
+        shape = parse_shape(self.shape)
+        return _renamed(lambda: gemm(**shape, **self._bytes()))
+
+    def _model(self) -> Workload:
+        self._refuse("only the workload gemm has a shape", "shape")
+        sizes: dict[str, Any] = {
+            "batch": number(self.batch or BATCH),
+            "seq_len": number(self.seq_len or SEQ_LEN),
+            "scope": self.scope or SCOPE,
+        }
+        return _renamed(lambda: build(self.name, **sizes, **self._bytes()))
+
+    def _bytes(self) -> dict[str, Any]:
+        """Read ``--bytes-per-element``: a number for all tensors, TENSOR=N for one."""
+        given: dict[str, Any] = {"bytes_by_tensor": {}}
+        for text in self.bytes_per_element:
+            tensor, equals, size = text.rpartition("=")
+            if equals:
+                given["bytes_by_tensor"][tensor.strip()] = number(size)
+            else:
+                given["bytes_per_element"] = number(size)
+        return given
+
+    def _refuse(self, reason: str, *fields: str) -> None:
+        """Refuse options that have no meaning for this workload."""
+        allowed = f"nothing with --workload {self.name}; {reason}"
+        given = {field: getattr(self, field) for field in fields}
+        _require_none(
+            fault(f"--{field.replace('_', '-')}", value, allowed)
+            for field, value in given.items()
+            if value
+        )
+
+
+def _require_none(faults: Iterable[Fault]) -> None:
+    found = list(faults)
+    if found:
+        raise InputError(found)
+
+
+def _renamed(make: Callable[[], Workload]) -> Workload:
+    """Name options instead of the fields that they fill."""
+    try:
+        return make()
+    except InputError as error:
+        raise InputError([_of_option(one) for one in error.faults]) from None
+
+
+def _of_option(one: Fault) -> Fault:
+    field, _, rest = one.field.partition(".")
+    if field not in _OPTIONS:
+        return one
+    allowed = one.allowed
+    if field == "model":
+        allowed = f"a model, gemm or the path of a .yaml file; {allowed}"
+    return fault(f"{_OPTIONS[field]} {rest}".strip(), one.value, allowed)
+
+
+def _is_file(name: str) -> bool:
+    return name.lower().endswith((".yaml", ".yml")) or "/" in name or os.sep in name
+
+
+Inputs = tuple[Workload, Accelerator, str | Mapping]
+"""What an experiment is made of: the last is a dataflow's name or a mapping."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options that choose an experiment."""
+
+    hw: str
+    overrides: tuple[str, ...]
+    workload: AskedWorkload
+    dataflow: str | None = None
+    pipeline: bool = False
+    mapping: str | None = None
+
+    @property
+    def options(self) -> Options:
+        """What is asked of the scheduler."""
+        return Options(pipeline=self.pipeline)
+
+    def accelerator(self) -> Accelerator:
+        """Load the accelerator."""
+        return load_accelerator(self.hw, self.overrides)
+
+    def read(self) -> Inputs:
+        """Read everything: workload, accelerator, and the dataflow or a mapping.
+
+        Raises:
+            InputError: the faults of all of them together.
+            NotThisWorkloadError: the mapping is for another workload.
+
+        """
+        workload, accelerator, *_ = gather(
+            self.workload.read,
+            self.accelerator,
+            lambda: require_dataflows([self.dataflow or DATAFLOW]),
+            self._require_one,
+        )
+        if self.mapping is None:
+            return workload, accelerator, self.dataflow or DATAFLOW
+        return workload, accelerator, load_mapping(Path(self.mapping), workload)
+
+    def mapped(self) -> tuple[Workload, Accelerator, Mapping]:
+        """Read everything and let the scheduler make the mapping where none is given."""
+        workload, accelerator, dataflow = self.read()
+        if not isinstance(dataflow, Mapping):
+            dataflow = make_mapping(workload, accelerator, dataflow, self.options)
+        return workload, accelerator, dataflow
+
+    def _require_one(self) -> None:
+        """Refuse options that a mapping has decided already."""
+        allowed = "nothing beside --mapping, which decides it"
+        given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
+        if self.mapping is not None:
+            _require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
+
+
+def require_dataflows(names: Sequence[str]) -> None:
+    """Refuse names that no dataflow has.
+
+    Raises:
+        InputError: all of them.
+
+    """
+    faults = []
+    for name in names:
+        allowed = suggest(name, DATAFLOWS)
+        if "," in name:
+            allowed = "one dataflow; `simaccel compare` takes several"
+        if name not in DATAFLOWS:
+            faults.append(fault("--dataflow", name, allowed))
+    _require_none(faults)

@@ -1,0 +1,67 @@
+"""`simaccel estimate` and `simaccel map`: the closed form, and mappings as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from simaccel.analytic.estimate import estimate as predict
+from simaccel.cli.asked import Asked
+from simaccel.cli.options import experiment_options, force_option, json_option, mapping_option
+from simaccel.cli.output import show, show_json
+from simaccel.errors import Fault, InputError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.choices import Mapping
+from simaccel.mapping.files import mapping_text, save_mapping
+from simaccel.mapping.lower import lower
+from simaccel.mapping.program import require_fit
+from simaccel.report.estimates import estimate_json, estimate_table
+from simaccel.report.results import experiment_title
+from simaccel.report.units import bytes_text
+from simaccel.workload import Workload
+
+
+def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
+    """Read everything, and refuse a mapping that doesn't fit the buffer."""
+    workload, accelerator, mapping = asked.mapped()
+    require_fit(lower(workload, mapping), accelerator.buffer.capacity_bytes)
+    return workload, accelerator, mapping
+
+
+@click.command()
+@experiment_options
+@mapping_option
+@json_option
+def estimate(asked: Asked, as_json: bool) -> None:
+    """Predict a run with the closed form alone; nothing is simulated."""
+    workload, accelerator, mapping = _fitting(asked)
+    predicted = predict(workload, mapping, accelerator)
+    if as_json:
+        names = {
+            "workload": workload.name,
+            "accelerator": accelerator.name,
+            "dataflow": mapping.dataflow,
+        }
+        show_json({**names, **estimate_json(predicted, accelerator)})
+        return
+    title = experiment_title(workload, accelerator, mapping.dataflow)
+    show(f"{title}: closed form", estimate_table(predicted, accelerator))
+
+
+@click.command("map")
+@experiment_options
+@click.option("-o", "--output", metavar="FILE", help="Write the mapping here; default: print it.")
+@force_option
+def map_workload(asked: Asked, output: str | None, force: bool) -> None:
+    """Let a scheduler map a workload, and save the mapping as YAML."""
+    if output is not None and Path(output).exists() and not force:
+        allowed = "a new file, or --force to replace it"
+        raise InputError([Fault("command line", "-o", output, allowed)])
+    workload, accelerator, mapping = _fitting(asked)
+    if output is None:
+        click.echo(mapping_text(mapping), nl=False)
+        return
+    save_mapping(mapping, Path(output))
+    predicted = predict(workload, mapping, accelerator)
+    click.echo(f"{output}: {mapping.dataflow}, reserves {bytes_text(predicted.buffer_bytes)}")

@@ -1,0 +1,111 @@
+"""The click options that commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import click
+
+from simaccel.cli.asked import BATCH, DATAFLOW, SCOPE, SEQ_LEN, Asked, AskedWorkload
+from simaccel.schedulers import DATAFLOWS
+from simaccel.workload import SCOPES
+
+Command = Callable[..., None]
+
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Override a field of the accelerator, e.g. 'buffer.capacity_bytes=64 KiB'.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+force_option = click.option("--force", is_flag=True, help="Replace the output file if it exists.")
+fast_forward_option = click.option(
+    "--fast-forward/--no-fast-forward",
+    default=True,
+    help="Skip repetitions (exact; on) or simulate each of them.",
+)
+mapping_option = click.option(
+    "--mapping", metavar="FILE", help="Take this mapping (see `simaccel map`); no scheduler."
+)
+
+_SIZES = (
+    click.option(
+        "--seq-len", metavar="N", help=f"Tokens of a sequence (of a model; default {SEQ_LEN})."
+    ),
+    click.option(
+        "--batch", metavar="N", help=f"Sequences of the batch (of a model; default {BATCH})."
+    ),
+    click.option(
+        "--scope",
+        metavar="SCOPE",
+        help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}).",
+    ),
+    click.option("--shape", metavar="M=..,K=..,N=..[,B=..]", help="Sizes of the workload gemm."),
+    click.option(
+        "--bytes-per-element",
+        multiple=True,
+        metavar="N|TENSOR=N",
+        help="Element size of all tensors (default 2) or of one; can be repeated.",
+    ),
+)
+
+
+def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def workload_options(command: Command) -> Command:
+    """Add the options that give a workload its sizes; the command gets ``asked``.
+
+    The command has ``name``, the workload's name, as an argument or option of its own.
+    """
+
+    @wraps(command)
+    def with_workload(**given: Any) -> None:  # noqa: ANN401 - what click passes
+        names = ("name", "seq_len", "batch", "scope", "shape", "bytes_per_element")
+        command(asked=AskedWorkload(**{name: given.pop(name) for name in names}), **given)
+
+    return _with(with_workload, _SIZES)
+
+
+def experiment_options(command: Command) -> Command:
+    """Add the options that choose an experiment; the command gets ``asked``."""
+
+    @wraps(command)
+    def with_experiment(**given: Any) -> None:  # noqa: ANN401 - what click passes
+        names = ("hw", "overrides", "dataflow", "pipeline", "mapping")
+        chosen = {name: given.pop(name) for name in names if name in given}
+        workload = given.pop("asked")
+        command(asked=Asked(workload=workload, **chosen), **given)
+
+    options = (
+        click.option(
+            "--hw", required=True, metavar="NAME|FILE", help="Accelerator: a name or a YAML file."
+        ),
+        set_option,
+        click.option(
+            "--workload",
+            "name",
+            required=True,
+            metavar="NAME|FILE",
+            help="A model of the catalogue, gemm, or a YAML file.",
+        ),
+        workload_options,
+        click.option(
+            "--dataflow",
+            metavar="NAME",
+            help=f"Scheduler: {', '.join(DATAFLOWS)} (default {DATAFLOW}).",
+        ),
+        click.option(
+            "--pipeline",
+            is_flag=True,
+            help="Overlap softmax of one row block with L of the next.",
+        ),
+    )
+    return _with(with_experiment, options)

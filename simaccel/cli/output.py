@@ -1,0 +1,33 @@
+"""Where the command line writes: tables and JSON to stdout, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from simaccel.report.layout import least_width
+
+_WIDTH = 120
+"""Columns where the output is no terminal: tables are whole in a file or a pipe."""
+
+
+def show(*parts: Table | str) -> None:
+    """Print tables and lines; a terminal that is too narrow wraps lines, nothing is left out."""
+    fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(width=None if fixed else _WIDTH, highlight=False)
+    for part in parts:
+        if isinstance(part, str):
+            console.print(part, markup=False, soft_wrap=True)
+        else:
+            console.width = max(console.width, least_width(part, console))
+            console.print(part, "")
+
+
+def show_json(document: object) -> None:
+    """Print one JSON value and nothing else."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))

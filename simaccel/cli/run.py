@@ -1,0 +1,134 @@
+"""`simaccel run`: one workload on one accelerator, on the machine and in the closed form."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from simaccel.check import Checked, check, require_small
+from simaccel.cli.asked import Asked, Inputs
+from simaccel.cli.options import (
+    experiment_options,
+    fast_forward_option,
+    force_option,
+    json_option,
+    mapping_option,
+)
+from simaccel.cli.output import show, show_json
+from simaccel.cli.progress import Bar
+from simaccel.experiment import Result, result_json, simulate
+from simaccel.mapping.lower import lower
+from simaccel.report.results import (
+    against_estimate,
+    buffer_line,
+    channels_line,
+    checked_table,
+    cost_line,
+    engines_table,
+    experiment_title,
+    operators_table,
+)
+from simaccel.report.units import cycles_text
+
+
+@click.command()
+@experiment_options
+@mapping_option
+@click.option("--trace", metavar="FILE", help="Write a trace (HDF5) to this file.")
+@force_option
+@click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
+@click.option("--dry-run", is_flag=True, help="Say what the run would cost, and do not run.")
+@fast_forward_option
+@json_option
+@click.option("--quiet", is_flag=True, help="Print the last line only, and no progress.")
+def run(
+    asked: Asked,
+    trace: str | None,
+    force: bool,
+    checked: bool,
+    dry_run: bool,
+    fast_forward: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.
+
+    The last line compares the machine with the closed form.
+    """
+    if trace is not None:
+        _require_target(trace, force=force)
+    if dry_run:
+        _forecast(asked, fast_forward=fast_forward, as_json=as_json)
+        return
+    inputs = asked.read()
+    if checked:
+        require_small(inputs[0])
+    with Bar("simulating", quiet=quiet) as bar:
+        kwargs: dict[str, Any] = {
+            "options": asked.options,
+            "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
+            "fast_forward": fast_forward,
+        }
+        result = (
+            simulate(*inputs, **kwargs)
+            if trace is None
+            else _record(trace, inputs, force=force, **kwargs)
+        )
+    found = check(result.workload, result.mapping, result.program) if checked else ()
+    if as_json:
+        show_json({**result_json(result), **_check_json(found)})
+    elif quiet:
+        show(against_estimate(result))
+    else:
+        _show(result, found)
+        if trace is not None:
+            show(f"trace: {trace}")
+
+
+def _require_target(trace: str, *, force: bool) -> None:
+    from simaccel.trace import require_target  # noqa: PLC0415 - h5py only where it is needed
+
+    require_target(trace, force=force)
+
+
+def _record(trace: str, inputs: Inputs, **kwargs: Any) -> Result:  # noqa: ANN401 - of record
+    from simaccel.recording import record  # noqa: PLC0415 - h5py only where it is needed
+
+    return record(trace, *inputs, **kwargs)
+
+
+def _forecast(asked: Asked, *, fast_forward: bool, as_json: bool) -> None:
+    from simaccel.forecast import forecast  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.costs import forecast_json, forecast_table  # noqa: PLC0415 - as above
+
+    started = time.perf_counter()
+    workload, accelerator, mapping = asked.mapped()
+    seconds = time.perf_counter() - started
+    program = lower(workload, mapping)
+    expected = forecast(
+        workload,
+        accelerator,
+        mapping,
+        program,
+        fast_forward=fast_forward,
+        scheduling_seconds=seconds,
+    )
+    if as_json:
+        show_json(forecast_json(expected))
+    else:
+        title = experiment_title(workload, accelerator, mapping.dataflow)
+        show(f"{title}: not run", forecast_table(expected))
+
+
+def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
+    return {"check": [vars(one) for one in found]} if found else {}
+
+
+def _show(result: Result, found: tuple[Checked, ...]) -> None:
+    title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
+    show(title, operators_table(result), engines_table(result))
+    if found:
+        show(checked_table(found))
+    show(buffer_line(result), channels_line(result), cost_line(result), against_estimate(result))

@@ -1,0 +1,1 @@
+"""What is printed: tables of results, comparisons, forecasts and catalogues."""

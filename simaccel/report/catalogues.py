@@ -1,0 +1,62 @@
+"""Tables of what there is: accelerators, workloads, and what a trace holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.quantity import format_quantity
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import bytes_text, cycles_text, rate_text
+from simaccel.workload import Model, OperatorRow
+
+
+def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
+    """Tabulate accelerators, one a row."""
+    table = make_table(
+        ("name", "PEs"), ("buffer", "on chip", "off chip", "clock"), ("description",)
+    )
+    for one in accelerators:
+        cells = (
+            one.name,
+            f"{one.array.rows}x{one.array.cols}",
+            bytes_text(one.buffer.capacity_bytes),
+            rate_text(one.buffer.read_bytes_per_second),
+            rate_text(one.dram.bandwidth_bytes_per_second),
+            format_quantity(one.clock_hz, "Hz"),
+            one.description,
+        )
+        add_row(table, cells)
+    return table
+
+
+def fields_table(
+    rows: Sequence[tuple[str, str]], names: tuple[str, str] = ("field", "value")
+) -> Table:
+    """Tabulate fields and their values."""
+    table = make_table(names[:1], (), names[1:])
+    for row in rows:
+        add_row(table, row)
+    return table
+
+
+def models_table(models: Sequence[Model]) -> Table:
+    """Tabulate the models of the catalogue."""
+    table = make_table(("name",), ("hidden", "heads", "d", "FF", "layers"), ("also",))
+    for model in models:
+        sizes = model.dimensions
+        figures = (sizes.hidden, sizes.heads, sizes.head_size, sizes.ff_size, sizes.layers)
+        cells = (model.name, *map(str, figures), ", ".join(model.aliases))
+        add_row(table, cells)
+    return table
+
+
+def workload_table(rows: Sequence[OperatorRow]) -> Table:
+    """Tabulate the operators of a workload."""
+    table = make_table(("operator", "kind"), ("MACs", "bytes"), ("ranks", "tensors"))
+    for row in rows:
+        figures = (cycles_text(row.macs), bytes_text(row.bytes))
+        add_row(table, (row.operator, row.kind, *figures, row.ranks, row.tensors))
+    return table

@@ -1,0 +1,63 @@
+"""Tables of the closed form alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from simaccel.analytic.estimate import Estimate, OperatorEstimate
+from simaccel.experiment import moved_tree
+from simaccel.hardware import Accelerator
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.results import busiest, dram_bytes
+from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
+
+
+def estimate_table(predicted: Estimate, accelerator: Accelerator) -> Table:
+    """Tabulate the predicted operators and their total."""
+    table = make_table(
+        ("operator",),
+        ("cycles", "bound", "util.", "DRAM", "buffer", "energy"),
+        ("bound by",),
+    )
+    for operator in predicted.operators:
+        cells = _cells(operator, accelerator)
+        add_row(table, (operator.name, *cells, operator.bound_by))
+    table.add_section()
+    cells = _cells(predicted, accelerator)
+    add_row(table, ("total", *cells, busiest(predicted.operators)), style="bold")
+    return table
+
+
+def _cells(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> tuple[str, ...]:
+    return (
+        cycles_text(predicted.cycles),
+        cycles_text(predicted.resource_bound_cycles),
+        share_text(predicted.macs / accelerator.array.pes / predicted.cycles),
+        bytes_text(dram_bytes(predicted.moved)),
+        bytes_text(predicted.buffer_bytes),
+        energy_text(sum(predicted.energy_pj.values())),
+    )
+
+
+def estimate_json(predicted: Estimate, accelerator: Accelerator) -> dict[str, Any]:
+    """Give an estimate as one JSON object (the format of ``simaccel estimate --json``)."""
+    operators = [
+        {"name": one.name, **_figures(one, accelerator), "bound_by": one.bound_by}
+        for one in predicted.operators
+    ]
+    return {**_figures(predicted, accelerator), "operators": operators}
+
+
+def _figures(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> dict[str, Any]:
+    return {
+        "cycles": predicted.cycles,
+        "resource_bound_cycles": predicted.resource_bound_cycles,
+        "seconds": accelerator.seconds(predicted.cycles),
+        "macs": predicted.macs,
+        "utilisation": predicted.macs / accelerator.array.pes / predicted.cycles,
+        "bytes": moved_tree(predicted.moved),
+        "buffer_bytes": predicted.buffer_bytes,
+        "energy_pj": predicted.energy_pj,
+    }

@@ -1,0 +1,148 @@
+"""Tables of one run: operators, engines, and the machine against the estimate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.table import Table
+
+from simaccel.analytic.estimate import OperatorEstimate
+from simaccel.check import Checked
+from simaccel.experiment import Result, energy_pj
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import OperatorRun, Run
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import (
+    bytes_text,
+    cycles_text,
+    energy_text,
+    error_text,
+    seconds_text,
+    share_text,
+    short_share_text,
+)
+from simaccel.workload import Workload
+
+_TOP_CAUSES = 2
+_SMALLEST_SHARE = 0.0005
+"""Below this a share of the cycles is not worth a place in a row."""
+
+
+def experiment_title(
+    workload: Workload, accelerator: Accelerator, dataflow: str | None = None
+) -> str:
+    """Say what runs on what; without a dataflow, what several runs have in common."""
+    given = workload.parameters
+    names = {"scope": "scope", "batch": "batch", "seq_len": "seq-len"}
+    if dataflow is None:
+        del names["seq_len"]
+    sizes = [f"{label} {given[key]}" for key, label in names.items() if key in given]
+    sizes += [f"{rank}={size}" for rank, size in given.get("shape", {}).items()]
+    last = [] if dataflow is None else [f"dataflow {dataflow}"]
+    return ", ".join([f"{workload.name} on {accelerator.name}", *sizes, *last])
+
+
+def operators_table(result: Result) -> Table:
+    """Tabulate the operators and their total."""
+    table = make_table(
+        ("operator",),
+        ("cycles", "util.", "DRAM", "energy"),
+        ("bound by", "stalls of the array"),
+    )
+    for run, predicted in result.operators():
+        figures = _figures(run, result.accelerator)
+        add_row(table, (run.name, *figures, predicted.bound_by, _stalls_of_array(run)))
+    table.add_section()
+    figures = _figures(result.run, result.accelerator)
+    last = (busiest(result.estimate.operators), _stalls_of_array(result.run))
+    add_row(table, ("total", *figures, *last), style="bold")
+    return table
+
+
+def _figures(run: Run | OperatorRun, accelerator: Accelerator) -> tuple[str, ...]:
+    return (
+        cycles_text(run.cycles),
+        share_text(run.macs / accelerator.array.pes / run.cycles),
+        bytes_text(dram_bytes(run.moved)),
+        energy_text(sum(energy_pj(run, accelerator).values())),
+    )
+
+
+def _stalls_of_array(run: Run | OperatorRun) -> str:
+    """Name the largest stall causes of the array, in percent of the cycles."""
+    largest = Counter(run.engines["array"].stalls).most_common(_TOP_CAUSES)
+    shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= _SMALLEST_SHARE]
+    return ", ".join(f"{cause} {short_share_text(share)}" for cause, share in shown)
+
+
+def busiest(operators: Iterable[OperatorEstimate]) -> str:
+    """Name the resource with the most work over all operators."""
+    work: Counter[str] = Counter()
+    for operator in operators:
+        work.update(operator.resources)
+    return work.most_common(1)[0][0]
+
+
+def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
+    """Sum what crosses the DRAM channels, in bytes."""
+    return sum(n for (level, _), n in moved.items() if level.startswith("dram_"))
+
+
+def engines_table(result: Result) -> Table:
+    """Tabulate where the cycles of each engine went, in percent."""
+    engines, cycles = result.run.engines, result.run.cycles
+    totals: Counter[str] = Counter()
+    for engine in engines.values():
+        totals.update(engine.stalls)
+    causes = [cause for cause, n in totals.most_common() if n]
+    table = make_table(("engine",), ("busy", "idle", *(c.replace("_", "\n") for c in causes)))
+    for name, engine in engines.items():
+        parts = [engine.busy, engine.idle, *(engine.stalls.get(cause, 0) for cause in causes)]
+        add_row(table, [name, *(share_text(n / cycles) if n else "" for n in parts)])
+    return table
+
+
+def channels_line(result: Result) -> str:
+    """Say how busy each channel was."""
+    served = result.run.served_cycles.items()
+    parts = [f"{name} {share_text(n / result.run.cycles)}" for name, n in served]
+    return f"channels busy: {', '.join(parts)}"
+
+
+def buffer_line(result: Result) -> str:
+    """Say how much of the buffer was in use."""
+    room = bytes_text(result.accelerator.buffer.capacity_bytes)
+    return (
+        f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
+        f"reserved {bytes_text(result.estimate.buffer_bytes)} of {room}"
+    )
+
+
+def against_estimate(result: Result) -> str:
+    """Give the machine's cycles beside those of the closed form."""
+    predicted, cycles = result.estimate, result.run.cycles
+    bound = predicted.resource_bound_cycles
+    time = seconds_text(result.accelerator.seconds(cycles))
+    return (
+        f"simulated {cycles_text(cycles)} cycles ({time}), "
+        f"estimated {cycles_text(predicted.cycles)} "
+        f"(error {error_text(result.relative_error)}), "
+        f"resource bound {cycles_text(bound)} ({share_text(bound / cycles)} of simulated)"
+    )
+
+
+def cost_line(result: Result) -> str:
+    """Say what the run cost."""
+    events = cycles_text(result.run.events)
+    return f"{events} events in {seconds_text(result.wall_seconds)} of wall time"
+
+
+def checked_table(found: Sequence[Checked]) -> Table:
+    """Tabulate what a check compared."""
+    table = make_table(("checked operator",), ("compared", "of elements", "largest deviation"))
+    for one in found:
+        deviation = f"{one.deviation:.1e}" if one.compared else "stays on chip"
+        figures = (cycles_text(one.compared), cycles_text(one.elements), deviation)
+        add_row(table, (one.operator, *figures))
+    return table

@@ -1,0 +1,128 @@
+"""Figures as people read them: three significant digits and a unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+_SECONDS = ("ns", "us", "ms", "s")
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_RATES = ("B/s", "KB/s", "MB/s", "GB/s", "TB/s")
+_JOULES = ("pJ", "nJ", "uJ", "mJ", "J", "kJ")
+_DIGITS = 3
+_TWO_DIGITS = 9.95
+_SMALLEST_ERROR = 5e-5
+"""What rounds to 0.00%."""
+
+
+def cycles_text(cycles: int) -> str:
+    """Write a count of cycles, events or MACs.
+
+    >>> cycles_text(1234567)
+    '1,234,567'
+    """
+    return f"{cycles:,}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Write a time.
+
+    >>> seconds_text(0.00123), seconds_text(75), seconds_text(7200), seconds_text(0)
+    ('1.23 ms', '75.0 s', '2.00 h', '0 s')
+    """
+    minute, hour = 60, 3600
+    if seconds >= hour:
+        return f"{_significant(seconds / hour)} h"
+    if seconds > 2 * minute:
+        return f"{_significant(seconds / minute)} min"
+    return _scaled(seconds * 1e9, 1000, _SECONDS) if seconds else "0 s"
+
+
+def bytes_text(n_bytes: float | None) -> str:
+    """Write a size in bytes.
+
+    >>> bytes_text(47815066), bytes_text(1000), bytes_text(0), bytes_text(None)
+    ('45.6 MiB', '1000 B', '0 B', 'unlimited')
+    """
+    if n_bytes is None:
+        return "unlimited"
+    return _scaled(n_bytes, 1024, _BYTES)
+
+
+def rate_text(bytes_per_second: int | None) -> str:
+    """Write a bandwidth; K, M, G are powers of 1000.
+
+    >>> rate_text(122_880_000_000), rate_text(None)
+    ('123 GB/s', 'unlimited')
+    """
+    if bytes_per_second is None:
+        return "unlimited"
+    return _scaled(bytes_per_second, 1000, _RATES)
+
+
+def energy_text(picojoules: float) -> str:
+    """Write an energy.
+
+    >>> energy_text(12.3e9), energy_text(0.25)
+    ('12.3 mJ', '0.250 pJ')
+    """
+    return _scaled(picojoules, 1000, _JOULES)
+
+
+def share_text(part: float) -> str:
+    """Write a part of one in percent.
+
+    >>> share_text(0.4567)
+    '45.7%'
+    """
+    return f"{100 * part:.1f}%"
+
+
+def short_share_text(part: float) -> str:
+    """Write a part of one in percent with two digits.
+
+    >>> short_share_text(0.4567), short_share_text(0.0456), short_share_text(0.999)
+    ('46%', '4.6%', '100%')
+    """
+    percent = 100 * part
+    return f"{percent:.0f}%" if percent >= _TWO_DIGITS else f"{percent:.1f}%"
+
+
+def error_text(error: float) -> str:
+    """Write a relative error with its sign, in percent.
+
+    >>> error_text(-0.001234), error_text(0.2), error_text(-1e-7), error_text(0.0)
+    ('-0.12%', '+20.00%', '<0.01%', '0%')
+    """
+    if error and abs(error) < _SMALLEST_ERROR:
+        return "<0.01%"
+    return f"{100 * error:+.2f}%" if error else "0%"
+
+
+def rounded_count(number: float) -> str:
+    """Write an estimated count with two or three digits that mean something.
+
+    >>> rounded_count(1234567), rounded_count(999)
+    ('1.23 million', '999')
+    """
+    for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if number >= size:
+            return f"{_significant(number / size)} {name}"
+    return f"{number:,.0f}"
+
+
+def _scaled(value: float, step: int, units: Sequence[str]) -> str:
+    """Choose the unit in which a value is 1 or more and less than a step."""
+    at = 0
+    while value >= step and at < len(units) - 1:
+        value /= step
+        at += 1
+    whole = at == 0 and value == int(value)
+    return f"{value:.0f} {units[at]}" if whole else f"{_significant(value)} {units[at]}"
+
+
+def _significant(value: float) -> str:
+    if value == 0:
+        return "0"
+    decimals = max(0, _DIGITS - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{decimals}f}"

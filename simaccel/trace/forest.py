@@ -1,0 +1,91 @@
+"""Segments of a trace file as a forest, and each engine's track through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.trace.rows import Rows, damaged
+from simaccel.trace.track import Chain, Leaf, Node, Repeat
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows ``first_row`` up to ``end_row`` happen ``repeats`` more times, a period apart."""
+
+    first_row: int
+    end_row: int
+    period_cycles: int
+    repeats: int
+    inner: list[Segment] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        again = f"{self.repeats} more times every {self.period_cycles} cycles"
+        return f"the segment of rows {self.first_row} to {self.end_row}, {again},"
+
+
+def nest(stored: Sequence[Sequence[int]], rows: Rows, cycles: int) -> list[Segment]:
+    """Turn stored segments, inner ones first, into a forest.
+
+    Raises:
+        TraceError: a segment lies outside the run or crosses another one.
+
+    """
+    forest: list[Segment] = []
+    for first, end, period, repeats in stored:
+        segment = Segment(first, end, period, repeats)
+        if not (0 <= first < end <= rows.n_rows and period > 0 and repeats > 0):
+            raise damaged(rows.path, f"{segment} is outside {rows.n_rows} rows")
+        if period * (repeats + 1) > cycles:
+            raise damaged(rows.path, f"{segment} is longer than {cycles} cycles")
+        while forest and forest[-1].first_row >= first:
+            segment.inner.insert(0, forest.pop())
+        if forest and forest[-1].end_row > first:
+            raise damaged(rows.path, f"{segment} crosses {forest[-1]}")
+        if segment.inner and segment.inner[-1].end_row > end:
+            raise damaged(rows.path, f"{segment} crosses {segment.inner[-1]}")
+        forest.append(segment)
+    return forest
+
+
+def make_track(rows: Rows, engine: int, forest: Sequence[Segment], cycles: int) -> Chain:
+    """Give an engine's whole run.
+
+    Raises:
+        TraceError: a repeated stretch goes on after the end of the run.
+
+    """
+
+    def chain(first: int, end: int, segments: Sequence[Segment]) -> Chain:
+        nodes: list[Node] = []
+        for segment in segments:
+            nodes += _leaves(rows, engine, first, segment.first_row)
+            body = chain(segment.first_row, segment.end_row, segment.inner)
+            if body.nodes:
+                nodes.append(Repeat(body, segment.period_cycles, segment.repeats))
+                if nodes[-1].end > cycles:
+                    raise damaged(rows.path, f"{segment} goes on after cycle {cycles}")
+            first = segment.end_row
+        nodes += _leaves(rows, engine, first, end)
+        return Chain(nodes)
+
+    return chain(0, rows.n_rows, forest)
+
+
+def _leaves(rows: Rows, engine: int, first: int, end: int) -> Iterator[Leaf]:
+    """Cut rows ``first`` up to ``end`` of the file at the blocks; only cut blocks are read."""
+    if first == end:
+        return
+    size, index = rows.block_rows, rows.index
+    for block in range(first // size, -(-end // size)):
+        low, high = 0, int(index.rows[block, engine])
+        start, stop = index.first_start[block, engine], index.last_end[block, engine]
+        if high and (first > block * size or end < min((block + 1) * size, rows.n_rows)):
+            lane = rows.lane(block, engine)
+            low, high = map(int, np.searchsorted(lane.numbers, (first, end)))
+            if low < high:
+                start, stop = lane.rows["start"][low], lane.rows["end"][high - 1]
+        if low < high:
+            yield Leaf(rows, block, engine, low, high, int(start), int(stop))

@@ -1,0 +1,110 @@
+"""Rows of a trace file, read block by block when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from simaccel.trace.schema import CAUSES, COLUMNS, EVENT, Cycles, Events, TraceError
+from simaccel.trace.store import BlockIndex, File, block_index
+
+_CACHED_BLOCKS = 64
+_DAMAGE = (
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    ArithmeticError,
+)
+"""What h5py and numpy raise on files that are not what they should be."""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what h5py and numpy raise on a damaged file into a ``TraceError``."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise damaged(path, str(error)) from None
+
+
+def damaged(path: Path, problem: str) -> TraceError:
+    """Say what is wrong with a file that once was a trace."""
+    return TraceError(path, f"damaged: {problem}", "an unchanged trace that was written to its end")
+
+
+class Lane:
+    """Rows of one engine in one block, in order of time."""
+
+    def __init__(self, rows: Events, numbers: Cycles) -> None:
+        self.rows = rows
+        self.numbers = numbers
+        """Where each row stands in the file."""
+
+    @cached_property
+    def booked(self) -> Cycles:
+        """Cycles by cause in the rows before each row, and in all of them."""
+        n = len(self.rows)
+        booked = np.zeros((n + 1, len(CAUSES)), dtype=np.int64)
+        lengths = self.rows["end"] - self.rows["start"]
+        booked[np.arange(1, n + 1), self.rows["cause"]] = lengths
+        return np.cumsum(booked, axis=0)
+
+
+class Rows:
+    """The event columns of an open file."""
+
+    def __init__(
+        self, path: Path, file: File, index: BlockIndex, n_tables: tuple[int, ...]
+    ) -> None:
+        self.path = path
+        self.index = index
+        self._columns = {name: file["events"][name] for name in COLUMNS}
+        self._n_tables = n_tables
+        self.block_rows = int(file.attrs["block_rows"])
+        self.n_rows = len(self._columns["start"])
+        self._block = lru_cache(_CACHED_BLOCKS)(self._read)
+        if self.n_blocks != len(index.rows) or index.rows.sum() != self.n_rows:
+            raise damaged(path, f"the index does not describe {self.n_rows} rows")
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.n_rows // self.block_rows)
+
+    def lane(self, block: int, engine: int) -> Lane:
+        """Give the rows of one engine in one block."""
+        return self._block(block)[engine]
+
+    def _read(self, block: int) -> list[Lane]:
+        first = block * self.block_rows
+        last = min(first + self.block_rows, self.n_rows)
+        rows = np.zeros(last - first, EVENT)
+        with reading(self.path):
+            for name, column in self._columns.items():
+                rows[name] = column[first:last]
+        self._require_sound(block, rows)
+        order = np.argsort(rows["engine"], kind="stable")
+        cuts = np.cumsum(self.index.rows[block])[:-1]
+        lanes = zip(np.split(rows[order], cuts), np.split(order + first, cuts), strict=True)
+        return [Lane(part, numbers) for part, numbers in lanes]
+
+    def _require_sound(self, block: int, rows: Events) -> None:
+        where = f"in rows {block * self.block_rows} and on"
+        for name, limit in zip(
+            ("engine", "wait_engine", "wait_tile", "wait_kind", "cause"),
+            self._n_tables,
+            strict=True,
+        ):
+            if rows[name].max() >= limit:
+                raise damaged(self.path, f"{where}: {name} {rows[name].max()} is not in the table")
+        found = block_index(rows, self.index.rows.shape[1])
+        for name in ("rows", "first_start", "last_end"):
+            if not np.array_equal(getattr(found, name), getattr(self.index, name)[block]):
+                raise damaged(self.path, f"{where}: the index tells another {name}")

@@ -1,0 +1,425 @@
+"""A user's mistake ends with exit code 2 and a message that says what is allowed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import pytest
+from click.testing import Result
+
+Call = Callable[[str], Result]
+
+REPOSITORY = Path(__file__).parents[2]
+GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+BERT = "--hw edge --workload bert"
+SIZE = "a whole number from 1 to 1099511627776"
+
+
+def refused(result: Result) -> list[str]:
+    """Give the lines of a refusal; nothing else was printed."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines
+    assert all(line.startswith("error: ") for line in lines)
+    return [line.removeprefix("error: ") for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("line", "messages"),
+    [
+        pytest.param(
+            "run --hw nowhere.yaml --workload bert",
+            ["nowhere.yaml: file: got nothing; allowed: an existing YAML file"],
+            id="missing accelerator file",
+        ),
+        pytest.param(
+            "run --hw toy --workload nowhere.yaml",
+            [
+                (
+                    "nowhere.yaml: document: got 'No such file or directory'; "
+                    "allowed: a readable YAML file"
+                )
+            ],
+            id="missing workload file",
+        ),
+        pytest.param(
+            f"run {GEMM} --mapping nowhere.yaml",
+            ["nowhere.yaml: file: got nothing; allowed: an existing YAML file"],
+            id="missing mapping file",
+        ),
+        pytest.param(
+            "trace info nowhere.h5",
+            ["nowhere.h5: no such file; allowed: a trace file"],
+            id="missing trace file",
+        ),
+        pytest.param(
+            "run --hw edg --workload bert",
+            [
+                (
+                    "hwconfigs: accelerator: got 'edg'; allowed: an accelerator or the path of a "
+                    ".yaml file; did you mean 'edge'?"
+                )
+            ],
+            id="unknown accelerator",
+        ),
+        pytest.param(
+            f"run {GEMM} --set buffer.capacty_bytes=7",
+            [
+                (
+                    "--set buffer.capacty_bytes: buffer.capacty_bytes: got '7'; "
+                    "allowed: did you mean 'buffer.capacity_bytes'?"
+                )
+            ],
+            id="unknown key to set",
+        ),
+        pytest.param(
+            f"run {GEMM} --set buffer.capacity_bytes",
+            ["--set: override: got 'buffer.capacity_bytes'; allowed: path.to.field=value"],
+            id="nothing to set",
+        ),
+        pytest.param(
+            f"run {GEMM} --set dram.bandwidth_bytes_per_second=-5",
+            [
+                (
+                    "--set dram.bandwidth_bytes_per_second: dram.bandwidth_bytes_per_second: "
+                    "got -5; allowed: a positive amount with a unit (B/s, KB/s, MB/s, GB/s, "
+                    "TB/s), whole and at most 2^50 B/s, or unlimited"
+                )
+            ],
+            id="negative bandwidth",
+        ),
+        pytest.param(
+            f"run {GEMM} --set array.rows=0",
+            ["--set array.rows: array.rows: got 0; allowed: an integer >= 1 and <= 1048576"],
+            id="zero PEs",
+        ),
+        pytest.param(
+            "run --hw toy --workload brt",
+            [
+                (
+                    "command line: --workload: got 'brt'; allowed: a model, gemm or the path of a "
+                    ".yaml file; did you mean 'bert'?"
+                )
+            ],
+            id="unknown workload",
+        ),
+        pytest.param(
+            f"run {GEMM} --dataflow flt",
+            ["command line: --dataflow: got 'flt'; allowed: did you mean 'flat'?"],
+            id="unknown dataflow",
+        ),
+        pytest.param(
+            f"run {GEMM} --dataflow flex,flat --trace t.h5",
+            [
+                (
+                    "command line: --dataflow: got 'flex,flat'; "
+                    "allowed: one dataflow; `simaccel compare` takes several"
+                )
+            ],
+            id="several dataflows with one trace",
+        ),
+        pytest.param(
+            f"run {BERT} --scope blok",
+            ["command line: --scope: got 'blok'; allowed: did you mean 'block'?"],
+            id="unknown scope",
+        ),
+        pytest.param(
+            "run --hw toy --workload gemm --shape M=0,K=x,N=5",
+            [
+                f"--shape: M: got 0; allowed: {SIZE}",
+                f"--shape: K: got 'x'; allowed: {SIZE}",
+            ],
+            id="shape with zero and text",
+        ),
+        pytest.param(
+            "run --hw toy --workload gemm --shape M=9,N=5",
+            [f"--shape: K: got nothing; allowed: {SIZE}"],
+            id="shape without K",
+        ),
+        pytest.param(
+            "run --hw toy --workload gemm",
+            [
+                (
+                    "command line: --shape: got nothing; allowed: the sizes of the gemm, "
+                    "as in --shape M=512,K=64,N=512"
+                )
+            ],
+            id="gemm without shape",
+        ),
+        pytest.param(
+            f"run {BERT} --seq-len 0",
+            [f"command line: --seq-len: got 0; allowed: {SIZE}"],
+            id="sequence length 0",
+        ),
+        pytest.param(
+            f"run {BERT} --seq-len many",
+            [f"command line: --seq-len: got 'many'; allowed: {SIZE}"],
+            id="sequence length as text",
+        ),
+        pytest.param(
+            f"run {BERT} --seq-len 512,4096",
+            [f"command line: --seq-len: got '512,4096'; allowed: {SIZE}"],
+            id="two sequence lengths",
+        ),
+        pytest.param(
+            f"run {BERT} --batch -1",
+            [f"command line: --batch: got -1; allowed: {SIZE}"],
+            id="negative batch",
+        ),
+        pytest.param(
+            f"run {BERT} --bytes-per-element 99 --bytes-per-element Z9=1",
+            [
+                "command line: --bytes-per-element: got 99; allowed: a whole number from 1 to 16",
+                ("command line: --bytes-per-element Z9: got 1; allowed: did you mean 'Z'?"),
+            ],
+            id="bytes per element",
+        ),
+        pytest.param(
+            f"run {BERT} --shape M=1,K=1,N=1",
+            [
+                (
+                    "command line: --shape: got 'M=1,K=1,N=1'; "
+                    "allowed: nothing with --workload bert; only the workload gemm has a shape"
+                )
+            ],
+            id="a model with a shape",
+        ),
+        pytest.param(
+            f"run {GEMM} --seq-len 5",
+            [
+                (
+                    "command line: --seq-len: got '5'; "
+                    "allowed: nothing with --workload gemm; --shape says it (B is the batch)"
+                )
+            ],
+            id="a gemm with a length",
+        ),
+        pytest.param(
+            f"run {GEMM} --mapping m.yaml --dataflow flat --pipeline",
+            [
+                (
+                    "command line: --dataflow: got 'flat'; "
+                    "allowed: nothing beside --mapping, which decides it"
+                ),
+                (
+                    "command line: --pipeline: got True; "
+                    "allowed: nothing beside --mapping, which decides it"
+                ),
+            ],
+            id="mapping and dataflow",
+        ),
+        pytest.param(
+            f"run {BERT} --check",
+            [
+                (
+                    "workload bert has 4,026,531,840 MACs; a check executes each of them, allowed: "
+                    "at most 100,000,000; choose a smaller batch, seq_len, scope or shape"
+                )
+            ],
+            id="too large to check",
+        ),
+        pytest.param(
+            f"run {GEMM} --dataflow naive --set buffer.capacity_bytes=64",
+            ["gemm: a fold's weights and one row need 96 B, the buffer has 64 B"],
+            id="buffer smaller than one tile",
+        ),
+        pytest.param(
+            "run --hw toy --workload bert --scope la --set buffer.capacity_bytes=64",
+            [
+                (
+                    "L+softmax+A: the smallest FLAT-tile (1 heads, 1 rows, K and V in tiles of "
+                    "4 keys) needs 2304 B, the buffer has 64 B: Q 1 x 128 B, K 1 x 512 B, "
+                    "V 1 x 512 B, S 1 x 1024 B, Z 1 x 128 B"
+                )
+            ],
+            id="buffer smaller than one FLAT-tile",
+        ),
+    ],
+)
+def test_refused(cli: Call, line: str, messages: list[str]) -> None:
+    assert refused(cli(line)) == messages
+
+
+def test_faults_of_all_options_are_reported_together(cli: Call) -> None:
+    line = "run --hw edge --workload brt --seq-len 0 --dataflow flt --set array.rows=-1"
+    found = refused(cli(line))
+    assert [message.split(": got")[0] for message in found] == [
+        "command line: --workload",
+        "command line: --seq-len",
+        "--set array.rows: array.rows",
+        "command line: --dataflow",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (("name: toy", "name: [toy"), ": line 2: got "),
+        (
+            ("  rows: 4", "  rows: 4\n  rowz: 4"),
+            ": array.rowz: got 4; allowed: did you mean 'rows'?",
+        ),
+        (("  rows: 4\n", ""), ": array.rows: got nothing; allowed: an integer >= 1"),
+        (("  rows: 4", "  rows: 0"), ": array.rows: got 0; allowed: an integer >= 1"),
+        (("  rows: 4", "  rows: four"), ": array.rows: got 'four'; allowed: an integer >= 1"),
+        (("_second: 8 GB/s", "_second: -8 GB/s"), "_second: got '-8 GB/s'; allowed: a positive"),
+        (("1 KiB\n", "16 B\n"), ": buffer.capacity_bytes: got 16; allowed: at least 32 B"),
+    ],
+)
+def test_an_accelerator_file_is_refused(
+    cli: Call, tmp_path: Path, edit: tuple[str, str], message: str
+) -> None:
+    text = (REPOSITORY / "hwconfigs" / "toy.yaml").read_text()
+    assert edit[0] in text
+    file = tmp_path / "mine.yaml"
+    file.write_text(text.replace(*edit))
+    found = refused(cli(f"run --hw {file} --workload gemm --shape M=9,K=7,N=5"))
+    assert found[0].startswith(str(file))
+    assert message in found[0]
+
+
+def test_a_workload_file_is_refused(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("kind: gemm\nshape: {M: 0, K: 7, N: 5}\nbyte_per_element: 2\n")
+    found = refused(cli(f"run --hw toy --workload {file}"))
+    assert len(found) == 2
+    assert any("shape.M: got 0" in message for message in found)
+    assert any("did you mean 'bytes_per_element'?" in message for message in found)
+    file.write_text("kind: gemm\nshape: {M: 9, K: 7, N: 5}\n")
+    options = "--seq-len 5 --batch 2 --bytes-per-element 1"
+    (*sizes, element) = refused(cli(f"run --hw toy --workload {file} {options}"))
+    assert [message.split(": got")[0] for message in sizes] == [
+        *("command line: --seq-len", "command line: --batch")
+    ]
+    assert "the file says it" in element
+
+
+def _map(cli: Call, tmp_path: Path, options: str = GEMM) -> Path:
+    file = tmp_path / "mapping.yaml"
+    assert cli(f"map {options} -o {file}").exit_code == 0
+    return file
+
+
+def test_a_mapping_for_another_workload_is_refused(cli: Call, tmp_path: Path) -> None:
+    file = _map(cli, tmp_path)
+    found = refused(cli(f"run --hw toy --workload gemm --shape M=9,K=7,N=6 --mapping {file}"))
+    assert found[0].startswith("the mapping is for workload gemm (")
+    assert "not for gemm (" in found[0]
+
+
+def test_a_tile_larger_than_its_rank_is_refused(cli: Call, tmp_path: Path) -> None:
+    file = _map(cli, tmp_path)
+    file.write_text(file.read_text().replace("    n: 5", "    n: 6"))
+    assert refused(cli(f"run {GEMM} --mapping {file}")) == [
+        f"{file}: groups.0.mapping.n: got 6; allowed: 1 to 5, the size of the rank in gemm"
+    ]
+
+
+@pytest.mark.parametrize("command", ["run", "estimate", "run --dry-run"])
+def test_a_mapping_that_does_not_fit_is_refused_with_its_tiles(
+    cli: Call, tmp_path: Path, command: str
+) -> None:
+    large = "--hw toy --workload gemm --shape M=90,K=70,N=50"
+    file = _map(cli, tmp_path, f"{large} --set buffer.capacity_bytes=64~KiB")
+    (message,) = refused(cli(f"{command} {large} --mapping {file}"))
+    assert message.startswith("gemm: tiles need ")
+    assert "the buffer has 1024 B" in message
+    assert "B too many: " in message
+    assert re.search(r": A \d x \d+ B, B \d x \d+ B, C \d x \d+ B$|C .*A .*B", message)
+
+
+def test_a_mapping_file_with_unknown_keys_is_refused(cli: Call, tmp_path: Path) -> None:
+    file = _map(cli, tmp_path)
+    file.write_text(file.read_text().replace("    stationarity:", "    stationary:"))
+    found = refused(cli(f"run {GEMM} --mapping {file}"))
+    assert any("did you mean 'stationarity'?" in message for message in found)
+
+
+def test_a_trace_that_exists_is_kept(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "run.h5"
+    file.write_text("precious")
+    for line in (f"run {GEMM} --trace {file}", f"run {GEMM} --trace {file} --dry-run"):
+        (message,) = refused(cli(line))
+        assert message.startswith(f"{file}: exists already; allowed: a new file, or ")
+        assert "force" in message
+    assert file.read_text() == "precious"
+    assert cli(f"run {GEMM} --trace {file} --force").exit_code == 0
+    assert h5py.is_hdf5(file)
+
+
+def test_a_mapping_file_that_exists_is_kept(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "mapping.yaml"
+    file.write_text("precious")
+    assert refused(cli(f"map {GEMM} -o {file}")) == [
+        f"command line: -o: got '{file}'; allowed: a new file, or --force to replace it"
+    ]
+    assert cli(f"map {GEMM} -o {file} --force").exit_code == 0
+    assert file.read_text() == cli(f"map {GEMM}").stdout
+
+
+@pytest.mark.parametrize("command", ["run --trace", "map -o"])
+def test_a_path_that_can_not_be_written_is_refused(cli: Call, tmp_path: Path, command: str) -> None:
+    verb, option = command.split()
+    missing = tmp_path / "nowhere" / "out"
+    (message,) = refused(cli(f"{verb} {GEMM} {option} {missing}"))
+    assert message.startswith(str(missing))
+    (message,) = refused(cli(f"{verb} {GEMM} {option} {tmp_path} --force"))
+    assert message.startswith(str(tmp_path))
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_that_can_not_be_written_is_refused(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "run.h5"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    (message,) = refused(cli(f"run {GEMM} --trace {file}"))
+    assert message.startswith(f"{file}: folder {tmp_path} can't be written")
+
+
+def test_a_trace_that_is_no_trace_is_refused(cli: Call, tmp_path: Path) -> None:
+    good = tmp_path / "good.h5"
+    assert cli(f"run {GEMM} --trace {good}").exit_code == 0
+    text = tmp_path / "text.h5"
+    text.write_text("not HDF5")
+    (message,) = refused(cli(f"trace info {text}"))
+    assert "is not an HDF5 file; allowed: a trace file" in message
+    cut = tmp_path / "cut.h5"
+    cut.write_bytes(good.read_bytes()[: good.stat().st_size // 2])
+    (message,) = refused(cli(f"trace info {cut}"))
+    assert message.startswith(f"{cut}: damaged: ")
+    other = tmp_path / "other.h5"
+    shutil.copy(good, other)
+    with h5py.File(other, "r+") as file:
+        file.attrs["schema_version"] = 99
+    (message,) = refused(cli(f"trace info {other}"))
+    assert "has schema version 99, of a newer simaccel; allowed: schema version" in message
+
+
+def test_unknown_options_get_a_suggestion(cli: Call) -> None:
+    result = cli(f"run {BERT} --seqlen 5")
+    assert result.exit_code == 2
+    assert "--seq-len" in result.stderr
+    assert cli("run --workload bert").exit_code == 2
+
+
+@pytest.mark.parametrize("options", ["--hw nowhere.yaml --workload bert", "--hw edge --workload x"])
+def test_a_process_prints_no_traceback(options: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "simaccel", "run", *options.split(), "--json"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,208 @@
+"""What `simaccel run` prints, writes and returns."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from simaccel.cli import run as module
+from simaccel.machine.machine import DeadlockError
+from simaccel.trace import Trace
+from simaccel.workload import load_workload
+
+Call = Callable[[str], Result]
+
+GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+ATTENTION = "--hw toy --workload bert --scope la --seq-len 8 --set buffer.capacity_bytes=64~KiB"
+
+
+def test_the_tables_fit_100_columns_and_name_everything(cli: Call) -> None:
+    result = cli(f"run {ATTENTION} --dataflow flex")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 8, dataflow flex"
+    for name in ("L", "softmax", "A", "total", "dma_in0", "array", "sfu", "dma_out"):
+        assert any(line.split()[:1] == [name] for line in lines), name
+    columns = next(line.split() for line in lines if "operator" in line)
+    assert columns == [
+        "operator",
+        "cycles",
+        "util.",
+        "DRAM",
+        "energy",
+        "bound",
+        "by",
+        "stalls",
+        "of",
+        "the",
+        "array",
+    ]
+    tables = [line for line in lines if not line.startswith(("simulated", "buffer", "channels"))]
+    assert max(map(len, tables)) <= 100
+
+
+def test_the_last_line_compares_the_machine_with_the_estimate(cli: Call) -> None:
+    figures = json.loads(cli(f"run {GEMM} --json").stdout)
+    last = cli(f"run {GEMM}").stdout.splitlines()[-1]
+    bound = figures["estimate"]["resource_bound_cycles"]
+    assert last.startswith(f"simulated {figures['cycles']} cycles (")
+    assert f"estimated {figures['estimate']['cycles']} (error " in last
+    assert f"resource bound {bound} (" in last
+    assert cli(f"run {GEMM} --quiet").stdout.splitlines() == [last]
+
+
+def test_json_is_one_object_with_all_figures(cli: Call) -> None:
+    figures = json.loads(cli(f"run {ATTENTION} --json").stdout)
+    assert set(figures) >= {
+        *("cycles", "macs", "ideal_cycles", "utilisation", "estimate", "bytes", "engines"),
+        *("energy_pj", "peak_buffer_bytes", "operators", "events", "wall_seconds"),
+    }
+    assert set(figures["bytes"]) == {"dram", "buffer", "noc"}
+    predicted, cycles = figures["estimate"], figures["cycles"]
+    assert predicted["relative_error"] == (predicted["cycles"] - cycles) / cycles
+    for engine in figures["engines"].values():
+        assert engine["busy"] + engine["idle"] + sum(engine["stalls"].values()) == cycles
+
+
+def test_without_fast_forward_all_is_the_same(cli: Call) -> None:
+    run = f"run {ATTENTION} --dataflow naive --json"
+    fast, slow = (json.loads(cli(f"{run} {way}").stdout) for way in ("", "--no-fast-forward"))
+    for figures in (fast, slow):
+        del figures["wall_seconds"], figures["events"]
+    assert fast == slow
+
+
+def test_a_models_defaults_are_512_tokens_of_one_sequence_of_a_block(cli: Call) -> None:
+    named = cli("workload show t5 --seq-len 512 --batch 1 --scope block")
+    assert cli("workload show t5").stdout == named.stdout
+
+
+def test_bytes_per_element_for_all_and_for_one_tensor(cli: Call) -> None:
+    run = f"run {GEMM} --bytes-per-element 1 --bytes-per-element B=4 --json"
+    read = json.loads(cli(run).stdout)["bytes"]["dram"]["read"]
+    assert read == {"A": 63, "B": 140}
+
+
+def test_pipelining_is_passed_to_the_scheduler(cli: Call) -> None:
+    mapped = cli(f"map {ATTENTION} --pipeline").stdout
+    assert "pipelined: true" in mapped
+    assert "pipelined: false" in cli(f"map {ATTENTION}").stdout
+
+
+def test_a_check_compares_every_operator(cli: Call) -> None:
+    result = cli(f"run {ATTENTION} --dataflow flat --check")
+    assert result.exit_code == 0, result.stderr
+    assert "largest deviation" in result.stdout
+    found = json.loads(cli(f"run {ATTENTION} --dataflow naive --check --json").stdout)["check"]
+    assert [one["operator"] for one in found] == ["L", "softmax", "A"]
+    assert all(one["compared"] == one["elements"] for one in found)
+
+
+def test_a_dry_run_says_what_the_run_would_cost(cli: Call, tmp_path: Path) -> None:
+    trace = tmp_path / "run.h5"
+    result = cli(f"run {ATTENTION} --dry-run --trace {trace}")
+    assert result.exit_code == 0, result.stderr
+    for word in ("program", "commands", "folds", "events", "rate", "wall", "memory", "trace"):
+        assert word in result.stdout
+    assert "simulated" not in result.stdout
+    assert not any(tmp_path.iterdir())
+    costs = json.loads(cli(f"run {ATTENTION} --dry-run --json").stdout)
+    events = json.loads(cli(f"run {ATTENTION} --no-fast-forward --json").stdout)["events"]
+    assert events <= costs["most_events"]
+
+
+def test_a_saved_mapping_runs_as_the_dataflow_did(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "mapping.yaml"
+    saved = cli(f"map {ATTENTION} --dataflow flash -o {file}")
+    assert saved.exit_code == 0, saved.stderr
+    assert cli(f"map {ATTENTION} --dataflow flash").stdout == file.read_text()
+    runs = [
+        cli(f"run {ATTENTION} {how} --quiet") for how in (f"--mapping {file}", "--dataflow flash")
+    ]
+    assert runs[0].exit_code == 0, runs[0].stderr
+    assert runs[0].stdout == runs[1].stdout
+
+
+def test_a_trace_holds_the_run(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "run.h5"
+    figures = json.loads(cli(f"run {GEMM} --trace {file} --json").stdout)
+    with Trace.open(file) as trace:
+        trace.check()
+        assert trace.cycles == figures["cycles"]
+        workload = tmp_path / "workload.yaml"
+        workload.write_text(trace.header.workload)
+        hw = tmp_path / "hw.yaml"
+        hw.write_text(trace.header.accelerator)
+        mapping = tmp_path / "mapping.yaml"
+        mapping.write_text(trace.header.mapping)
+    assert load_workload(workload).macs == figures["macs"]
+    again = json.loads(
+        cli(f"run --hw {hw} --workload {workload} --mapping {mapping} --json").stdout
+    )
+    for one in (figures, again):
+        del one["wall_seconds"]
+    assert again == figures
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".partial"] == []
+
+
+def test_trace_info_says_what_ran(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "run.h5"
+    cli(f"run {GEMM} --trace {file} --quiet")
+    shown = cli(f"trace info {file}")
+    assert shown.exit_code == 0, shown.stderr
+    assert "gemm" in shown.stdout
+    assert "toy" in shown.stdout
+    found = json.loads(cli(f"trace info {file} --json").stdout)
+    assert found["cycles"] == json.loads(cli(f"run {GEMM} --json").stdout)["cycles"]
+
+
+def test_a_deadlock_ends_with_code_3(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulate(*_: object, **__: object) -> None:
+        raise DeadlockError("deadlock at cycle 7: no engine can go on\n  array waits for tile A")
+
+    monkeypatch.setattr(module, "simulate", simulate)
+    result = cli(f"run {GEMM}")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("error: deadlock at cycle 7")
+    assert result.stdout == ""
+
+
+def test_ctrl_c_ends_with_code_130(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulate(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "simulate", simulate)
+    result = cli(f"run {GEMM}")
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+def test_ctrl_c_leaves_no_file_behind(tmp_path: Path) -> None:
+    """A real process, interrupted while it writes its trace."""
+    line = "run --hw toy --workload gemm --shape M=900,K=900,N=900 --dataflow naive "
+    line += "--no-fast-forward --trace run.h5"
+    command = [sys.executable, "-m", "simaccel", *line.split()]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (130, "", "interrupted\n")
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,69 @@
+"""Tables are whole at 100 columns, even for long runs."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console, RenderableType
+
+from simaccel.check import Checked
+from simaccel.experiment import Result, result_json, simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.report.comparison import Compared, comparison_table, speedup
+from simaccel.report.estimates import estimate_table
+from simaccel.report.results import checked_table, engines_table, operators_table
+from simaccel.workload import Dimensions, attention
+
+SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """Run a block whose cycles are then taken times ten million."""
+    workload = attention(SMALL, batch=2, seq_len=11)
+    done = simulate(workload, load_accelerator("toy"), "flat")
+    run = done.run
+    operators = tuple(replace(one, cycles=one.cycles * 10**7) for one in run.operators)
+    return replace(done, run=replace(run, cycles=run.cycles * 10**7, operators=operators))
+
+
+def printed(table: RenderableType, width: int) -> list[str]:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("width", [100, 140])
+def test_one_line_a_row(result: Result, width: int) -> None:
+    names = [one.name for one in result.run.operators]
+    assert len(printed(operators_table(result), width)) == 2 + len(names) + 1
+    for table in (estimate_table(result.estimate, result.accelerator), engines_table(result)):
+        lines = printed(table, width)
+        assert not any("…" in line for line in lines)
+        assert max(map(len, lines)) <= width
+
+
+def test_the_total_is_the_runs(result: Result) -> None:
+    last = printed(operators_table(result), 100)[-1].split()
+    assert last[:2] == ["total", f"{result.run.cycles:,}"]
+
+
+def test_speedup_is_against_the_first_of_the_length(result: Result) -> None:
+    figures = result_json(result)
+    slow = {**figures, "cycles": 2 * figures["cycles"]}
+    rows = [
+        Compared("naive", 512, slow),
+        Compared("flat", 512, figures),
+        Compared("naive", 1024, None, "does not fit", 2),
+        Compared("flat", 1024, figures),
+    ]
+    assert [speedup(row, rows) for row in rows] == [1, 2, None, None]
+    lines = printed(comparison_table(rows), 100)
+    assert sum("does not run" in line for line in lines) == 1
+    assert lines[2].split()[:2] == ["512", "naive"]
+
+
+def test_what_stays_on_chip_is_said() -> None:
+    lines = printed(checked_table([Checked("L", 0, 9, 0.0), Checked("A", 9, 9, 1e-16)]), 100)
+    assert "stays on chip" in lines[2]
+    assert "1.0e-16" in lines[3]

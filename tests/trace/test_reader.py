@@ -1,0 +1,234 @@
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from simaccel.machine.accounts import NO_WAIT, Cause, Wait
+from simaccel.trace import SCHEMA_VERSION, Event, Trace, TraceError
+from tests.trace.scripts import ENGINES, Again, Row, padded, write
+
+BUSY = (Cause.BUSY, NO_WAIT, 1)
+WAITING = (Cause.DRAM_BANDWIDTH, Wait("K", "ready", "dma_in"), 2)
+INNER = Again((Row("array", 2, BUSY), Row("array", 3, WAITING), Row("sfu", 5, WAITING)), 3)
+OUTER = Again((INNER, Row("array", 1, BUSY), Row("sfu", 1, BUSY)), 2)
+SCRIPT = padded([Row("array", 1, WAITING), OUTER], ENGINES)
+SOUND = "; allowed: an unchanged trace that was written to its end"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write(tmp_path / "t.h5", SCRIPT, 4).close()
+    return tmp_path / "t.h5"
+
+
+def test_events_have_names(path: Path) -> None:
+    with Trace.open(path) as trace:
+        events = trace.decode(trace.events(3, 4, "array"))
+    assert events == [
+        Event(
+            engine="array",
+            start=3,
+            end=6,
+            cause="dram_bandwidth",
+            tile="K",
+            kind="ready",
+            waits_for="dma_in",
+            site=2,
+            operator="softmax",
+            command="sfu S",
+        )
+    ]
+
+
+def test_unknown_names_are_answered_with_what_is_known(path: Path) -> None:
+    with Trace.open(path) as trace:
+        with pytest.raises(TraceError, match="no 'aray'; allowed: did you mean 'array'"):
+            trace.events(engine="aray")
+        with pytest.raises(TraceError, match="no 'x'; allowed: one of engine, operator, cause"):
+            trace.stalls(by=["x"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bins": 0}, {"bins": 100_001}, {"bin_cycles": 0}, {"bins": 1, "bin_cycles": 1}],
+)
+def test_bins_must_be_possible(path: Path, options: dict[str, int]) -> None:
+    with Trace.open(path) as trace:
+        assert trace.cycles == 64
+        with pytest.raises(
+            TraceError, match="allowed: 1 to 100000 bins, or bins of at least 1 cycles"
+        ):
+            trace.utilisation(**options)
+        assert len(trace.utilisation(bins=65).edges) == 65
+        with pytest.raises(TraceError, match="cycles 3 to 3; allowed: a part of cycles 0 to 64"):
+            trace.utilisation(bins=1, start=3, end=3)
+
+
+def _refused(path: Path) -> str:
+    with pytest.raises(TraceError) as caught:
+        Trace.open(path)
+    assert caught.value.exit_code == 2
+    assert str(caught.value).startswith(f"{path}: ")
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    assert _refused(tmp_path / "t.h5") == "no such file; allowed: a trace file"
+    assert _refused(tmp_path) == "is a folder; allowed: a trace file"
+    text = tmp_path / "text"
+    text.write_text("x" * 10_000)
+    assert _refused(text) == "is not an HDF5 file; allowed: a trace file"
+    text.write_text("")
+    assert _refused(text) == "is not an HDF5 file; allowed: a trace file"
+    foreign = tmp_path / "foreign.h5"
+    h5py.File(foreign, "w").close()
+    assert _refused(foreign) == "is an HDF5 file but no trace; allowed: a trace file"
+
+
+@pytest.mark.parametrize(
+    ("version", "age"), [(SCHEMA_VERSION + 1, "a newer"), (SCHEMA_VERSION - 1, "an older")]
+)
+def test_other_schema_versions_are_refused(path: Path, version: int, age: str) -> None:
+    with h5py.File(path, "r+") as file:
+        file.attrs["schema_version"] = version
+        del file["events"]
+    allowed = f"allowed: schema version {SCHEMA_VERSION}"
+    assert _refused(path) == f"has schema version {version}, of {age} simaccel; {allowed}"
+
+
+def test_a_partial_trace_is_refused(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file.attrs["complete"] = False
+    assert _refused(path) == "is partial: its run did not end; allowed: a complete trace"
+
+
+def test_truncated_files_are_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    for n in range(0, len(whole), 97):
+        path.write_bytes(whole[:n])
+        assert "allowed: " in _refused(path)
+    path.write_bytes(whole[:-1])
+    assert _refused(path).endswith(SOUND)
+
+
+def test_a_flipped_bit_in_a_column_is_noticed(path: Path) -> None:
+    with h5py.File(path) as file:
+        offset = file["events/cause"].id.get_chunk_info(0).byte_offset
+    data = bytearray(path.read_bytes())
+    data[offset + 5] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="damaged"):
+        _check(path)
+
+
+def test_flipped_bits_are_refused_or_harmless(path: Path) -> None:
+    whole = path.read_bytes()
+    with Trace.open(path) as trace:
+        expected = trace.events()
+    dice = random.Random(0)  # noqa: S311 - no secret
+    for _ in range(200):
+        data = bytearray(whole)
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        path.write_bytes(data)
+        try:
+            with Trace.open(path) as trace:
+                trace.check()
+                assert np.array_equal(trace.events(), expected)
+        except TraceError as error:
+            assert "allowed: " in str(error)  # noqa: PT017 - it may also be sound
+
+
+Change = Callable[[Any], None]
+
+
+def _check(path: Path) -> None:
+    with Trace.open(path) as trace:
+        trace.check()
+
+
+def _set(name: str, at: object, value: object) -> Change:
+    def change(file: Any) -> None:  # noqa: ANN401 - h5py has no types
+        file[name][at] = value
+
+    return change
+
+
+def _remove(name: str) -> Change:
+    def change(file: Any) -> None:  # noqa: ANN401 - h5py has no types
+        del file[name]
+
+    return change
+
+
+def _attribute(name: str, value: object) -> Change:
+    def change(file: Any) -> None:  # noqa: ANN401 - h5py has no types
+        file.attrs[name] = value
+
+    return change
+
+
+CHANGES: list[tuple[Change, str]] = [
+    (_set("events/end", 0, 2), "ends at cycle 2, the next starts at 1"),
+    (
+        _set("events/start", 1, 2),
+        "of rows 1 to 6, 2 more times every 21 cycles, goes on after cycle 64",
+    ),
+    (_set("events/end", 2, 2**62), "in rows 0 and on: the index tells another last_end"),
+    (
+        _set("events/cause", 1, 3),
+        "array: its rows have 24 cycles of dram_latency, the run counted 0",
+    ),
+    (_set("events/cause", 1, 99), "cause 99 is not in the table"),
+    (_set("events/engine", 1, 99), "engine 99 is not in the table"),
+    (_set("events/engine", 1, 2), "the index tells another rows"),
+    (_set("events/wait_tile", 1, 99), "wait_tile 99 is not in the table"),
+    (_set("events/wait_kind", 1, 99), "wait_kind 99 is not in the table"),
+    (_set("events/wait_engine", 1, 99), "wait_engine 99 is not in the table"),
+    (_set("segments/repeats", 0, 4), "goes on after|the next starts at"),
+    (_set("segments/repeats", 0, 2), "the next starts at"),
+    (_set("segments/repeats", 0, 2**62), "is longer than 64 cycles"),
+    (_set("segments/repeats", 0, -1), "is outside 8 rows"),
+    (_set("segments/period_cycles", 0, 4), "has 5 of 4 cycles"),
+    (_set("segments/period_cycles", 0, 0), "is outside 8 rows"),
+    (_set("segments/first_row", 0, 99), "is outside 8 rows"),
+    (_set("segments/end_row", 1, 3), "crosses"),
+    (_set("totals/cycles", (0, 0), 5), "the run counted 5"),
+    (_set("totals/engine", 0, 99), "index out of range"),
+    (_set("index/rows", (0, 0), 9), "the index does not describe 8 rows"),
+    (_set("tables/causes", 0, b"lazy"), "damaged: causes"),
+    (_set("header/figures", 0, b"{"), "damaged"),
+    (_attribute("cycles", 65), "not 0 to 65"),
+    (_attribute("block_rows", 0), "damaged"),
+    (_attribute("block_rows", 3), "the index does not describe 8 rows"),
+    (_remove("events/site"), "damaged"),
+    (_remove("segments"), "damaged"),
+    (_remove("totals"), "damaged"),
+    (_remove("header/mapping"), "damaged"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES)
+def test_check_notices_what_was_changed(path: Path, change: Change, message: str) -> None:
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(TraceError, match=message) as caught:
+        _check(path)
+    assert str(caught.value).endswith(SOUND)
+
+
+def test_check_names_engines_without_a_total_and_shows_five_faults(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        n = file["totals/engine"][:]
+        cycles = file["totals/cycles"][:] + 1
+        del file["totals"]
+        file["totals/engine"], file["totals/cycles"] = n[:2], cycles[:2]
+    with pytest.raises(TraceError, match=r"; .*; .*; .*; .* and 16 more; allowed"):
+        _check(path)
+    with h5py.File(path, "r+") as file:
+        file["totals/cycles"][:] = cycles[:2] - 1
+    with pytest.raises(TraceError, match=r"damaged: dma_in: has rows and no total"):
+        _check(path)

@@ -1,0 +1,180 @@
+import subprocess
+import sys
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import h5py
+import pytest
+
+from simaccel.machine.accounts import NO_WAIT, Cause
+from simaccel.machine.machine import EngineCycles
+from simaccel.trace import Trace, TraceError, TraceWriter, require_target
+from tests.trace.scripts import ENGINES, HEADER, Again, Row, padded, tell, write
+
+BUSY = (Cause.BUSY, NO_WAIT, 1)
+IDLE = (Cause.IDLE, NO_WAIT, 0)
+SCRIPT = padded(
+    [Row("sfu", 3, IDLE), Again((Row("array", 2, BUSY), Row("array", 3, IDLE)), 6)], ENGINES
+)
+
+
+def _stored(path: Path) -> list[tuple[int, int]]:
+    with h5py.File(path) as file:
+        return list(zip(file["events/start"][:], file["events/end"][:], strict=True))
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    with write(tmp_path / "t.h5", SCRIPT) as trace:
+        assert trace.header == HEADER
+        assert trace.cycles == 35
+        assert trace.figures == {"cycles": 35}
+        assert set(trace.engines) == {*ENGINES}
+        assert trace.totals["array"] == EngineCycles(14, 21, {})
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    write(tmp_path / "a.h5", SCRIPT).close()
+    time.sleep(1.1)  # HDF5 keeps times in seconds
+    write(tmp_path / "b.h5", SCRIPT).close()
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_neighbours_of_one_activity_are_one_row_except_at_borders(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
+        for start in range(4):
+            writer.interval("array", start, start + 1, *BUSY)
+        assert writer.position() == 1
+        writer.interval("array", 4, 5, *BUSY)
+        writer.interval("array", 5, 6, *BUSY)
+        writer.repeat(1, 2, 3)
+        writer.interval("array", 12, 13, *BUSY)
+        writer.interval("array", 13, 14, Cause.BUSY, NO_WAIT, 2)
+        assert writer.position() == 4
+        writer.finish(14, {"array": EngineCycles(14, 0, {})})
+    assert _stored(tmp_path / "t.h5") == [(0, 4), (4, 6), (12, 13), (13, 14)]
+    with Trace.open(tmp_path / "t.h5") as trace:
+        trace.check()
+        assert [(e["start"], e["end"]) for e in trace.events()] == [(0, 13), (13, 14)]
+
+
+def test_a_row_costs_a_few_bytes(tmp_path: Path) -> None:
+    lengths = [(7 * n * n) % 101 + 1 for n in range(60_000)]
+    script = padded([Row("array", n, IDLE if n % 3 else BUSY) for n in lengths])
+    with write(tmp_path / "t.h5", script, 16_384) as trace:
+        assert trace.n_rows > 20_000
+        assert (tmp_path / "t.h5").stat().st_size < 8 * trace.n_rows
+
+
+def test_segments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
+        for start in range(0, 8, 2):
+            writer.interval("array", start, start + 1, *BUSY)
+            writer.interval("array", start + 1, start + 2, *IDLE)
+            if start == 2:
+                writer.repeat(1, 3, 1)
+        for first, period, times in ((-1, 8, 1), (9, 8, 1), (0, 0, 1), (0, 8, -1)):
+            with pytest.raises(ValueError, match="no segment"):
+                writer.repeat(first, period, times)
+        with pytest.raises(ValueError, match="row 2 lies inside a segment"):
+            writer.repeat(2, 6, 1)
+        writer.finish(8, {})
+
+
+def test_a_row_behind_the_last_cycle_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(TraceError, match="allowed: runs of up to 9223372036854775807 cycles"),
+        TraceWriter(tmp_path / "t.h5", HEADER) as writer,
+    ):
+        writer.interval("array", 0, 2**63, *BUSY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _fail(path: Path, error: BaseException, *, finish: bool = False) -> None:
+    with TraceWriter(path, HEADER, block_rows=2) as writer:
+        tell(writer, SCRIPT)
+        if finish:
+            writer.finish(0, {})
+        raise error
+
+
+ERRORS = [KeyboardInterrupt(), RuntimeError("no"), TraceError(Path("t.h5"), "no", "yes")]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("finish", [True, False])
+def test_a_failed_run_leaves_no_file(tmp_path: Path, error: BaseException, *, finish: bool) -> None:
+    with pytest.raises(type(error)) as caught:
+        _fail(tmp_path / "t.h5", error, finish=finish)
+    assert caught.value is error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_nobody_finished_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="finish"), TraceWriter(tmp_path / "t.h5", HEADER):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_run_keeps_the_file_that_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    path.write_text("precious")
+    with pytest.raises(KeyboardInterrupt), TraceWriter(path, HEADER, force=True):
+        raise KeyboardInterrupt
+    assert path.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    path.write_text("precious")
+    with pytest.raises(TraceError, match=r"t\.h5: exists already; allowed: a new file, or force"):
+        TraceWriter(path, HEADER)
+    assert path.read_text() == "precious"
+    write(path, SCRIPT).check()
+
+
+def test_targets_that_cannot_be_written_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TraceError, match="is a folder; allowed: the path of a file") as caught:
+        require_target(tmp_path)
+    assert caught.value.exit_code == 2
+    with pytest.raises(TraceError, match=r"folder .*no does not exist; allowed"):
+        require_target(tmp_path / "no" / "t.h5")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(TraceError, match="can't be written; allowed: a file in a writable folder"):
+        require_target(tmp_path / "t.h5")
+
+
+def test_of_two_runs_with_one_target_the_second_to_end_fails(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    slow = TraceWriter(path, HEADER).__enter__()
+    write(path, SCRIPT).close()
+    slow.finish(0, {})
+    with pytest.raises(TraceError, match="exists already"):
+        slow.__exit__(None, None, None)
+    with Trace.open(path) as trace:
+        trace.check()
+        assert trace.cycles == 35
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_killed_run_leaves_a_file_that_is_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    killed = f"""
+        import os
+        from simaccel.machine.accounts import NO_WAIT, Cause
+        from simaccel.trace import TraceHeader, TraceWriter
+        with TraceWriter({str(path)!r}, TraceHeader(), block_rows=2) as writer:
+            for start in range(9):
+                writer.interval("array", start, start + 1, Cause(start % 2), NO_WAIT, 0)
+            os._exit(1)
+    """
+    subprocess.run([sys.executable, "-c", dedent(killed)], check=False)
+    (partial,) = tmp_path.iterdir()
+    assert partial.name.startswith(".t.h5.")
+    assert partial.suffix == ".partial"
+    with pytest.raises(TraceError):
+        Trace.open(partial)
+    write(path, SCRIPT).check()
