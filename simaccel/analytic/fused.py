@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simaccel.analytic.array import Widths, array_pass
-from simaccel.analytic.attention import AttentionProblem, sfu_pass
+from simaccel.analytic.array import ArrayPass, Widths, array_pass
+from simaccel.analytic.attention import AttentionProblem, SfuPass, sfu_pass
 from simaccel.analytic.pace import Flow, Slots, Step, loop_cycles
 from simaccel.analytic.work import (
     Bools,
@@ -56,8 +56,6 @@ class _Sums:
     elements: Ints = field(default_factory=lambda: ints(0))
     read_port: Ints = field(default_factory=lambda: ints(0))
     write_port: Ints = field(default_factory=lambda: ints(0))
-    sfu_read: Ints = field(default_factory=lambda: ints(0))
-    sfu_write: Ints = field(default_factory=lambda: ints(0))
     moved: dict[Level, Ints] = field(default_factory=dict)
 
     def move(self, level: str, tensor: str, n_bytes: Ints) -> None:
@@ -72,6 +70,39 @@ class _Rows:
     steady: Ints
     alone: Ints
     streamed: Flow
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What GEMMs need of the buffer ports while the SFU uses them too."""
+
+    cycles: Ints = field(default_factory=lambda: ints(0))
+    read: Ints = field(default_factory=lambda: ints(0))
+    write: Ints = field(default_factory=lambda: ints(0))
+
+    def plus(self, times: Ints, one: ArrayPass) -> _Share:
+        """Add GEMMs."""
+        return _Share(
+            self.cycles + times * one.cycles,
+            self.read + times * one.read_port,
+            self.write + times * one.write_port,
+        )
+
+    def beside(self, sfu: SfuPass) -> Ints:
+        """Cycles beside SFU work: while both use a port, each gets every second cycle of it."""
+        late = np.zeros(())
+        for own, other in ((self.read, sfu.read_port), (self.write, sfu.write_port)):
+            together = np.minimum(1.0, other / np.maximum(1, own))
+            late = np.maximum(late, together * np.maximum(0, 2 * own - self.cycles))
+        return ints(self.cycles + late)
+
+    def slowed(self, sfu: SfuPass) -> Ints:
+        """Cycles of the SFU work beside these GEMMs."""
+        return most(
+            sfu.cycles,
+            sfu.read_port + np.minimum(self.read, sfu.read_port),
+            sfu.write_port + np.minimum(self.write, sfu.write_port),
+        )
 
 
 class _Fused:
@@ -97,14 +128,7 @@ class _Fused:
         load, store = self._dram(traffic.dram)
         reads, writes = self._stored(traffic.read), ints(sum(self._dram(traffic.write)[0].values()))
         dram = ints(sum(load.values())) + store
-        beside = int(self.tiles.pipelined)
-        slow = contention(
-            sums.chain,
-            (
-                (sums.read_port - beside * sums.sfu_read, reads + beside * sums.sfu_read),
-                (sums.write_port - beside * sums.sfu_write, writes + beside * sums.sfu_write),
-            ),
-        )
+        slow = contention(sums.chain, ((sums.read_port, reads), (sums.write_port, writes)))
         return Work(
             macs=ints(problem.g * problem.q * problem.c * (problem.d + problem.e)),
             elements=sums.elements,
@@ -149,7 +173,10 @@ class _Fused:
         for (_, heads), by_rows in zip(head_blocks, blocks, strict=True):
             full, edge = (self._row_step(heads, rows, times, slow) for _, rows, times in by_rows)
             n_full, n_edge = by_rows[0][0], by_rows[1][0]
-            start = (by_rows[0][2].alone - by_rows[0][2].steady) * self._restarts()
+            # each software-pipelined loop (of full blocks, of the last one) starts anew
+            start = sum(
+                (n > 0) * (times.alone - times.steady) * self._restarts() for n, _, times in by_rows
+            )
             work = loop_cycles((n_full, full), (n_edge, edge), slots, cyclic) + start * slow
             inside = full.dram.times(n_full).plus(edge.dram.times(n_edge))
             keys = ints(problem.c)
@@ -158,8 +185,11 @@ class _Fused:
         (n_full, _), (n_edge, _) = head_blocks
         never = np.zeros((), dtype=bool)
         total = loop_cycles((n_full, steps[0]), (n_edge, steps[1]), slots, never)
-        first = blocks[0][0][2]
-        return ints(total + (first.alone - first.steady) * ~self._restarts())
+        starts = sum(
+            (n > 0) * (by_rows[0][2].alone - by_rows[0][2].steady)
+            for (n, _), by_rows in zip(head_blocks, blocks, strict=True)
+        )
+        return ints(total + starts * ~self._restarts())
 
     def _row_step(self, heads: Ints, rows: Ints, times: _Rows, slow: Floats) -> Step:
         z = self._load("z", heads, rows)
@@ -182,8 +212,8 @@ class _Fused:
 
     def _gemm(
         self, times: Ints, shape: tuple[Ints, Ints, Ints, Ints], which: int, *, accumulate: bool
-    ) -> Ints:
-        """Book a GEMM that runs ``times`` times; give the cycles of one."""
+    ) -> ArrayPass:
+        """Book a GEMM that runs ``times`` times."""
         widths = (self.logit_widths, self.attend_widths)[which]
         n = self.problem.names
         a, b, out = ((n["q"], n["k"], self.s_name), (self.s_name, n["v"], n["z"]))[which]
@@ -204,21 +234,19 @@ class _Fused:
         sums.move("buffer_write", out, times * one.out_bytes)
         sums.move("noc_distribution", f"{a},{b}", times * one.distribution_bytes)
         sums.move("noc_collection", out, times * one.out_bytes)
-        return one.cycles
+        return one
 
-    def _sfu(self, times: Ints, work: SfuWork, elements: Ints, tensor: str, width: int) -> Ints:
-        """Book SFU work that runs ``times`` times; give the cycles of one."""
+    def _sfu(self, times: Ints, work: SfuWork, elements: Ints, tensor: str, width: int) -> SfuPass:
+        """Book SFU work that runs ``times`` times."""
         one = sfu_pass(self.accelerator, work, elements, width)
         sums = self.sums
         sums.sfu = sums.sfu + times * one.lanes
         sums.elements = sums.elements + times * one.elements
         sums.read_port = sums.read_port + times * one.read_port
         sums.write_port = sums.write_port + times * one.write_port
-        sums.sfu_read = sums.sfu_read + times * one.read_port
-        sums.sfu_write = sums.sfu_write + times * one.write_port
         sums.move("buffer_read", tensor, times * one.read_bytes)
         sums.move("buffer_write", tensor, times * one.write_bytes)
-        return one.cycles
+        return one
 
     def _block(self, times: Ints, heads: Ints, rows: Ints) -> _Rows:
         """Book ``times`` row blocks of ``rows`` rows of ``heads`` heads."""
@@ -234,29 +262,31 @@ class _Fused:
         the slots hold ahead.
         """
         problem = self.problem
-        logit = attend = slow_logit = slow_attend = ints(0)
+        logit, attend = _Share(), _Share()
+        slow_logit = slow_attend = ints(0)
         streamed = Flow()
         for n, keys, accumulate in self._key_steps():
             per = times * n
             l_one = self._gemm(per, (heads, rows, ints(problem.d), keys), 0, accumulate=False)
             a_one = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
             k, v = self._load("k", heads, keys), self._load("v", heads, keys)
-            logit, attend = logit + n * l_one, attend + n * a_one
-            slow_logit = slow_logit + n * np.maximum(l_one, k.load)
-            slow_attend = slow_attend + n * np.maximum(a_one, v.load)
+            logit, attend = logit.plus(n, l_one), attend.plus(n, a_one)
+            slow_logit = slow_logit + n * np.maximum(l_one.cycles, k.load)
+            slow_attend = slow_attend + n * np.maximum(a_one.cycles, v.load)
             streamed = streamed.plus(k.plus(v).times(n))
         elements = heads * rows * problem.c
         softmax = self._sfu(times, "softmax", elements, self.s_name, problem.tile_width)
         steps = ceil_div(ints(problem.c), self.keys)
         behind = self.streamed * np.maximum(0, steps - self.tiles.slots[0]) / steps
-        logit = ints(logit + (slow_logit - logit) * behind)
-        attend = ints(attend + (slow_attend - attend) * behind)
-        alone = logit + softmax + attend
+        l_wait = (slow_logit - logit.cycles) * behind
+        a_wait = (slow_attend - attend.cycles) * behind
+        alone = ints(logit.cycles + softmax.cycles + attend.cycles + l_wait + a_wait)
         streamed = streamed.times(self.streamed)
         if not self.tiles.pipelined:
             return _Rows(alone, alone, streamed)
-        # softmax of one block runs behind A of the block before and L of the next
-        return _Rows(most(logit + attend, softmax), alone, streamed)
+        # softmax of one block runs behind A of the block before, then behind L of the next
+        array = ints(logit.cycles + attend.beside(softmax) + l_wait + a_wait)
+        return _Rows(most(array, attend.slowed(softmax)), alone, streamed)
 
     def _online(self, times: Ints, heads: Ints, rows: Ints) -> _Rows:
         """Key tiles with online softmax: L, softmax of the tile, correction, A."""
@@ -268,26 +298,29 @@ class _Fused:
             per = times * n
             logit = self._gemm(per, (heads, rows, ints(problem.d), keys), 0, accumulate=False)
             softmax = self._sfu(per, "online", heads * rows * keys, self.s_name, width)
-            rescale = ints(0)
-            if accumulate:
-                rescale = self._sfu(per, "rescale", out, problem.names["z"], z_width)
+            # the correction of the first key tile would have nothing to correct
+            rescale = self._sfu(per * int(accumulate), "rescale", out, problem.names["z"], z_width)
+            corrected = rescale.cycles * int(accumulate)
             attend = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
             flow = self._load("k", heads, keys).plus(self._load("v", heads, keys))
             arrives = ints(flow.load) + self.traffic.latency
-            one = most(logit + softmax + rescale + attend, arrives)
+            one = most(logit.cycles + softmax.cycles + corrected + attend.cycles, arrives)
             streamed = streamed.plus(flow.times(n))
             if self.tiles.pipelined and accumulate:
+                behind = _Share().plus(ints(1), attend)
+                # softmax of the next tile runs behind A, the correction behind the next L
                 steady = most(
-                    attend + most(logit, rescale),
-                    softmax + rescale,
+                    most(behind.beside(softmax), behind.slowed(softmax)) + corrected,
+                    behind.beside(softmax) + _Share().plus(ints(1), logit).beside(rescale),
                     arrives,
                 )
                 total = total + np.where(n > 1, one + (n - 1) * steady, n * one)
             else:
                 total = total + n * one
-        divide = self._sfu(times, "divide", out, problem.names["z"], z_width)
+        divide = self._sfu(times, "divide", out, problem.names["z"], z_width).cycles
         # the array is at L of the next block while the SFU divides
-        return _Rows(ints(total + np.maximum(0, divide - logit)), ints(total + divide), streamed)
+        between = np.maximum(0, divide - logit.cycles)
+        return _Rows(ints(total + between), ints(total + divide), streamed)
 
     def _key_steps(self) -> list[tuple[Ints, Ints, bool]]:
         """Key tiles of a row block: the first starts the sums of A, the others add."""

@@ -319,8 +319,10 @@ class _Paces:
             here = np.asarray(self.depth[name] == depth)
             service = here * self.nest.traffic.dram(n_bytes) * 1.0
             turns = here * self.nest.traffic.turns(n_bytes) * 1.0
-            loaded = np.asarray(self.nest.spills) if name == "out" else np.ones((), dtype=bool)
-            flow = flow.plus(Flow(load=service, load_turns=turns).times(loaded))
+            # partial sums come back for every step of the reduction but the first
+            again = 1 - 1 / self.nest.trips["k"] if name == "out" else np.ones(())
+            again = np.where(self.nest.spills, again, name != "out")
+            flow = flow.plus(Flow(load=service, load_turns=turns).times(again))
             if name == "out":
                 flow = flow.plus(Flow(store=service, store_turns=turns))
         return flow
