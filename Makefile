@@ -1,7 +1,7 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/.stamp
-TYPED := simaccel tests $(wildcard validation/*/*.py benchmarks/*.py)
+TYPED := simaccel tests $(wildcard validation/*/*.py benchmarks/*.py examples/*.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check validate bench golden clean
@@ -39,8 +39,10 @@ validate: setup ## the closed form against the machine
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run
 
-golden: setup ## rewrite the golden files; read the diff before you keep it
-	SIMACCEL_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/golden
+golden: setup ## rewrite golden programs, traces, README outputs and picture; read the diff
+	$(BIN)/python -m examples.make_traces
+	SIMACCEL_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/golden tests/examples
+	$(BIN)/python -m examples.picture
 
 clean: ## remove .venv, out/ and caches
 	rm -rf .venv out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

@@ -169,9 +169,17 @@ class _Fused:
         )
         head_blocks = split(ints(problem.g), self.heads)
         cyclic = np.asarray(ceil_div(ints(problem.g), self.heads) > 1)
+        whole = np.asarray(self.rows >= problem.q)  # one row block: Q and Z come with the heads
         steps = []
         for (_, heads), by_rows in zip(head_blocks, blocks, strict=True):
-            full, edge = (self._row_step(heads, rows, times, slow) for _, rows, times in by_rows)
+            full, edge = (
+                Step(
+                    times.steady * slow,
+                    times.streamed,
+                    self._q_and_z(heads, rows).times(~whole),
+                )
+                for _, rows, times in by_rows
+            )
             n_full, n_edge = by_rows[0][0], by_rows[1][0]
             # each software-pipelined loop (of full blocks, of the last one) starts anew
             start = sum(
@@ -181,7 +189,9 @@ class _Fused:
             inside = full.dram.times(n_full).plus(edge.dram.times(n_edge))
             keys = ints(problem.c)
             k_and_v = self._load("k", heads, keys).plus(self._load("v", heads, keys))
-            steps.append(Step(work, inside, k_and_v.times(~self.streamed)))
+            own = k_and_v.times(~self.streamed)
+            own = own.plus(self._q_and_z(heads, self.rows).times(whole))
+            steps.append(Step(work, inside, own))
         (n_full, _), (n_edge, _) = head_blocks
         never = np.zeros((), dtype=bool)
         total = loop_cycles((n_full, steps[0]), (n_edge, steps[1]), slots, never)
@@ -191,10 +201,10 @@ class _Fused:
         )
         return ints(total + starts * ~self._restarts())
 
-    def _row_step(self, heads: Ints, rows: Ints, times: _Rows, slow: Floats) -> Step:
+    def _q_and_z(self, heads: Ints, rows: Ints) -> Flow:
+        """Traffic of one row block's Q and Z."""
         z = self._load("z", heads, rows)
-        own = self._load("q", heads, rows).plus(Flow(store=z.load, store_turns=z.load_turns))
-        return Step(times.steady * slow, times.streamed, own)
+        return self._load("q", heads, rows).plus(Flow(store=z.load, store_turns=z.load_turns))
 
     def _load(self, role: str, heads: Ints, extent: Ints) -> Flow:
         """Traffic of one tile, loaded."""
@@ -258,30 +268,34 @@ class _Fused:
     def _whole(self, times: Ints, heads: Ints, rows: Ints) -> _Rows:
         """Whole rows: all of L, then softmax, then all of A.
 
-        Streamed K tiles come in during L only and V tiles during A only, but for those that
-        the slots hold ahead.
+        Streamed K tiles come in during L and V tiles during A, but for those that the slots hold
+        ahead: V's first ones come during L, as do Q and Z; K's during softmax and A.
         """
         problem = self.problem
         logit, attend = _Share(), _Share()
-        slow_logit = slow_attend = ints(0)
-        streamed = Flow()
+        k_all, v_all = Flow(), Flow()
         for n, keys, accumulate in self._key_steps():
             per = times * n
             l_one = self._gemm(per, (heads, rows, ints(problem.d), keys), 0, accumulate=False)
             a_one = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
-            k, v = self._load("k", heads, keys), self._load("v", heads, keys)
             logit, attend = logit.plus(n, l_one), attend.plus(n, a_one)
-            slow_logit = slow_logit + n * np.maximum(l_one.cycles, k.load)
-            slow_attend = slow_attend + n * np.maximum(a_one.cycles, v.load)
-            streamed = streamed.plus(k.plus(v).times(n))
+            k_all = k_all.plus(self._load("k", heads, keys).times(n))
+            v_all = v_all.plus(self._load("v", heads, keys).times(n))
         elements = heads * rows * problem.c
         softmax = self._sfu(times, "softmax", elements, self.s_name, problem.tile_width)
-        steps = ceil_div(ints(problem.c), self.keys)
-        behind = self.streamed * np.maximum(0, steps - self.tiles.slots[0]) / steps
-        l_wait = (slow_logit - logit.cycles) * behind
-        a_wait = (slow_attend - attend.cycles) * behind
+        ahead = np.minimum(self.tiles.slots[0], ceil_div(ints(problem.c), self.keys))
+        k_ahead = ahead * self._load("k", heads, self.keys).load
+        v_ahead = ahead * self._load("v", heads, self.keys).load
+        ends = self._q_and_z(heads, rows)
+        l_dram = k_all.load - k_ahead + v_ahead + ends.load + ends.store
+        a_dram = v_all.load - v_ahead + np.maximum(0, k_ahead - softmax.cycles)
+        latency = ceil_div(ints(problem.c), self.keys) * self.traffic.latency
+        l_ring = (logit.cycles + k_all.load + latency) / self.tiles.slots[0]
+        a_ring = (attend.cycles + v_all.load + latency) / self.tiles.slots[0]
+        l_wait = self.streamed * np.maximum(0, np.maximum(l_dram, l_ring) - logit.cycles)
+        a_wait = self.streamed * np.maximum(0, np.maximum(a_dram, a_ring) - attend.cycles)
         alone = ints(logit.cycles + softmax.cycles + attend.cycles + l_wait + a_wait)
-        streamed = streamed.times(self.streamed)
+        streamed = k_all.plus(v_all).times(self.streamed)
         if not self.tiles.pipelined:
             return _Rows(alone, alone, streamed)
         # softmax of one block runs behind A of the block before, then behind L of the next
@@ -304,7 +318,8 @@ class _Fused:
             attend = self._gemm(per, (heads, rows, keys, ints(problem.e)), 1, accumulate=accumulate)
             flow = self._load("k", heads, keys).plus(self._load("v", heads, keys))
             arrives = ints(flow.load) + self.traffic.latency
-            one = most(logit.cycles + softmax.cycles + corrected + attend.cycles, arrives)
+            one = ints(logit.cycles + softmax.cycles + corrected + attend.cycles)
+            one = most(one, arrives, (one + arrives) // self.tiles.slots[0])
             streamed = streamed.plus(flow.times(n))
             if self.tiles.pipelined and accumulate:
                 behind = _Share().plus(ints(1), attend)
@@ -314,6 +329,7 @@ class _Fused:
                     behind.beside(softmax) + _Share().plus(ints(1), logit).beside(rescale),
                     arrives,
                 )
+                steady = most(steady, (steady + arrives) // self.tiles.slots[0])
                 total = total + np.where(n > 1, one + (n - 1) * steady, n * one)
             else:
                 total = total + n * one

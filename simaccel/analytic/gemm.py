@@ -131,20 +131,19 @@ class _Nest:
             (edge, rest, True),
         ]
 
+    def loads(self, name: str) -> Ints:
+        """How many tiles of a tensor come by, all g."""
+        first, second = _RANKS[name]
+        tiles = self.trips[first] * self.trips[second]
+        return ints(self.problem.g * tiles * self.repeats[name])
+
     def slots(self, name: str) -> Ints:
         """Slots of a tile: one if it is loaded only once."""
-        ranks = _RANKS[name]
-        count = self.problem.g * self.trips[ranks[0]] * self.trips[ranks[1]] * self.repeats[name]
-        slots = dict(zip(["a", "b", "out"], self.tiles.slots, strict=True))[name]
-        return np.where(count > 1, slots, 1)
+        slots = dict(zip(_RANKS, self.tiles.slots, strict=True))[name]
+        return np.where(self.loads(name) > 1, slots, 1)
 
     def kept(self, name: str) -> bool:
         return {"a": self.problem.kept_a, "out": self.problem.kept_out}.get(name, False)
-
-    def tiles_in(self, name: str) -> Ints:
-        """Tiles of a tensor."""
-        first, second = _RANKS[name]
-        return self.trips[first] * self.trips[second]
 
     def leaf(self, sizes: dict[str, Ints]) -> Ints:
         """Cycles of one tile GEMM."""
@@ -260,22 +259,19 @@ class _Paces:
     def __init__(self, nest: _Nest, slow: Floats) -> None:
         self.nest, self.slow = nest, slow
         self.order = nest.tiles.order
-        in_slots = np.minimum(nest.slots("a"), nest.slots("b"))
         self.slots = Slots(
             latency=nest.traffic.latency,
             turnaround=nest.accelerator.dram.turnaround_cycles,
-            single_in=(in_slots < 2) & self._streams(("a", "b")),  # noqa: PLR2004 - one slot
-            single_out=(nest.slots("out") < 2) & self._streams(("out",)),  # noqa: PLR2004
+            single_in=self._single("a") | self._single("b"),
+            single_out=self._single("out"),
             chained=nest.spills,
         )
         self.depth = {name: self._depth(name) for name in _RANKS}
 
-    def _streams(self, names: tuple[str, ...]) -> Bools:
-        """Whether one of the tensors is loaded more than once."""
+    def _single(self, name: str) -> Bools:
+        """Whether a tensor that is loaded more than once has one slot."""
         nest = self.nest
-        return np.asarray(
-            sum(nest.problem.g * nest.repeats[n] * nest.tiles_in(n) for n in names) > len(names)
-        )
+        return np.asarray((nest.loads(name) > 1) & (nest.slots(name) == 1))
 
     def _depth(self, name: str) -> Ints:
         """How many loops stand outside a tensor's tile: up to the last one over its ranks."""

@@ -98,8 +98,20 @@ class Slots:
         loads = own.load + self.latency * (own.load > 0)
         waits: Cycles = self.single_in * loads + self.single_out * own.store
         dram = at.inside.plus(after).plus(before).cycles(self.turnaround)
-        arrives = (after.load + self.latency) * (after.load > 0) + before.store * self.chained
-        return np.maximum(np.maximum(at.work + waits, dram), arrives)
+        arrives = (after.load + self.latency) * (after.load > 0)
+        # two slots: a tile comes, is used (and goes) within two steps
+        comes = at.work + arrives + before.store * self.chained
+        goes = at.work + before.store
+        ring = np.maximum(comes * (after.load > 0), goes * (before.store > 0)) / 2
+        chain = arrives + before.store * self.chained
+        return most_of(at.work + waits, dram, chain, ring)
+
+
+def most_of(first: Cycles, *others: Cycles) -> Cycles:
+    """Give the largest, entry by entry."""
+    for other in others:
+        first = np.maximum(first, other)
+    return first
 
 
 def loop_cycles(

@@ -1,0 +1,59 @@
+"""Markdown files as tests read them: fenced blocks, run and compared with what stands there."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_UNSTABLE = (
+    (re.compile(r"^[\d,]+ events in .*$", re.MULTILINE), "EVENTS"),
+    (re.compile(r"^(version +).*$", re.MULTILINE), r"\1VERSION"),
+    (re.compile(r"^((?:rows|segments) +).*$", re.MULTILINE), r"\1ROWS"),
+    (re.compile(r"\d\.\de-\d+"), "DEVIATION"),
+    # the closed form may be improved without a change to the machine's figures
+    (re.compile(r"estimated [\d,]+"), "ESTIMATED"),
+    (re.compile(r" *[-+<]\d+(\.\d+)?%"), " ERROR"),
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its text, and where the text stands in the file."""
+
+    language: str
+    text: str
+    start: int
+    end: int
+
+
+def blocks(text: str) -> list[Block]:
+    """Find the fenced blocks of a Markdown text."""
+    return [
+        Block(found[1], found[2], found.start(2), found.end(2)) for found in _FENCE.finditer(text)
+    ]
+
+
+def blocks_of(path: Path, language: str) -> list[Block]:
+    """Find the blocks of one language in a file."""
+    return [one for one in blocks(path.read_text(encoding="utf-8")) if one.language == language]
+
+
+def session(block: Block) -> list[tuple[str, str]]:
+    """Cut a console block into commands and what they print."""
+    found: list[tuple[str, str]] = []
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        found.append((command, output))
+    return found
+
+
+def trimmed(text: str) -> str:
+    """Drop blanks at the ends of lines and empty lines at the end of the text."""
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n"
+
+
+def stable(text: str) -> str:
+    """Blot out what may differ between two runs or two versions of the closed form."""
+    for pattern, replacement in _UNSTABLE:
+        text = pattern.sub(replacement, text)
+    return trimmed(text)

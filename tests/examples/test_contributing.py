@@ -1,0 +1,84 @@
+"""The recipes of CONTRIBUTING.md work as they stand."""
+
+import doctest
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simaccel import gemm, load_accelerator, simulate
+from simaccel.check import check
+from simaccel.hardware.spec import Spec
+from simaccel.machine.engines import Engine
+from simaccel.machine.machine import Machine
+from simaccel.machine.plan import Op, Plan
+from simaccel.schedulers import DATAFLOWS
+from simaccel.workload import load_workload
+from simaccel.workload.catalogue import build
+from tests.examples.documents import Block, blocks_of
+
+REPOSITORY = Path(__file__).parents[2]
+CONTRIBUTING = REPOSITORY / "CONTRIBUTING.md"
+
+
+def _block(word: str) -> Block:
+    """Find the one block of code that holds a word."""
+    (found,) = [one for one in blocks_of(CONTRIBUTING, "python") if word in one.text]
+    return found
+
+
+def _module(word: str) -> types.ModuleType:
+    module = types.ModuleType("recipe")
+    exec(compile(_block(word).text, str(CONTRIBUTING), "exec"), vars(module))  # noqa: S102 - ours
+    return module
+
+
+def test_the_scheduler_runs_and_passes_its_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = _module("SCHEDULERS =").SCHEDULERS["whole"]
+    monkeypatch.setitem(DATAFLOWS, "whole", scheduler)
+    _module('"whole")\n')
+
+
+def test_the_model_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _module("MODEL =").MODEL
+    monkeypatch.setattr("simaccel.workload.catalogue.MODELS", (model,))
+    assert build("gpt2-small", batch=1, seq_len=8).name == "gpt2"
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex"])
+def test_the_workload_file_runs(dataflow: str, tmp_path: Path) -> None:
+    (block,) = blocks_of(CONTRIBUTING, "yaml")
+    file = tmp_path / "two_layers.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    workload = load_workload(file)
+    assert workload.macs == 2 * 6 * 5 * 7
+    result = simulate(workload, load_accelerator("toy"), dataflow)
+    assert len(check(workload, result.mapping, result.program)) == 2
+
+
+def test_the_unit_costs_what_its_doctest_says() -> None:
+    module = _module("class TransposerSpec")
+    assert issubclass(module.TransposerSpec, Spec)
+    found = doctest.DocTestFinder().find(module.TransposerSpec.cycles, globs=vars(module))
+    assert [tuple(doctest.DocTestRunner().run(one))[:2] for one in found] == [(0, 1)]
+
+
+@pytest.mark.parametrize(("read_cycles", "total"), [(11, 11), (12, 12)])
+def test_the_unit_runs_from_both_sides_of_its_port(read_cycles: int, total: int) -> None:
+    """A port that needs no longer than the lanes is hidden; one cycle more is not."""
+    unit: type[Any] = _module("class Transposer(Engine)").Transposer
+    assert issubclass(unit, Engine)
+    program = simulate(gemm(m=1, k=1, n=1), load_accelerator("toy"), "naive").program
+    wires = Machine(load_accelerator("toy"), program).wires
+    op = Op("work", cycles=11, read_cycles=read_cycles, write_cycles=3)
+    engine = unit("transposer", Plan([op], 0, [(), ()]), wires)
+    wires.clock.process(engine.run())
+    while wires.clock.run_some(100):
+        pass
+    assert engine.done_at == total
+
+
+def test_the_reference_compares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    assert len(_module("scalesim_v3_calc").runs) == 126

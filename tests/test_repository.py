@@ -1,0 +1,132 @@
+"""What a user of the repository relies on: a wheel that is complete, links, targets, the lock."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+TARGETS = ("help", "setup", "run", "test", "check", "golden", "validate", "bench")
+DOCUMENTS = sorted(
+    path
+    for path in REPOSITORY.rglob("*.md")
+    if not any(part.startswith(".") for part in path.relative_to(REPOSITORY).parts)
+)
+
+
+def _text(name: str) -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_carries_the_package_and_the_hwconfigs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+    shipped = {f"simaccel/hwconfigs/{path.name}" for path in REPOSITORY.glob("hwconfigs/*.yaml")}
+    modules = {
+        path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.rglob("simaccel/**/*.py")
+    }
+    assert shipped | modules | {"simaccel/py.typed"} <= inside
+    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"simaccel"}
+
+
+def test_the_wheel_runs_from_any_directory(wheel: Path, tmp_path: Path) -> None:
+    """Unpacked as an installer would, first on the path, far from the repository."""
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    arguments = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --json"
+    code = "import simaccel, sys; print(simaccel.__file__, file=sys.stderr); "
+    code += "from simaccel.cli import main; main()"
+    ran = subprocess.run(
+        (sys.executable, "-c", code, *arguments.split()),
+        cwd=elsewhere,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert str(site) in ran.stderr
+    assert '"macs": 315' in ran.stdout
+
+
+def test_make_lists_its_targets() -> None:
+    listed = re.findall(r"^([a-z]+):.*## ", _text("Makefile"), re.MULTILINE)
+    assert set(TARGETS) <= set(listed)
+    phony = re.search(r"^\.PHONY: (.*)$", _text("Makefile"), re.MULTILINE)
+    assert phony
+    assert set(listed) == set(phony[1].split())
+
+
+def test_make_names_files_that_exist() -> None:
+    for module in re.findall(
+        r"python -m ((?:validation|benchmarks|examples)[\w.]*)", _text("Makefile")
+    ):
+        assert (REPOSITORY / module.replace(".", "/")).with_suffix(".py").is_file(), module
+
+
+def test_ci_runs_the_check() -> None:
+    lines = _text(".ci/run").splitlines()
+    assert "set -euo pipefail" in lines
+    assert lines[-1] == "make check"
+    assert os.access(REPOSITORY / ".ci" / "run", os.X_OK)
+
+
+def test_the_lock_pins_every_requirement() -> None:
+    pins = dict(line.lower().split("==") for line in _text("requirements.lock").split())
+    project = PROJECT["project"]
+    wanted = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["dev"],
+        *PROJECT["build-system"]["requires"],
+    ]
+    names = {re.split(r"[^\w-]", one, maxsplit=1)[0].lower() for one in wanted}
+    assert names <= pins.keys()
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    assert f"\n## [{PROJECT['project']['version']}]" in _text("CHANGELOG.md")
+    assert "\n### Numbers change\n" in _text("CHANGELOG.md")
+
+
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
+)
+def test_links_lead_somewhere(document: Path) -> None:
+    prose = re.sub(
+        r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        assert (document.parent / path).exists(), target
+        if anchor and not path:
+            headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+            assert anchor in slugs, target
+
+
+def test_decisions_are_numbered_and_listed() -> None:
+    pages = sorted((REPOSITORY / "docs" / "decisions").glob("0*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    index = _text("docs/decisions/README.md")
+    for page in pages:
+        assert f"]({page.name})" in index
+        assert page.read_text(encoding="utf-8").startswith(f"# {page.name[:4]} ")
