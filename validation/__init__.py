@@ -1,0 +1,1 @@
+"""Validation against the world: one folder per external truth."""

@@ -11,8 +11,9 @@ from simaccel.analytic.attention import (
     staged_gemm_work,
     staged_softmax_work,
 )
-from simaccel.analytic.fused import FusedTiles, fused_work
+from simaccel.analytic.fused import fused_work
 from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
+from simaccel.analytic.row_blocks import FusedTiles
 from simaccel.analytic.work import Level, Work, energy_pj, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator

@@ -16,7 +16,8 @@ import numpy as np
 
 from simaccel.analytic.attention import AttentionProblem
 from simaccel.analytic.estimate import attention_problem
-from simaccel.analytic.fused import FusedTiles, fused_work
+from simaccel.analytic.fused import fused_work
+from simaccel.analytic.row_blocks import FusedTiles
 from simaccel.analytic.work import Ints
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.choices import FusedGroup, FusedMapping, Group, Mapping

@@ -1,0 +1,1 @@
+"""The closed form against the machine."""
