@@ -35,15 +35,15 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="simaccel")
 def main() -> None:
-    r"""Simulate tensor accelerators, cycle by cycle.
+    """Simulate tensor accelerators, cycle by cycle.
 
     \b
     simaccel run --hw edge --workload bert --seq-len 512 --batch 64 --dataflow flat
     simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64
 
     Exit codes: 0 all is well, 2 a mistake in what was given, 3 the program deadlocks,
-    4 a check failed, 130 interrupted.
-    """
+    4 a check failed, 1 a worker process died, 130 interrupted. `compare` succeeds if one ran.
+    """  # noqa: D301 - click reads the backspace
 
 
 for _command in (run, compare, estimate, map_workload, hw, workload, trace):

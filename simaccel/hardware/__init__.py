@@ -3,7 +3,7 @@
 from simaccel.hardware.accelerator import Accelerator, NocPair
 from simaccel.hardware.array import STATIONARITIES, ArraySpec, Stationarity, spatial
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
-from simaccel.hardware.noc import NocSpec, Topology
+from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
 from simaccel.hardware.sfu import SfuSpec, SfuWork
 
@@ -12,6 +12,7 @@ __all__ = [
     "Accelerator",
     "ArraySpec",
     "BufferSpec",
+    "DistributionSpec",
     "DmaSpec",
     "DramSpec",
     "EnergySpec",

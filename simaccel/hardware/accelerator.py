@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
-from simaccel.hardware.noc import NocSpec
+from simaccel.hardware.noc import DistributionSpec, NocSpec
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity, rate
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spec import Spec
@@ -24,7 +24,7 @@ _MOST_BYTES = 2**50
 class NocPair(Spec):
     """The two pipes between buffer and array."""
 
-    distribution: NocSpec
+    distribution: DistributionSpec
     collection: NocSpec
 
 

@@ -76,16 +76,11 @@ def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, i
 
 
 class NocSpec(Spec):
-    """One pipe (distribution or collection): a topology, its link width and hop delay.
-
-    Without ``multicast`` a word that several PEs need is sent once for each of them; a
-    systolic chain hands words on from PE to PE, so it always multicasts.
-    """
+    """One pipe: a topology, its link width and hop delay."""
 
     topology: Topology = "systolic"
     link_bytes_per_cycle: Count = 4
     hop_cycles: Cycles = 1
-    multicast: bool = True
 
     def rate(self, rows: int, cols: int) -> Rate:
         """Bisection width of the pipe to ``rows`` x ``cols`` PEs, in bytes per cycle."""
@@ -98,3 +93,13 @@ class NocSpec(Spec):
         if self.topology == "unlimited":
             return 0
         return hops_and_bisection(self.topology, rows, cols)[0] * self.hop_cycles
+
+
+class DistributionSpec(NocSpec):
+    """The pipe from buffer to array.
+
+    Without ``multicast`` a word that several PEs need is sent once for each of them; a
+    systolic chain hands words on from PE to PE, so it always multicasts.
+    """
+
+    multicast: bool = True

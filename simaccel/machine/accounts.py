@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
+from simaccel.machine.stateful import Skip, Stateful
+
 
 class Cause(IntEnum):
     """What an engine does: works, idles, or the root of its stall."""
@@ -49,10 +51,20 @@ class Listener(Protocol):
     ) -> None:
         """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
 
+    def position(self) -> int:
+        """Give the number of the next row."""
+
+    def repeat(self, first_row: int, period_cycles: int, times: int) -> None:
+        """Repeat all rows from ``first_row`` on ``times`` more times, a period later each."""
+
 
 @dataclass(eq=False)
-class Account:
+class Account(Stateful):
     """The books of one engine."""
+
+    STATE = ("cause", "wait", "site", "followers")
+    COUNTERS = ("cycles", "since")
+    WIRING = ("engine", "busy_root", "listener")
 
     engine: str
     busy_root: Cause
@@ -63,8 +75,6 @@ class Account:
     since: int = 0
     site: int = 0
     cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
-    closed: list[int] = field(default_factory=lambda: [0] * len(Cause))
-    """Cycles that operators before this one have taken."""
     followers: list[Account] = field(default_factory=list)
 
     @property
@@ -89,6 +99,16 @@ class Account:
             for follower in self.followers:
                 follower.switch(now, self.root, follower.wait)
 
+    def flush(self, now: int) -> None:
+        """Book the cycles so far and go on with the same."""
+        self.switch(now, self.cause, self.wait)
+
+    def enter(self, now: int, site: int) -> None:
+        """Go over to another command; what was done so far belongs to the one before."""
+        if site != self.site:
+            self.flush(now)
+            self.site = site
+
     def follow(self, now: int, other: Account, wait: Wait) -> None:
         """Wait for another engine: blame what it does, now and until ``unfollow``."""
         other.followers.append(self)
@@ -98,3 +118,19 @@ class Account:
         """Stop blaming another engine."""
         if self in other.followers:
             other.followers.remove(self)
+
+    def state(self) -> tuple[object, ...]:
+        """Followers change over in the order in which they came."""
+        return self.cause, self.wait, self.site, tuple(self.followers)
+
+    def counters(self) -> tuple[int, ...]:
+        """Give the books, which tell the truth at a flush only."""
+        return (*self.cycles, self.since)
+
+    def skip(self, skip: Skip) -> None:
+        """Book some periods."""
+        for index, amount in skip.growth():
+            if index < len(self.cycles):
+                self.cycles[index] += amount
+            else:
+                self.since += amount

@@ -8,25 +8,37 @@ from dataclasses import dataclass, field
 import simpy
 
 from simaccel.hardware import DramSpec, Rate
-from simaccel.machine.clock import Clock
+from simaccel.machine.clock import Alarm, Clock
+from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 from simaccel.machine.turns import Entry, Turns
 
 
-class Channel:
-    """One resource of fixed rate. Finishes are computed when somebody looks or waits."""
+class Channel(Stateful):
+    """One resource of fixed rate. Finishes are computed when somebody looks or waits.
 
-    def __init__(self, clock: Clock, rate: Rate, turn_cycles: int, turnaround_cycles: int = 0) -> None:
+    An alarm is set if and only if somebody waits.
+    """
+
+    STATE = ("turns", "waiting")
+    GAUGES = ("served_cycles", "alarm", "turns")
+    COUNTERS = ("served_cycles",)
+    RECORDS = ("seen",)
+    WIRING = ("clock", "rate")
+
+    def __init__(
+        self, clock: Clock, rate: Rate, turn_cycles: int, turnaround_cycles: int = 0
+    ) -> None:
         self.clock = clock
         self.rate = rate
         self.turns = Turns(turn_cycles, turnaround_cycles)
         self.seen = 0
         self.served_cycles = 0
         self.waiting: list[tuple[Entry, simpy.Event]] = []
-        self.alarm: tuple[int, simpy.Timeout] | None = None
+        self.alarm: tuple[int, Alarm] | None = None
 
     def request(self, cycles: int, direction: int, owner: str) -> Entry:
         """Ask for ``cycles`` of service."""
-        entry = Entry(cycles, direction, owner)
+        entry = Entry(cycles, direction, owner, self.clock.cycle)
         if cycles == 0:
             entry.finished = True
             return entry
@@ -47,7 +59,8 @@ class Channel:
 
     def done(self, entry: Entry) -> bool:
         """Whether a request has been served by now."""
-        self.catch_up()
+        if not entry.finished:
+            self.catch_up()
         return entry.finished
 
     def wait(self, entry: Entry) -> simpy.Event:
@@ -64,7 +77,7 @@ class Channel:
             if self.alarm[0] <= due:
                 return
             self.clock.cancel(self.alarm[1])
-        self.alarm = (due, self.clock.call_in(due - self.clock.cycle, self._ring))
+        self.alarm = (due, self.clock.alarm(due - self.clock.cycle, self._ring))
 
     def _ring(self, _: simpy.Event) -> None:
         self.alarm = None
@@ -76,10 +89,73 @@ class Channel:
         if self.waiting:
             self._set_alarm()
 
+    def state(self) -> tuple[object, ...]:
+        """Give who is served and who waits, in order."""
+        self.catch_up()
+        return self.turns.state(), tuple(entry.owner for entry, _ in self.waiting)
+
+    def gauges(self) -> Numbers:
+        """Give what was asked for so far, when the alarm rings and how far the turns are."""
+        due = self.alarm[0] if self.alarm else 0
+        return self.served_cycles, due, *self.turns.gauges()
+
+    def counters(self) -> Numbers:
+        """Give the cycles of service that were asked for."""
+        return (self.served_cycles,)
+
+    def limit(self, seen: Stretch) -> int:
+        """Give how long the alarm, or what is left of a large request, lets the period repeat.
+
+        A channel that nobody has asked anything stays as it is and catches up by itself.
+        """
+        asked = seen.before[0] != seen.after[0]
+        rang, rings = seen.before[1], seen.after[1]
+        if rang == rings:
+            pending = seen.ends_before(rings) if rings else FOREVER
+            return min(pending, self.turns.limit(seen.of(2))) if asked else pending
+        if not asked:
+            return NEVER
+        if rings - rang == seen.cycles:
+            return self.turns.limit(seen.of(2), horizon=rings - seen.end)
+        return self._foreseen(seen)
+
+    def _foreseen(self, seen: Stretch) -> int:
+        """Limit a skip while the alarm foresees the finish of a large request that shrinks.
+
+        It is set anew in every period, and never rings in the period after.
+        """
+        nearest = min(seen.before[1] - seen.start, seen.after[1] - seen.end)
+        shrinks = seen.before[5::2] != seen.after[5::2]
+        return self.turns.limit(seen.of(2)) if shrinks and nearest > seen.cycles else NEVER
+
+    def skip(self, skip: Skip) -> None:
+        """Move on, with the alarm if it belongs to the period."""
+        seen = skip.stretch
+        (asked, rang), (asks, rings) = seen.before[:2], seen.after[:2]
+        if asked == asks:
+            return
+        self.served_cycles += (asks - asked) * skip.times
+        self.seen += skip.cycles
+        self.turns.skip(Skip(seen.of(2), skip.times, (), ()))
+        if self.alarm is None or rang == rings:
+            return
+        due, alarm = self.alarm
+        if rings - rang == seen.cycles:
+            self.clock.postpone(alarm, skip.cycles)
+            self.alarm = (due + skip.cycles, alarm)
+        else:
+            self.clock.cancel(alarm)
+            self.alarm = None
+            self._set_alarm()
+
 
 @dataclass(eq=False, slots=True)
-class Transfer:
+class Transfer(Stateful):
     """A DRAM request: its pieces in the channels once it has been accepted."""
+
+    STATE = ("owner",)
+    RECORDS = ("pieces",)  # the entries in the channels
+    WIRING = ("n_bytes", "direction", "accepted")  # follow from where the owner is
 
     n_bytes: int
     direction: int
@@ -88,8 +164,11 @@ class Transfer:
     pieces: list[tuple[Channel, Entry]] = field(default_factory=list)
 
 
-class Dram:
+class Dram(Stateful):
     """DRAM channels, with a limit on the requests that are accepted and not yet answered."""
+
+    STATE = ("outstanding", "queue")
+    WIRING = ("clock", "spec", "channels")
 
     def __init__(self, clock: Clock, spec: DramSpec, rate: Rate) -> None:
         self.clock = clock
@@ -117,6 +196,17 @@ class Dram:
             cycles = channel.rate.cycles(piece)
             entry = channel.request(cycles, transfer.direction, transfer.owner)
             transfer.pieces.append((channel, entry))
+
+    def state(self) -> tuple[object, ...]:
+        """Give how many requests are accepted, and whose wait, in order."""
+        return self.outstanding, tuple(transfer.owner for transfer in self.queue)
+
+    def answer_in(self, cycles: int) -> None:
+        """Take a request as answered when its data have arrived."""
+        self.clock.call_in(cycles, self._arrive)
+
+    def _arrive(self, _: simpy.Event) -> None:
+        self.answer()
 
     def answer(self) -> None:
         """Take a request as answered (data arrived, or written); accept the next one."""

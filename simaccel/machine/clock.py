@@ -8,9 +8,22 @@ from collections.abc import Callable
 import simpy
 from simpy.core import EmptySchedule
 
+from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 
-class Clock(simpy.Environment):
+Call = Callable[[simpy.Event], None]
+
+
+class Alarm(simpy.Timeout):
+    """A timeout that its channel sets, takes back and moves; the clock only keeps its order."""
+
+
+class Clock(simpy.Environment, Stateful):
     """The accelerator clock. ``now`` is an integer number of cycles."""
+
+    STATE = ("_queue",)
+    GAUGES = ("_queue", "_now")
+    RECORDS = ("events", "_eid", "_active_proc")
+    WIRING = ("process", "timeout", "event", "all_of", "any_of")
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
@@ -19,12 +32,16 @@ class Clock(simpy.Environment):
     @property
     def cycle(self) -> int:
         """The present cycle."""
-        return int(self._now)
+        return self._now  # type: ignore[return-value]  # an int from the first event on
 
-    def call_in(self, cycles: int, call: Callable[[simpy.Event], None]) -> simpy.Timeout:
+    def call_in(self, cycles: int, call: Call) -> None:
         """Call back after ``cycles``."""
         event = self.timeout(cycles)
-        assert event.callbacks is not None
+        event.callbacks.append(call)
+
+    def alarm(self, cycles: int, call: Call) -> Alarm:
+        """Call back after ``cycles``, unless the alarm is cancelled or moved."""
+        event = Alarm(self, cycles)
         event.callbacks.append(call)
         return event
 
@@ -43,3 +60,44 @@ class Clock(simpy.Environment):
         """Take a pending event back."""
         self._queue[:] = [entry for entry in self._queue if entry[3] is not event]
         heapq.heapify(self._queue)
+
+    def postpone(self, event: simpy.Event, cycles: int) -> None:
+        """Move a pending event, which keeps its place among events of the same time."""
+        self._queue[:] = [
+            (due + cycles, priority, number, pending) if pending is event else entry
+            for entry in self._queue
+            for due, priority, number, pending in (entry,)
+        ]
+        heapq.heapify(self._queue)
+
+    def state(self) -> tuple[object, ...]:
+        """Give what pending events will call, in their order."""
+        return tuple(entry[3].callbacks[:1] for entry in sorted(self._queue))
+
+    def gauges(self) -> Numbers:
+        """Give when pending events are due; alarms belong to their channels."""
+        return tuple(
+            0 if isinstance(entry[3], Alarm) else int(entry[0]) for entry in sorted(self._queue)
+        )
+
+    def limit(self, seen: Stretch) -> int:
+        """An event has moved on with the period, or is still pending and ends the skip."""
+        limit = FOREVER
+        for old, new in zip(seen.before, seen.after, strict=True):
+            if old == new:
+                limit = min(limit, seen.ends_before(new) if new else FOREVER)
+            elif new - old != seen.cycles:
+                return NEVER
+        return limit
+
+    def skip(self, skip: Skip) -> None:
+        """Advance time; events of the period move on with it."""
+        seen = skip.stretch
+        self._queue[:] = [
+            (due if old == new else due + skip.cycles, priority, number, event)
+            for old, new, (due, priority, number, event) in zip(
+                seen.before, seen.after, sorted(self._queue), strict=True
+            )
+        ]
+        heapq.heapify(self._queue)
+        self._now += skip.cycles

@@ -6,7 +6,7 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import simpy
@@ -16,7 +16,9 @@ from simaccel.machine.accounts import Account, Cause
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
 from simaccel.machine.meeting import Meeting
+from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Op, Plan
+from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
 from simaccel.machine.tokens import Tokens
 
 READ, WRITE = 0, 1
@@ -35,25 +37,18 @@ class Wires:
     occupancy: Occupancy
 
 
-@dataclass(eq=False)
-class Occupancy:
-    """Bytes of the buffer in use, and the most that were."""
+class Engine(Stateful):
+    """The walk that all engines share; subclasses add what their commands do.
 
-    n_bytes: int = 0
-    peak_bytes: int = 0
+    A position in the walk never comes back; so when ``at`` and ``stage`` do, either the engine
+    has not moved or it has gone round in one of the loops.
+    """
 
-    def claim(self, n_bytes: int) -> None:
-        """Take space."""
-        self.n_bytes += n_bytes
-        self.peak_bytes = max(self.peak_bytes, self.n_bytes)
-
-    def release(self, n_bytes: int) -> None:
-        """Give space back."""
-        self.n_bytes -= n_bytes
-
-
-class Engine:
-    """The walk that all engines share; subclasses add what their commands do."""
+    STATE = ("at", "stage")
+    GAUGES = ("iterations",)
+    COUNTERS = ("counts",)
+    RECORDS = ("done_at",)  # at is at the end of the walk then
+    WIRING = ("name", "plan", "wires", "clock", "account", "tokens", "meetings", "boundaries")
 
     busy_root = Cause.BUSY
 
@@ -69,7 +64,39 @@ class Engine:
         self.counts = [0] * len(plan.ops)
         self.tokens: list[Tokens | None] = []
         self.meetings: dict[int, Meeting] = {}
+        self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
+        """What is called when the loop that ends at a step goes round, by step."""
         self.done_at: int | None = None
+
+    def state(self) -> tuple[object, ...]:
+        """Give the place in the walk; what the engine waits for stands in what it waits for."""
+        return self.at, self.stage
+
+    def gauges(self) -> Numbers:
+        """Give the iterations of the loops around the place."""
+        return tuple(self.iterations[: len(self.plan.around[self.at])])
+
+    def counters(self) -> Numbers:
+        """Give how often each step was begun."""
+        return tuple(self.counts)
+
+    def limit(self, seen: Stretch) -> int:
+        """One loop goes round some times in each period, as long as it has trips left."""
+        if seen.before == seen.after:
+            return FOREVER
+        moved = [at for at, old in enumerate(seen.before) if seen.after[at] != old]
+        if len(moved) > 1:
+            return NEVER
+        depth = moved[0]
+        left = self.plan.around[self.at][depth] - 1 - seen.after[depth]
+        return left // (seen.after[depth] - seen.before[depth])
+
+    def skip(self, skip: Skip) -> None:
+        """Go round as often as in the periods."""
+        for depth, amount in growth(skip.stretch.before, skip.stretch.after, skip.times):
+            self.iterations[depth] += amount
+        for at, amount in skip.growth():
+            self.counts[at] += amount
 
     def run(self) -> Waiting:
         """Walk the plan from the first step to the last."""
@@ -96,15 +123,19 @@ class Engine:
     def _end(self, op: Op) -> None:
         """Go round again, or leave the loop."""
         self.iterations[op.depth] += 1
-        if self.iterations[op.depth] < op.trips:
-            self.at = op.target
-        else:
+        if self.iterations[op.depth] >= op.trips:
             self.at += 1
+            return
+        boundary = self.boundaries[self.at]
+        self.at = op.target
+        if boundary is not None:
+            boundary()
 
     def _hand_over(self, op: Op, kind: str) -> Waiting:
         """Claim or release a slot, wait for a tile or pass it on."""
         tokens = self.tokens[self.at]
         if tokens is not None and kind in ("claim", "wait"):
+            self.account.enter(self.clock.cycle, op.site)
             event = tokens.take()
             if event is not None:
                 yield event
@@ -121,7 +152,7 @@ class Engine:
 
     def _meet(self, op: Op) -> Waiting:
         """Wait at the end of an operator until every engine is there."""
-        event = self.meetings[self.at].arrive()
+        event = self.meetings[self.at].arrive(self.name)
         if event is not None:
             self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
             yield event
@@ -148,7 +179,7 @@ class Array(Engine):
         wires, account, clock = self.wires, self.account, self.clock
         read = wires.read_port.request(op.read_cycles, READ, self.name)
         write = wires.write_port.request(op.write_cycles, WRITE, self.name)
-        account.site = op.site
+        account.enter(clock.cycle, op.site)
         if op.cycles:
             if account.cause is not Cause.BUSY:
                 account.switch(clock.cycle, Cause.BUSY)
@@ -178,7 +209,7 @@ class Sfu(Engine):
         wires, account, clock = self.wires, self.account, self.clock
         read = wires.read_port.request(op.read_cycles, READ, self.name)
         write = wires.write_port.request(op.write_cycles, WRITE, self.name)
-        account.site = op.site
+        account.enter(clock.cycle, op.site)
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 1
         yield clock.timeout(op.cycles)
@@ -200,7 +231,7 @@ class Dma(Engine):
     def transfer(self, op: Op, direction: int) -> Waiting:
         """Move one tile: DRAM channels and buffer port work at the same time."""
         wires, account, clock = self.wires, self.account, self.clock
-        account.site = op.site
+        account.enter(clock.cycle, op.site)
         transfer = wires.dram.request(op.dram_bytes, direction, self.name)
         if not transfer.pieces:
             account.switch(clock.cycle, Cause.DRAM_QUEUE)
@@ -229,9 +260,7 @@ class DmaIn(Dma):
         """Load a tile (a reserved slot moves nothing)."""
         if op.dram_bytes:
             yield from self.transfer(op, READ)
-            self.clock.call_in(
-                self.wires.accelerator.dram.latency_cycles, lambda _: self.wires.dram.answer()
-            )
+            self.wires.dram.answer_in(self.wires.accelerator.dram.latency_cycles)
 
     def post(self, tokens: Tokens) -> None:
         """Pass a tile on when its data have arrived."""

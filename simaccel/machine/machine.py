@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import STALLS, Cause, Listener
+from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import Array, DmaIn, DmaOut, Engine, Occupancy, Sfu, Wires
+from simaccel.machine.engines import Array, DmaIn, DmaOut, Engine, Sfu, Wires
+from simaccel.machine.fast_forward import FastForward
 from simaccel.machine.meeting import Meeting
+from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan
+from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import Walks, engine_names, make_walks
+from simaccel.machine.walks import Walks, make_walks
+from simaccel.machine.watch import watch_loops
 from simaccel.mapping.program import Program, require_fit
 
 _CHUNK = 20_000
@@ -66,32 +71,33 @@ class Run:
     events: int
 
 
-@dataclass
-class _Books:
-    """Running sums of one operator."""
-
-    cycles: int = 0
-    engines: dict[str, list[int]] = field(default_factory=dict)
-
-
 class Machine:
-    """One accelerator that executes one program once."""
+    """One accelerator that executes one program once.
+
+    ``fast_forward`` skips what would repeat; every figure of the run but ``events`` is the same.
+    """
 
     def __init__(
-        self, accelerator: Accelerator, program: Program, listener: Listener | None = None
+        self,
+        accelerator: Accelerator,
+        program: Program,
+        listener: Listener | None = None,
+        fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
     ) -> None:
         require_fit(program, accelerator.buffer.capacity_bytes)
         self.accelerator = accelerator
         self.clock = Clock()
-        self.wires = _wires(self.clock, accelerator)
+        self.wires = _wires(self.clock, accelerator, Occupancy(enclosing_bytes(program)))
         walks = make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
         self.engines = [
             _engine(name, plan, self.wires, listener) for name, plan in self.plans.items()
         ]
-        self.books = {name: _Books() for name in walks.operators}
-        self.closed_at = 0
+        self.books = Books(walks.operators, [engine.account for engine in self.engines])
+        self.meetings: dict[int, Meeting] = {}
         self._connect(walks)
+        if fast_forward:
+            watch_loops(FastForward(self.clock, self.engines, self.parts(), listener))
 
     def _connect(self, walks: Walks) -> None:
         """Give engines their tokens and meetings; nothing is looked up while running."""
@@ -102,28 +108,35 @@ class Machine:
             )
             for handover, n in walks.tokens.items()
         }
-        meetings: dict[int, Meeting] = {}
         for engine in self.engines:
             for at, op in enumerate(engine.plan.ops):
                 engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
                 if op.kind == "meet":
-                    meeting = meetings.setdefault(
+                    engine.meetings[at] = self.meetings.setdefault(
                         op.site, Meeting(self.clock, op.operator, len(self.engines), self._close)
                     )
-                    engine.meetings[at] = meeting
+
+    def parts(self) -> list[Stateful]:
+        """Everything that changes while the machine runs; the clock is the first."""
+        wires = self.wires
+        return [
+            self.clock,
+            *self.engines,
+            *(engine.account for engine in self.engines),
+            *self.tokens.values(),
+            *self.meetings.values(),
+            wires.read_port,
+            wires.write_port,
+            *wires.dram.channels,
+            wires.dram,
+            wires.occupancy,
+            self.books,
+        ]
 
     def _close(self, operator: str) -> None:
         """Book an operator when all engines have met at its end."""
-        now = self.clock.cycle
-        book = self.books[operator]
-        book.cycles += now - self.closed_at
-        self.closed_at = now
-        for engine in self.engines:
-            engine.account.switch(now, engine.account.cause, engine.account.wait)
-            seen = book.engines.setdefault(engine.name, [0] * len(Cause))
-            for index, cycles in enumerate(engine.account.cycles):
-                seen[index] += cycles - engine.account.closed[index]
-            engine.account.closed = list(engine.account.cycles)
+        self.books.close(self.clock.cycle, operator)
+        self.wires.occupancy.close(operator)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> Run:
         """Execute the program to its end.
@@ -182,18 +195,17 @@ class Machine:
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in (ports | dram).items()},
             peak_buffer_bytes=self.wires.occupancy.peak_bytes,
-            operators=tuple(self._operator_run(name) for name in self.books),
+            operators=tuple(self._operator_run(name) for name in self.books.operators),
             events=self.clock.events,
         )
 
     def _operator_run(self, name: str) -> OperatorRun:
         moved, macs, elements = _moved(self.engines, name)
-        book = self.books[name]
-        engines = {engine: _cycles(cycles) for engine, cycles in book.engines.items()}
-        return OperatorRun(name, book.cycles, macs, moved, elements, engines)
+        engines = {e: _cycles(cycles) for e, cycles in self.books.by_cause(name).items()}
+        return OperatorRun(name, self.books.cycles(name), macs, moved, elements, engines)
 
 
-def _wires(clock: Clock, accelerator: Accelerator) -> Wires:
+def _wires(clock: Clock, accelerator: Accelerator, occupancy: Occupancy) -> Wires:
     turn = accelerator.buffer.turn_cycles
     return Wires(
         clock=clock,
@@ -201,7 +213,7 @@ def _wires(clock: Clock, accelerator: Accelerator) -> Wires:
         dram=Dram(clock, accelerator.dram, accelerator.channel_rate),
         read_port=Channel(clock, accelerator.read_rate, turn),
         write_port=Channel(clock, accelerator.write_rate, turn),
-        occupancy=Occupancy(),
+        occupancy=occupancy,
     )
 
 

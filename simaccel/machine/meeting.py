@@ -7,25 +7,36 @@ from collections.abc import Callable
 import simpy
 
 from simaccel.machine.clock import Clock
+from simaccel.machine.stateful import Stateful
 
 
-class Meeting:
+class Meeting(Stateful):
     """All engines arrive; the last one lets the others go."""
 
-    def __init__(self, clock: Clock, operator: str, size: int, close: Callable[[str], None]) -> None:
+    STATE = ("arrived",)
+    WIRING = ("clock", "operator", "size", "close")
+
+    def __init__(
+        self, clock: Clock, operator: str, size: int, close: Callable[[str], None]
+    ) -> None:
         self.clock = clock
         self.operator = operator
         self.size = size
         self.close = close
-        self.arrived: list[simpy.Event] = []
+        self.arrived: list[tuple[str, simpy.Event]] = []
 
-    def arrive(self) -> simpy.Event | None:
+    def state(self) -> tuple[object, ...]:
+        """Give who waits, in the order in which they will go on."""
+        return tuple(engine for engine, _ in self.arrived)
+
+    def arrive(self, engine: str) -> simpy.Event | None:
         """Give the event to wait for, or None to the last one."""
         if len(self.arrived) + 1 < self.size:
-            self.arrived.append(self.clock.event())
-            return self.arrived[-1]
+            event = self.clock.event()
+            self.arrived.append((engine, event))
+            return event
         self.close(self.operator)
-        for event in self.arrived:
+        for _, event in self.arrived:
             event.succeed()
         self.arrived = []
         return None

@@ -39,10 +39,11 @@ class Op:
 
 @dataclass
 class Plan:
-    """The steps of one engine and how deep its loops nest."""
+    """The steps of one engine, how deep its loops nest, and the trips of those around each step."""
 
     ops: list[Op] = field(default_factory=list)
     depth: int = 0
+    around: list[tuple[int, ...]] = field(default_factory=list)
 
 
 _KINDS = {
@@ -74,7 +75,31 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
     for step in steps:
         for op in _ops(step, accelerator):
             add(op)
+    _charge_waits(plan.ops)
+    plan.around += _trips_around(plan.ops)
     return plan
+
+
+def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
+    """Give the trips of the loops around each step, and around the end of the walk."""
+    trips: tuple[int, ...] = ()
+    for op in ops:
+        yield trips
+        if op.kind == "loop":
+            trips = (*trips, op.trips)
+        elif op.kind == "end":
+            trips = trips[:-1]
+    yield trips
+
+
+def _charge_waits(ops: list[Op]) -> None:
+    """Give what waits for a tile the site of the command that will use it."""
+    site = 0
+    for at in reversed(range(len(ops))):
+        if ops[at].kind == "work":
+            site = ops[at].site
+        elif ops[at].kind in ("claim", "wait"):
+            ops[at] = replace(ops[at], site=site or ops[at].site)
 
 
 def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:

@@ -6,11 +6,15 @@ import simpy
 
 from simaccel.machine.accounts import Account, Cause, Wait
 from simaccel.machine.clock import Clock
+from simaccel.machine.stateful import Stateful
 from simaccel.machine.walks import Handover
 
 
-class Tokens:
+class Tokens(Stateful):
     """Ready (or free) tokens of one tile from ``source`` to ``target``."""
+
+    STATE = ("count", "in_flight", "waiter")
+    WIRING = ("clock", "handover", "source", "target", "wait")
 
     def __init__(
         self, clock: Clock, handover: Handover, count: int, source: Account, target: Account
@@ -23,6 +27,10 @@ class Tokens:
         self.in_flight = 0
         self.waiter: simpy.Event | None = None
         self.wait = Wait(handover.tile, handover.kind, handover.source)
+
+    def state(self) -> tuple[object, ...]:
+        """Only the target waits, so whether somebody does is enough."""
+        return self.count, self.in_flight, self.waiter is not None
 
     def take(self) -> simpy.Event | None:
         """Take a token, or give the event to wait for; the wait is booked to its root."""

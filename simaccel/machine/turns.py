@@ -8,20 +8,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
+
 
 @dataclass(eq=False, slots=True)
-class Entry:
-    """A request in service: cycles of service left, direction (0 read, 1 write), owner."""
+class Entry(Stateful):
+    """A request in service: cycles of service left, direction (0 read, 1 write), owner.
+
+    An owner has one request at a time in a ring, so ``since`` tells it from those before.
+    """
+
+    STATE = ("direction", "owner")
+    GAUGES = ("remaining", "since")
+    RECORDS = ("finished",)  # has left the ring
 
     remaining: int
     direction: int
     owner: str
+    since: int = 0
     finished: bool = False
 
 
 @dataclass(eq=False, slots=True)
-class Turns:
+class Turns(Stateful):
     """A ring of entries. The head has ``left`` cycles of its turn after ``gap`` idle ones."""
+
+    STATE = ("ring",)
+    GAUGES = ("left", "gap", "direction", "ring")
+    WIRING = ("quantum", "turnaround")
 
     quantum: int
     turnaround: int = 0
@@ -69,6 +83,9 @@ class Turns:
 
     def advance(self, cycles: int) -> None:
         """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``."""
+        if len(self.ring) == 1 and self.gap + self.ring[0].remaining <= cycles:
+            self._serve_the_last()
+            return
         while cycles and self.ring:
             if len(self.ring) > 1 and cycles > self.quantum and self._at_turn_start():
                 length, rounds = self._round()
@@ -91,6 +108,11 @@ class Turns:
             if self.left == 0:
                 self._end_turn()
 
+    def _serve_the_last(self) -> None:
+        head = self.ring.pop()
+        head.remaining = self.left = self.gap = 0
+        head.finished = True
+
     def _left_alone(self, step: int) -> int:
         """Give what is left of the turn after ``step`` cycles of turns that follow one another."""
         remaining = self.ring[0].remaining - step
@@ -106,7 +128,7 @@ class Turns:
         copy = Turns(
             self.quantum,
             self.turnaround,
-            [Entry(e.remaining, e.direction, e.owner) for e in self.ring],
+            [Entry(e.remaining, e.direction, e.owner, e.since) for e in self.ring],
             self.left,
             self.gap,
             self.direction,
@@ -123,3 +145,43 @@ class Turns:
             self.advance(step)
             passed += step
         return passed
+
+    def state(self) -> tuple[object, ...]:
+        """Give who waits, in turn."""
+        return tuple((entry.owner, entry.direction) for entry in self.ring)
+
+    def gauges(self) -> Numbers:
+        """Give where the turn is, and what is left of each entry since when."""
+        numbers = [self.left, self.gap, self.direction]
+        for entry in self.ring:
+            numbers += (entry.remaining, entry.since)
+        return tuple(numbers)
+
+    def limit(self, seen: Stretch, horizon: int = 0) -> int:
+        """Let a large entry shrink as long as others can't tell its size.
+
+        They can't while it has more than a turn to go and its finish lies beyond ``horizon``
+        cycles after a period, where nobody has looked yet.
+        """
+        before, after = seen.before, seen.after
+        if before[:3] != after[:3]:
+            return NEVER
+        limit = FOREVER
+        for at in range(3, len(after), 2):
+            shrinks = before[at] - after[at]
+            if shrinks == 0:
+                continue
+            if before[at + 1] != after[at + 1]:
+                return NEVER
+            needed = seen.cycles + horizon + self.quantum
+            limit = min(limit, max(NEVER, (after[at] - needed - 1) // shrinks))
+        return limit
+
+    def skip(self, skip: Skip) -> None:
+        """Let large entries shrink; successors take the place of the others."""
+        before, after = skip.stretch.before, skip.stretch.after
+        for at, entry in enumerate(self.ring):
+            left, since = 3 + 2 * at, 4 + 2 * at
+            entry.remaining -= (before[left] - after[left]) * skip.times
+            if before[since] != after[since]:
+                entry.since += skip.cycles

@@ -232,7 +232,8 @@ class _Builder:
             free = Handover(operator, tile.name, "free", last, first)
             self.tokens.setdefault(free, self.slots[tile.name][1])
         threaded = self._pass_on(items, tile, operator)
-        start = next(i for i, item in enumerate(threaded) if _engines_touching(item, tile.name))
+        touches = [item for item in threaded if _engines_touching(item, tile.name)]
+        start = threaded.index(touches[0])
         site = next(self.sites)
         claim = Step(Act.CLAIM, site, tokens=free, n_bytes=tile.n_bytes, operator=operator)
         release = Step(Act.RELEASE, site, tokens=free, n_bytes=tile.n_bytes, operator=operator)
@@ -240,7 +241,7 @@ class _Builder:
             *threaded[:start],
             _Do(first, claim, behind=threaded[start].behind),
             *threaded[start:],
-            _Do(last, release, behind=pipelined),
+            _Do(last, release, behind=touches[-1].behind),
         ]
 
     @staticmethod
@@ -292,11 +293,9 @@ class _Builder:
         body = self._pass_on(item.items, tile, operator)
         if cyclic:
             tokens = self._ready(operator, tile, last, first)
-            body = [
-                _Do(first, Step(Act.WAIT, tokens=tokens)),
-                *body,
-                _Do(last, Step(Act.POST, tokens=tokens)),
-            ]
+            uses = [i for i, inner in enumerate(body) if _engines_touching(inner, tile.name)]
+            body.insert(uses[-1] + 1, _Do(last, Step(Act.POST, tokens=tokens)))
+            body.insert(uses[0], _Do(first, Step(Act.WAIT, tokens=tokens)))
         return replace(item, items=tuple(body))
 
     @staticmethod

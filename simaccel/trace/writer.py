@@ -52,7 +52,7 @@ def require_target(path: str | Path, *, force: bool = False) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise TraceError(path, f"folder {folder} can't be written", "a file in a writable folder")
     if path.exists() and not force:
-        raise TraceError(path, "exists already", "a new file, or force to replace it")
+        raise TraceError(path, "exists already", "a new file, or --force to replace it")
     return path
 
 

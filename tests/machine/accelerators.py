@@ -61,7 +61,10 @@ def accelerators(draw: st.DrawFn, **fixed: dict[str, Any]) -> Accelerator:
             "write_bytes_per_second": gigabytes(draw(_RATES)),
             "turn_cycles": draw(st.integers(1, 8)),
         },
-        "noc": {"distribution": draw(_pipes()), "collection": draw(_pipes())},
+        "noc": {
+            "distribution": draw(_pipes(multicast=st.booleans())),
+            "collection": draw(_pipes()),
+        },
         "sfu": {
             "lanes": draw(st.integers(1, 8)),
             "passes": draw(st.sampled_from([2, 3])),
@@ -83,12 +86,10 @@ def accelerators(draw: st.DrawFn, **fixed: dict[str, Any]) -> Accelerator:
     return accelerator(**sections)
 
 
-def _pipes() -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {
-            "topology": st.sampled_from(["systolic", "tree", "crossbar", "bus", "mesh"]),
-            "link_bytes_per_cycle": st.integers(1, 8),
-            "hop_cycles": st.integers(0, 2),
-            "multicast": st.booleans(),
-        }
-    ) | st.just({"topology": "unlimited"})
+def _pipes(**more: st.SearchStrategy[bool]) -> st.SearchStrategy[dict[str, Any]]:
+    topologies = st.sampled_from(["systolic", "tree", "crossbar", "bus", "mesh"])
+    links, hops = st.integers(1, 8), st.integers(0, 2)
+    limited: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+        {"topology": topologies, "link_bytes_per_cycle": links, "hop_cycles": hops, **more}
+    )
+    return limited | st.just({"topology": "unlimited"})

@@ -73,26 +73,30 @@ def attention_workload(batch: int, heads: int, rows: int, depth: int) -> Workloa
 
 
 @st.composite
-def gemm_mappings(draw: st.DrawFn, m: int, k: int, n: int) -> GemmMapping:
+def gemm_mappings(
+    draw: st.DrawFn, m: int, k: int, n: int, *, most_slots: int = 3
+) -> GemmMapping:
     """Draw a mapping of one GEMM."""
+    slots = st.integers(1, most_slots)
     return GemmMapping(
         m=draw(st.integers(1, m)),
         k=draw(st.integers(1, k)),
         n=draw(st.integers(1, n)),
         order=draw(st.sampled_from(ORDERS)),
         stationarity=draw(_STATIONARITIES),
-        a_slots=draw(_SLOTS),
-        b_slots=draw(_SLOTS),
-        out_slots=draw(_SLOTS),
+        a_slots=draw(slots),
+        b_slots=draw(slots),
+        out_slots=draw(slots),
     )
 
 
 @st.composite
-def gemm_cases(draw: st.DrawFn) -> Case:
+def gemm_cases(draw: st.DrawFn, *, most_slots: int = 3) -> Case:
     """Draw a batched GEMM with any tiles, order and slots."""
     m, k, n = draw(_SIZES), draw(_SIZES), draw(_SIZES)
     workload = gemm(m=m, k=k, n=n, batch=draw(st.integers(1, 3)))
-    return case(workload, GemmGroup(operator="gemm", mapping=draw(gemm_mappings(m, k, n))))
+    mapping = draw(gemm_mappings(m, k, n, most_slots=most_slots))
+    return case(workload, GemmGroup(operator="gemm", mapping=mapping))
 
 
 @st.composite
@@ -143,7 +147,7 @@ def staged_cases(draw: st.DrawFn) -> Case:
 def fused_cases(
     draw: st.DrawFn, *, online: bool | None = None, pipelined: bool | None = None
 ) -> Case:
-    """Draw fused attention; a pipelined one has the two slots that it needs."""
+    """Draw fused attention; a pipelined one has the two slots of the logits that it needs."""
     workload = draw(attention_workloads())
     batch, heads, rows, _ = workload.shapes["Q"]
     ahead = draw(st.booleans()) if pipelined is None else pipelined
@@ -156,8 +160,8 @@ def fused_cases(
         pipelined=ahead,
         logit_stationarity=draw(_STATIONARITIES),
         attend_stationarity=draw(_STATIONARITIES),
-        in_slots=draw(st.integers(least, 3)),
-        out_slots=draw(st.integers(least, 3)),
+        in_slots=draw(_SLOTS),
+        out_slots=draw(_SLOTS),
         tile_slots=draw(st.integers(least, 3)),
     )
     return case(workload, FusedGroup(operators=LA, mapping=mapping))

@@ -1,0 +1,109 @@
+"""Exact fast-forward: what repeats is skipped, to the cycle.
+
+At the boundary of a loop's iteration the leader of the loop (one of its engines, when its turn
+comes) compares the machine with what it was at an earlier boundary. When all parts say that they
+repeat, whole periods are skipped: each part moves on by what it grew in one period times their
+number. ``docs/decisions/0002-fast-forward.md`` says why this is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simaccel.machine.accounts import Listener
+from simaccel.machine.clock import Clock
+from simaccel.machine.engines import Engine
+from simaccel.machine.stateful import FOREVER, Numbers, Skip, Stateful, Stretch
+
+_NO_GAUGES = Stretch(0, 0, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The machine at one boundary."""
+
+    cycle: int
+    events: int
+    places: list[int]
+    """Where the engines are: a first look, which tells most states apart."""
+    states: list[tuple[object, ...]]
+    gauges: list[Numbers]
+    counters: list[Numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """The machine is as it was at a snapshot, and stays so for ``times`` more periods."""
+
+    cycles: int
+    times: int
+    stretches: list[Stretch]
+
+
+class FastForward:
+    """Remembers, compares and skips. ``looked_at`` counts parts, for those who budget looks."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        engines: Sequence[Engine],
+        parts: Sequence[Stateful],
+        listener: Listener | None,
+    ) -> None:
+        self.clock = clock
+        self.engines = engines
+        self.parts = parts
+        self.listener = listener
+        self.looked_at = 0
+
+    def places(self) -> list[int]:
+        """Give the step at which each engine is."""
+        return [engine.at for engine in self.engines]
+
+    def flush(self) -> None:
+        """Book all cycles up to now, so that the accounts count to the same point."""
+        for engine in self.engines:
+            engine.account.flush(self.clock.cycle)
+
+    def snapshot(self) -> Snapshot:
+        """Remember the machine as it is. With a listener, flush first if counters matter."""
+        if self.listener is None:
+            self.flush()
+        self.looked_at += 2 * len(self.parts)
+        return Snapshot(
+            self.clock.cycle,
+            self.clock.events,
+            self.places(),
+            [part.state() for part in self.parts],
+            [part.gauges() for part in self.parts],
+            [part.counters() for part in self.parts],
+        )
+
+    def compare(self, old: Snapshot) -> Repetition | None:
+        """Find how often the period since a snapshot repeats, if it does.
+
+        One period less than the limits allow, because the machine may have something to set
+        right in the first one (``Channel._foreseen``).
+        """
+        now, limit, stretches = self.clock.cycle, FOREVER, []
+        if now == old.cycle:
+            return None
+        for part, state, gauges in zip(self.parts, old.states, old.gauges, strict=True):
+            self.looked_at += 1
+            if part.state() != state:
+                return None
+            seen = _NO_GAUGES
+            if part.GAUGES:
+                seen = Stretch(old.cycle, now, gauges, part.gauges())
+                limit = min(limit, part.limit(seen))
+                if limit < 0:
+                    return None
+            stretches.append(seen)
+        return Repetition(now - old.cycle, limit - 1, stretches)
+
+    def skip(self, old: Snapshot, found: Repetition) -> None:
+        """Move the machine on by the periods that would repeat."""
+        self.flush()
+        for part, seen, counters in zip(self.parts, found.stretches, old.counters, strict=True):
+            part.skip(Skip(seen, found.times, counters, part.counters()))

@@ -1,0 +1,111 @@
+"""What every part of the machine says about itself, so that a repetition can be recognised.
+
+The machine is deterministic: when everything that its future follows from is as it was a period
+ago, the period repeats. Each class with attributes that change says here what they are:
+
+- ``STATE`` must be the same again;
+- ``GAUGES`` are numbers that may differ by the same amount from period to period (positions of
+  loops, times of events), with a ``limit`` to how often that can go on;
+- ``COUNTERS`` only count: nothing in the machine looks at them;
+- ``RECORDS`` are written and never read by the machine, and a period that repeats leaves them as
+  they are (a peak), or they follow from what is in the state;
+- ``WIRING`` doesn't change while the machine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+FOREVER = 2**62
+"""A limit that isn't one."""
+NEVER = -1
+"""The limit of what doesn't repeat."""
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The gauges of a part at two boundaries with the same state; ``end`` is now."""
+
+    start: int
+    end: int
+    before: Numbers
+    after: Numbers
+
+    @property
+    def cycles(self) -> int:
+        """Length of the period."""
+        return self.end - self.start
+
+    def ends_before(self, due: int) -> int:
+        """How many more periods end before the cycle ``due``."""
+        return (due - 1 - self.end) // self.cycles
+
+    def of(self, first: int) -> Stretch:
+        """Give the stretch of the gauges from number ``first`` on."""
+        return Stretch(self.start, self.end, self.before[first:], self.after[first:])
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """``times`` periods to skip; ``before`` and ``after`` are counters of a part."""
+
+    stretch: Stretch
+    times: int
+    before: Numbers
+    after: Numbers
+
+    @property
+    def cycles(self) -> int:
+        """Cycles that are skipped."""
+        return self.stretch.cycles * self.times
+
+    def growth(self) -> Iterator[tuple[int, int]]:
+        """Give what is added to each counter that grows: (index, amount)."""
+        return growth(self.before, self.after, self.times)
+
+
+def growth(before: Numbers, after: Numbers, times: int) -> Iterator[tuple[int, int]]:
+    """Give what ``times`` more periods add to each number that grows: (index, amount).
+
+    >>> list(growth((1, 5, 7), (1, 6, 9), 10))
+    [(1, 10), (2, 20)]
+    """
+    if before is after or before == after:
+        return
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        if new != old:
+            yield index, (new - old) * times
+
+
+class Stateful:
+    """A part of the machine that changes while it runs."""
+
+    __slots__ = ()
+    STATE: ClassVar[tuple[str, ...]] = ()
+    GAUGES: ClassVar[tuple[str, ...]] = ()
+    COUNTERS: ClassVar[tuple[str, ...]] = ()
+    RECORDS: ClassVar[tuple[str, ...]] = ()
+    WIRING: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> tuple[object, ...]:
+        """Give what must be the same again, by value."""
+        return ()
+
+    def gauges(self) -> Numbers:
+        """Give the numbers that may differ evenly."""
+        return ()
+
+    def counters(self) -> Numbers:
+        """Give the numbers that only count."""
+        return ()
+
+    def limit(self, seen: Stretch) -> int:
+        """Give how often the period can follow itself, as far as the gauges tell."""
+        raise NotImplementedError
+
+    def skip(self, skip: Skip) -> None:
+        """Move on by some periods."""

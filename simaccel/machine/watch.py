@@ -1,0 +1,161 @@
+"""Who looks for repetitions when: a watch for each loop, at the boundaries of its iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simaccel.machine.accounts import Listener
+from simaccel.machine.engines import Engine
+from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
+from simaccel.machine.purse import LOOK_POINTS, PART_POINTS, Pool, Purse
+
+LEAST_TRIPS = 5
+"""A loop of fewer trips is over before there is something to skip."""
+_NEAR_THE_END = 4
+"""Periods before the end of a loop when looking again is not worth it."""
+
+
+@dataclass(eq=False)
+class Slot:
+    """The one snapshot that the loops at one depth of an engine share: only one of them runs."""
+
+    owner: Watch | None = None
+    snapshot: Snapshot | None = None
+
+
+class Teller:
+    """Lets a listener hear one period in full, then says how often it is repeated."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.first_rows: dict[Watch, int] = {}
+
+    def begin(self, watch: Watch) -> None:
+        """Note where the period of a watch begins."""
+        self.first_rows[watch] = self.listener.position()
+
+    def drop(self, watch: Watch) -> None:
+        """Forget a period that didn't repeat."""
+        self.first_rows.pop(watch, None)
+
+    def repeat(self, watch: Watch, found: Repetition) -> None:
+        """Repeat what was heard; periods that began inside are torn by it and forgotten."""
+        first_row = self.first_rows.pop(watch)
+        self.listener.repeat(first_row, found.cycles, found.times)
+        self.first_rows = {w: row for w, row in self.first_rows.items() if row <= first_row}
+
+
+class Watch:
+    """Looks at the machine when its loop goes round; Brent's search for a period."""
+
+    def __init__(
+        self, forward: FastForward, leader: Engine, at: int, pool: Pool, slot: Slot
+    ) -> None:
+        self.forward = forward
+        self.leader = leader
+        self.op = leader.plan.ops[at]
+        self.purse = Purse(pool)
+        self.slot = slot
+        self.teller: Teller | None = None
+        self.bystanders: list[int] = []
+        """Engines that are not in the loop: once they have moved, nothing comes back."""
+        self.rest = 0
+        self.entered = 0
+        self.iteration = 0
+        self.power = 1
+        self.looks = 0
+
+    def __call__(self) -> None:
+        """Note that the loop goes round."""
+        self.rest -= 1
+        if self.rest < 0 and self._left() > 0:
+            self._look()
+
+    def _left(self) -> int:
+        """Give how often the loop will still go round."""
+        return self.op.trips - 1 - self.leader.iterations[self.op.depth]
+
+    def _tells(self) -> bool:
+        return self.teller is not None and self in self.teller.first_rows
+
+    def _look(self) -> None:
+        purse, forward = self.purse, self.forward
+        if not self._tells() and not purse.may_look(forward.clock.events):
+            self.rest = purse.rest()
+            return
+        looked_at, places = forward.looked_at, forward.places()
+        old = self._remembered(places)
+        found = forward.compare(old) if old and places == old.places else None
+        if old and found:
+            self._use(old, found)
+        elif old is None or self.looks >= self.power:
+            self._remember(2 * self.power if old else 1)
+        else:
+            self._drop()
+            self.looks += 1
+        purse.points -= LOOK_POINTS + PART_POINTS * (forward.looked_at - looked_at)
+
+    def _remembered(self, places: list[int]) -> Snapshot | None:
+        """Give the snapshot, unless it is another loop's or can't come back."""
+        old = self.slot.snapshot
+        if old is None or self.slot.owner is not self:
+            return None
+        if self.entered != self.leader.counts[self.op.target - 1]:
+            return None
+        if any(places[i] != old.places[i] for i in self.bystanders):
+            return None
+        return old
+
+    def _remember(self, power: int) -> None:
+        self._drop()
+        self.slot.owner, self.slot.snapshot = self, self.forward.snapshot()
+        self.entered = self.leader.counts[self.op.target - 1]
+        self.iteration = self.leader.iterations[self.op.depth]
+        self.power, self.looks = power, 0
+
+    def _drop(self) -> None:
+        if self.teller is not None:
+            self.teller.drop(self)
+
+    def _use(self, old: Snapshot, found: Repetition) -> None:
+        """Skip, or with a listener first let it hear a period."""
+        round_trips = self.leader.iterations[self.op.depth] - self.iteration
+        if self.teller is not None and not self._tells() and found.times > 1:
+            self.forward.flush()
+            self._remember(1)
+            self.teller.begin(self)
+            self.rest = round_trips - 1
+            return
+        if found.times > 0 and (self.teller is None or self._tells()):
+            self.forward.skip(old, found)
+            if self.teller is not None:
+                self.teller.repeat(self, found)
+            self.slot.owner = None
+            self.purse.reward((self.forward.clock.events - old.events) * found.times)
+        self._drop()
+        left = self._left()
+        self.rest = left if left <= _NEAR_THE_END * round_trips else 0
+
+
+def watch_loops(forward: FastForward) -> None:
+    """Give each loop a watch in the walk of its leader.
+
+    The array leads the loops that it is in, then the SFU, then the DMA engines: who works
+    longest in an iteration is the last to come round.
+    """
+    pool, slots = Pool(), dict[tuple[str, int], Slot]()
+    teller = Teller(forward.listener) if forward.listener else None
+    sites = {e.name: {o.site for o in e.plan.ops if o.kind == "end"} for e in forward.engines}
+    led: set[int] = set()
+    order = {"array": 0, "sfu": 1}
+    for leader in sorted(forward.engines, key=lambda engine: order.get(engine.name, 2)):
+        for at, op in enumerate(leader.plan.ops):
+            if op.kind == "end" and op.trips >= LEAST_TRIPS and op.site not in led:
+                slot = slots.setdefault((leader.name, op.depth), Slot())
+                watch = Watch(forward, leader, at, pool, slot)
+                watch.teller = teller
+                watch.bystanders = [
+                    i for i, e in enumerate(forward.engines) if op.site not in sites[e.name]
+                ]
+                leader.boundaries[at] = watch
+        led |= sites[leader.name]

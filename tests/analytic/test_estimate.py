@@ -1,0 +1,154 @@
+"""Estimates of whole mappings: energy, totals, refusals, and numbers that don't overflow."""
+
+import pytest
+
+from simaccel.analytic.estimate import (
+    EstimateError,
+    attention_problem,
+    estimate,
+    gemm_problem,
+    softmax_problem,
+)
+from simaccel.analytic.work import Traffic, ints, split
+from simaccel.errors import SimaccelError
+from simaccel.hardware.load import load_accelerator
+from simaccel.schedulers import NothingFitsError, make_mapping
+from simaccel.workload import Dimensions, Workload, attention, build, gemm
+from tests.machine.accelerators import accelerator
+from tests.mapping.programs import attention_workload, gemm_case
+
+
+def test_energy_by_hand() -> None:
+    """A 4 x 4 x 4 GEMM of 2-byte elements in one fold on toy, which is made for sums by hand.
+
+    64 MACs at 1 pJ. DRAM: 96 B at 100 pJ. Buffer: 64 B in from DRAM, 64 B to the array, 32 B
+    from it, 32 B out to DRAM, at 5 pJ. NoC: 64 B in, 32 B out, at 1 pJ. No softmax.
+    """
+    made = gemm_case(gemm(m=4, k=4, n=4))
+    predicted = estimate(made.workload, made.mapping, load_accelerator("toy"))
+    assert predicted.energy_pj == {
+        "mac": 64.0,
+        "sfu": 0.0,
+        "buffer": (64 + 64 + 32 + 32) * 5.0,
+        "noc": 96.0,
+        "dram": 9600.0,
+    }
+
+
+def test_sfu_energy_counts_every_pass() -> None:
+    workload = attention_workload(1, 1, 5, 4)
+    on = load_accelerator("toy")
+    predicted = estimate(workload, make_mapping(workload, on, "naive"), on)
+    assert predicted.energy_pj["sfu"] == 2.0 * 3 * 25
+
+
+def test_repetitions_multiply() -> None:
+    """A model of 5 layers is 5 times its block, but needs no more buffer."""
+    sizes = Dimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=5)
+    on = load_accelerator("toy")
+    block, model = (attention(sizes, batch=2, seq_len=6, scope=s) for s in ("block", "model"))
+    one, all_ = (estimate(w, make_mapping(w, on, "flex"), on) for w in (block, model))
+    assert all_.macs == 5 * one.macs == model.macs
+    assert all_.cycles == 5 * one.cycles
+    assert all_.resource_bound_cycles == 5 * one.resource_bound_cycles
+    assert all_.moved == {level: 5 * n for level, n in one.moved.items()}
+    assert all_.energy_pj == pytest.approx({k: 5 * v for k, v in one.energy_pj.items()})
+    assert all_.buffer_bytes == one.buffer_bytes
+
+
+def test_totals_are_the_sums_of_the_operators() -> None:
+    workload = attention(
+        Dimensions(hidden=8, heads=2, head_size=4, ff_size=12), batch=1, seq_len=7
+    )
+    on = load_accelerator("toy")
+    predicted = estimate(workload, make_mapping(workload, on, "flat"), on)
+    names = ["Q", "K", "V", "L+softmax+A", "O", "FF1", "FF2"]
+    assert [one.name for one in predicted.operators] == names
+    assert predicted.cycles == sum(one.cycles for one in predicted.operators)
+    assert predicted.buffer_bytes == max(one.buffer_bytes for one in predicted.operators)
+    for level, n_bytes in predicted.moved.items():
+        assert n_bytes == sum(one.moved.get(level, 0) for one in predicted.operators)
+    for level, energy in predicted.energy_pj.items():
+        assert energy == pytest.approx(sum(one.energy_pj[level] for one in predicted.operators))
+
+
+@pytest.mark.parametrize(
+    ("sections", "resource"),
+    [
+        ({}, "array"),
+        ({"dram": {"bandwidth_bytes_per_second": "1 GB/s"}}, "dram"),
+        ({"buffer": {"read_bytes_per_second": "1 GB/s"}}, "buffer_read"),
+        ({"buffer": {"write_bytes_per_second": "1 GB/s"}}, "buffer_write"),
+    ],
+)
+def test_bound_by(sections: dict[str, dict[str, object]], resource: str) -> None:
+    made = gemm_case(gemm(m=8, k=8, n=8, batch=4))
+    (one,) = estimate(made.workload, made.mapping, accelerator(**sections)).operators
+    assert one.bound_by == resource
+    assert one.resource_bound_cycles == one.resources[resource]
+
+
+def test_split() -> None:
+    """Full tiles, then the smaller last one, if there is one."""
+    full, edge = split(ints([10, 8, 3]), ints([4, 4, 5]))
+    assert [pair.tolist() for pair in full] == [[2, 2, 0], [4, 4, 5]]
+    assert [pair.tolist() for pair in edge] == [[1, 0, 1], [2, 0, 3]]
+
+
+def test_the_busiest_channel_is_charged() -> None:
+    """1,000 B over 3 channels in pieces of 256 B: 488, 256 and 256 B; 1 byte a cycle each."""
+    dram = {"bandwidth_bytes_per_second": "3 GB/s", "channels": 3, "turn_cycles": 64}
+    traffic = Traffic(accelerator(dram=dram))
+    assert int(traffic.dram(ints(1000))) == 488
+    assert int(traffic.turns(ints(1000))) == 8
+
+
+def test_operators_of_another_kind_are_refused() -> None:
+    workload = attention_workload(1, 1, 3, 2)
+    with pytest.raises(EstimateError, match="operator softmax is not an einsum"):
+        gemm_problem(workload, "softmax")
+    with pytest.raises(EstimateError, match="operator L is not a softmax"):
+        softmax_problem(workload, "L")
+    with pytest.raises(SimaccelError):
+        attention_problem(workload, ("softmax", "L", "A"))
+
+
+# -- large ------------------------------------------------------------------------------------
+
+
+def _long(hw: str, dataflow: str, workload: Workload) -> None:
+    on = load_accelerator(hw)
+    predicted = estimate(workload, make_mapping(workload, on, dataflow), on)
+    assert predicted.macs == workload.macs
+    assert predicted.cycles >= predicted.resource_bound_cycles >= workload.macs // on.array.pes
+    for one in predicted.operators:
+        assert min(one.moved.values()) > 0
+        assert min(one.resources.values()) >= 0
+        assert one.buffer_bytes <= (on.buffer.capacity_bytes or 0)
+    for tensor in "QKV":
+        assert predicted.moved["dram_read", tensor] >= workload.tensor_bytes(tensor)
+    assert predicted.moved["dram_write", "Z"] >= workload.tensor_bytes("Z")
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash"])
+@pytest.mark.parametrize("hw", ["edge", "cloud"])
+def test_no_overflow_at_262144_tokens(hw: str, dataflow: str) -> None:
+    """BERT with batch 64: 1.35e16 MACs; edge has no room for one row of logits (FLAT)."""
+    workload = build("bert", batch=64, seq_len=262_144, scope="la")
+    if (hw, dataflow) == ("edge", "flat"):
+        with pytest.raises(NothingFitsError, match=r"needs 532736 B, the buffer has 524288 B"):
+            make_mapping(workload, load_accelerator(hw), dataflow)
+    else:
+        _long(hw, dataflow, workload)
+
+
+@pytest.mark.parametrize("hw", ["edge", "cloud"])
+def test_no_overflow_with_a_million_on_every_side(hw: str) -> None:
+    """2^60 MACs."""
+    workload = gemm(m=2**20, k=2**20, n=2**20)
+    on = load_accelerator(hw)
+    for dataflow in ("naive", "flex"):
+        predicted = estimate(workload, make_mapping(workload, on, dataflow), on)
+        assert predicted.macs == 2**60
+        assert predicted.cycles >= predicted.resource_bound_cycles >= 2**60 // on.array.pes
+        assert min(predicted.moved.values()) >= 2**40 * 2

@@ -1,0 +1,200 @@
+"""The closed form of a GEMM against loops that are executed, textbook formulas and hand counts."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from simaccel.analytic.array import Widths, array_pass
+from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
+from simaccel.analytic.work import Work, ints
+from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.choices import ORDERS, Order
+from tests.analytic.loops import array_elements, dram_elements
+from tests.machine.accelerators import accelerator
+
+TOY = load_accelerator("toy")
+PROBLEMS = [(6, 4, 8), (7, 5, 3), (1, 9, 4), (5, 1, 1), (4, 6, 1)]
+
+
+def problem(m: int, k: int, n: int, *, g: int = 1, **kept: bool) -> GemmProblem:
+    """Give a GEMM with another element size for each tensor: 1, 2 and 4 bytes."""
+    widths = Widths(a=1, b=2, out=4)
+    return GemmProblem(g=g, m=m, k=k, n=n, names=("A", "B", "C"), widths=widths, **kept)
+
+
+def work(
+    given: GemmProblem, m: int, k: int, n: int, order: Order, slots: tuple[int, int, int] = (2, 2, 2)
+) -> Work:
+    tiles = GemmTiles(
+        m=ints(m), k=ints(k), n=ints(n), order=order, stationarity="os", slots=slots
+    )
+    return gemm_work(given, tiles, TOY)
+
+
+def dram(found: Work) -> dict[tuple[str, str], int]:
+    return {
+        level: int(n) for level, n in found.moved.items() if level[0].startswith("dram") and int(n)
+    }
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", PROBLEMS)
+@pytest.mark.parametrize("groups", [1, 3])
+def test_dram_bytes_are_those_of_the_executed_loops(
+    shape: tuple[int, int, int], order: Order, groups: int
+) -> None:
+    m, k, n = shape
+    width = {"A": 1, "B": 2, "C": 4}
+    for tile in product(*(sorted({1, 2, 3, extent}) for extent in shape)):
+        if any(t > extent for t, extent in zip(tile, shape, strict=True)):
+            continue
+        counted = dram_elements(
+            order, {"m": m, "k": k, "n": n}, dict(zip("mkn", tile, strict=True)), groups
+        )
+        expected = {level: count * width[level[1]] for level, count in counted.items()}
+        assert dram(work(problem(m, k, n, g=groups), *tile, order)) == expected
+
+
+@pytest.mark.parametrize(
+    ("order", "a", "b", "c_read", "c_write"),
+    [
+        # m, k and n in 3, 2 and 4 tiles: what stands outside the loop over the missing rank
+        # is read again in each of its trips
+        ("mnk", 4, 3, 0, 1),
+        ("nmk", 4, 3, 0, 1),
+        ("mkn", 1, 3, 1, 2),
+        ("kmn", 1, 3, 1, 2),
+        ("knm", 4, 1, 1, 2),
+        ("nkm", 4, 1, 1, 2),
+    ],
+)
+def test_textbook_traffic(order: Order, a: int, b: int, c_read: int, c_write: int) -> None:
+    m, k, n = 9, 8, 8
+    assert dram(work(problem(m, k, n), 3, 4, 2, order)) == {
+        level: count
+        for level, count in {
+            ("dram_read", "A"): a * m * k,
+            ("dram_read", "B"): b * k * n * 2,
+            ("dram_read", "C"): c_read * m * n * 4,
+            ("dram_write", "C"): c_write * m * n * 4,
+        }.items()
+        if count
+    }
+
+
+def test_partial_sums_spill_once_a_step_of_the_reduction() -> None:
+    """K in 5 tiles outside M: C goes out 5 times and comes back 4 times."""
+    found = work(problem(6, 10, 2), 3, 2, 2, "kmn")
+    size = 6 * 2 * 4
+    assert dram(found)["dram_write", "C"] == 5 * size
+    assert dram(found)["dram_read", "C"] == 4 * size
+
+
+def test_partial_sums_stay_if_nothing_runs_inside_the_reduction() -> None:
+    """One tile of M and of N: the loop over K is the innermost one, whatever the order says."""
+    for order in ORDERS:
+        found = dram(work(problem(3, 10, 2), 3, 2, 2, order))
+        assert found["dram_write", "C"] == 3 * 2 * 4
+        assert ("dram_read", "C") not in found
+
+
+def test_an_operand_on_chip_is_not_read_again() -> None:
+    found = work(problem(6, 4, 8, kept_a=True), 2, 2, 2, "mnk")
+    assert ("dram_read", "A") not in dram(found)
+    assert "A" not in found.tiles
+    found = work(problem(6, 4, 8, kept_out=True), 2, 2, 2, "kmn")
+    assert {level for level, _ in dram(found)} == {"dram_read"}
+    assert "C" not in found.tiles
+
+
+def test_the_buffer_holds_a_tile_a_slot() -> None:
+    """Tiles of 2 x 3, 3 x 4 and 2 x 4 with 3, 1 and 2 slots: 3 * 6 + 1 * 24 + 2 * 32 bytes."""
+    found = work(problem(4, 6, 8), 2, 3, 4, "mnk", (3, 1, 2))
+    assert int(found.buffer_bytes) == 18 + 24 + 64
+
+
+def test_a_tile_that_comes_once_needs_one_slot() -> None:
+    """All of B, which serves all rows, comes once; not so with a second group."""
+    assert int(work(problem(8, 3, 4), 2, 3, 4, "mnk").tiles["B"][1]) == 1
+    assert int(work(problem(8, 3, 4, g=2), 2, 3, 4, "mnk").tiles["B"][1]) == 2
+
+
+@pytest.mark.parametrize("stationarity", STATIONARITIES)
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("sides", [(4, 4), (2, 5), (1, 1)])
+def test_array_bytes_are_those_of_the_folds(
+    stationarity: Stationarity, sides: tuple[int, int], *, accumulate: bool
+) -> None:
+    on = accelerator(array={"rows": sides[0], "cols": sides[1]})
+    for m, k, n in product([1, 3, 4, 8, 9], repeat=3):
+        one = array_pass(
+            on,
+            (ints(3), ints(m), ints(k), ints(n)),
+            stationarity,
+            Widths(1, 2, 4),
+            accumulate=accumulate,
+        )
+        counted = array_elements((m, k, n), sides, stationarity, accumulate=accumulate)
+        found = [one.a_bytes, one.b_bytes, one.out_bytes, one.sums_bytes]
+        expected = [counted["a"], 2 * counted["b"], 4 * counted["out"], 4 * counted["sums"]]
+        assert [int(n_bytes) for n_bytes in found] == [3 * n_bytes for n_bytes in expected]
+
+
+@pytest.mark.parametrize("stationarity", STATIONARITIES)
+@pytest.mark.parametrize("overlap", ["none", "preload", "stream"])
+@pytest.mark.parametrize("edge_folds", ["full", "used"])
+def test_array_cycles_are_the_specs_if_nothing_holds_it_up(
+    stationarity: Stationarity, overlap: str, edge_folds: str
+) -> None:
+    on = accelerator(array={"overlap": overlap, "edge_folds": edge_folds})
+    for m, k, n in product([1, 3, 4, 8, 11], repeat=3):
+        shape = (ints(1), ints(m), ints(k), ints(n))
+        one = array_pass(on, shape, stationarity, Widths(2, 2, 2), accumulate=False)
+        expected = on.array.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
+        assert int(one.cycles) == int(one.compute) == expected
+
+
+def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
+    """4 x 4 weights (2 B) and 8 rows of A (2 B) for 8 x 4 sums (2 B): 96 B in, 64 B out.
+
+    The array needs 4 + 8 + 4 + 4 - 2 = 18 cycles (SCALE-Sim, ws), 5 B/cycle of distribution
+    20, 3 B/cycle of collection 22, a read port of 4 B/cycle 24, a write port of 2 B/cycle 32.
+    """
+
+    def cycles(**sections: dict[str, object]) -> int:
+        shape = (ints(1), ints(8), ints(4), ints(4))
+        on = accelerator(**sections)
+        return int(array_pass(on, shape, "ws", Widths(2, 2, 2), accumulate=False).cycles)
+
+    def pipe(width: int) -> dict[str, object]:
+        return {"topology": "bus", "link_bytes_per_cycle": width, "hop_cycles": 0}
+
+    unlimited = {"topology": "unlimited"}
+    slow_in = {"distribution": pipe(5), "collection": unlimited}
+    slow_out = {"distribution": pipe(5), "collection": pipe(3)}
+    assert cycles() == 18
+    assert cycles(noc=slow_in) == 20
+    assert cycles(noc=slow_out) == 22
+    assert cycles(noc=slow_out, buffer={"read_bytes_per_second": "4 GB/s"}) == 24
+    ports = {"read_bytes_per_second": "4 GB/s", "write_bytes_per_second": "2 GB/s"}
+    assert cycles(noc=slow_out, buffer=ports) == 32
+
+
+def test_100_000_candidates_in_one_call() -> None:
+    rng = np.random.default_rng(0)
+    count, shape = 100_000, (500, 64, 500)
+    given = GemmProblem(g=12, m=500, k=64, n=500, names=("Q", "K", "S"), widths=Widths(2, 2, 2))
+    m, k, n = (rng.integers(1, extent + 1, count) for extent in shape)
+    tiles = GemmTiles(m=m, k=k, n=n, order="mnk", stationarity="os")
+    found = gemm_work(given, tiles, load_accelerator("edge"))
+    cycles, space = found.cycles(), found.buffer_bytes
+    assert cycles.shape == space.shape == (count,)
+    assert (cycles >= found.bound()).all()
+    assert (np.broadcast_to(found.macs, count) == 12 * 500 * 64 * 500).all()
+    assert (space == 2 * 2 * (m * k + k * n + m * n)).all()
+    reads = -(-500 // n) * 12 * 500 * 64 * 2  # A, once for each tile of N; not so if K is whole
+    a_read = found.moved["dram_read", "Q"]
+    assert (a_read[k < 64] == reads[k < 64]).all()
+    assert (a_read[k == 64] == 12 * 500 * 64 * 2).all()

@@ -1,0 +1,149 @@
+"""How tile loops keep pace, against time lines by hand; the machine has to keep to them, too.
+
+DRAM serves 1 byte per cycle unless a test says otherwise, elements have 1 byte, buffer ports and
+NoC are unlimited, and a turn of the DRAM is longer than any transfer: one transfer after the
+other. Arrays have no overlap: a fold of an output-stationary GEMM takes K + R + C - 2 cycles.
+"""
+
+from typing import Any
+
+import pytest
+
+from simaccel.analytic.estimate import estimate
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import Machine
+from simaccel.workload import gemm
+from tests.machine.accelerators import accelerator, gigabytes
+from tests.mapping.programs import Case, gemm_case
+
+ONE_SLOT = {"a_slots": 1, "b_slots": 1, "out_slots": 1}
+
+
+def on(side: int, bytes_per_cycle: int = 1, *, turnaround: int = 0, latency: int = 0) -> Accelerator:
+    return accelerator(
+        array={"rows": side, "cols": side},
+        dram={
+            "bandwidth_bytes_per_second": gigabytes(bytes_per_cycle),
+            "turn_cycles": 1024,
+            "turnaround_cycles": turnaround,
+            "latency_cycles": latency,
+        },
+    )
+
+
+def one_tile(batch: int, **slots: int) -> Case:
+    """Whole GEMMs of 4 x 8 x 4, one after the other: A 32 B, B 32 B, C 16 B.
+
+    On 4 x 4 PEs one takes 8 + 4 + 4 - 2 = 14 cycles.
+    """
+    workload = gemm(m=4, k=8, n=4, batch=batch, bytes_per_element=1)
+    return gemm_case(workload, stationarity="os", **slots)
+
+
+def two_loops(batch: int, **slots: int) -> Case:
+    """M and N in 3 tiles each: A 24 B for three tiles of B (24 B) and of C (4 B).
+
+    On 2 x 2 PEs a tile takes 12 + 2 + 2 - 2 = 14 cycles.
+    """
+    workload = gemm(m=6, k=12, n=6, batch=batch, bytes_per_element=1)
+    return gemm_case(workload, m=2, n=2, stationarity="os", **slots)
+
+
+def remainder(batch: int, **slots: int) -> Case:
+    """10 rows in tiles of 4, 4 and 2 for one B of 32 B: A 32, 32 and 16 B, C 16, 16 and 8 B."""
+    workload = gemm(m=10, k=8, n=4, batch=batch, bytes_per_element=1)
+    return gemm_case(workload, m=4, stationarity="os", **slots)
+
+
+def _cycles(case: Case, machine: Accelerator) -> tuple[int, int]:
+    run = Machine(machine, case.program).run()
+    return run.cycles, estimate(case.workload, case.mapping, machine).cycles
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_cycle", "cycles"),
+    [
+        # Memory is the bottleneck and never idle up to the last load:
+        #   A0 0-32, B0 32-64, A1 64-96, B1 96-128, C0 128-144 (ready at 78), A2 ... B4 304-336
+        #   with C1 and C2 in between: 5 * 64 + 3 * 16 = 368; GEMM 4 368-382, C3 368-384, C4 384-400
+        (1, 400),
+        # 4 B/cycle, the same: 5 * 16 + 3 * 4 = 92, GEMM 4 92-106, C4 106-110
+        (4, 110),
+        # 16 B/cycle: A0 0-2, B0 2-4, five GEMMs without a gap 4-74, C4 74-75
+        (16, 75),
+        # 64 B/cycle: A0 0-1, B0 1-2, five GEMMs 2-72, C4 72-73
+        (64, 73),
+    ],
+)
+def test_time_line_of_five_gemms(bytes_per_cycle: int, cycles: int) -> None:
+    assert _cycles(one_tile(5), on(4, bytes_per_cycle)) == (cycles, cycles)
+
+
+def test_time_line_of_two_loops_with_a_slow_array() -> None:
+    """One PE, a tile takes 4 * 12 = 48 cycles, more than the 28 B that it needs.
+
+    A0 0-24, B0 24-48, nine tiles without a gap 48-480, the last C 480-484.
+    """
+    assert _cycles(two_loops(1), on(1)) == (484, 484)
+
+
+def test_time_line_of_one_gemm_in_rows() -> None:
+    """B stays, A comes in three tiles: one PE, K = 4, 8 cycles a tile, A 8 B, B 4 B, C 2 B.
+
+    A0 0-8, B 8-12, A1 12-20, GEMM 0 12-20, GEMM 1 20-28, C0 20-22 before A2 22-30 (its slot
+    became free at 20), GEMM 2 30-38, C2 38-40.
+    """
+    workload = gemm(m=6, k=4, n=1, bytes_per_element=1)
+    run, predicted = _cycles(gemm_case(workload, m=2, stationarity="os", order="mkn"), on(1))
+    assert run == 40
+    assert predicted == pytest.approx(40, rel=0.1)
+
+
+PERIODS: list[tuple[Any, int, int, dict[str, int], int]] = [
+    # what, PEs on a side, bytes per cycle, slots, cycles of one more group
+    # memory-bound: all transfers, one after the other
+    (one_tile, 4, 1, {}, 32 + 32 + 16),
+    (one_tile, 4, 2, {}, 40),
+    (two_loops, 2, 1, {}, 3 * 24 + 9 * (24 + 4)),
+    (two_loops, 2, 2, {}, 162),
+    (remainder, 4, 1, {}, 80 + 32 + 40),
+    (remainder, 4, 2, {}, 76),
+    # compute-bound: all tiles, one after the other
+    (one_tile, 4, 16, {}, 14),
+    (one_tile, 1, 1, {}, 16 * 8),
+    (two_loops, 2, 4, {}, 9 * 14),
+    (two_loops, 2, 16, {}, 9 * 14),
+    (remainder, 4, 4, {}, 3 * 14),
+    (remainder, 1, 1, {}, 40 * 8),
+    # one slot: load, compute and store one after the other
+    (one_tile, 4, 1, ONE_SLOT, 32 + 32 + 14 + 16),
+    (one_tile, 4, 16, ONE_SLOT, 2 + 2 + 14 + 1),
+    (two_loops, 2, 1, ONE_SLOT, 3 * 24 + 9 * (24 + 14 + 4)),
+    (two_loops, 2, 4, ONE_SLOT, 3 * 6 + 9 * (6 + 14 + 1)),
+]
+
+
+def _steady(make: Any, machine: Accelerator, slots: dict[str, int]) -> tuple[float, float]:  # noqa: ANN401 - a case by its batch
+    """Cycles of one more group in the middle of many: machine and closed form."""
+    few, many = (_cycles(make(groups, **slots), machine) for groups in (20, 60))
+    return (many[0] - few[0]) / 40, (many[1] - few[1]) / 40
+
+
+@pytest.mark.parametrize(("make", "side", "rate", "slots", "cycles"), PERIODS)
+def test_steady_state(make: Any, side: int, rate: int, slots: dict[str, int], cycles: int) -> None:  # noqa: ANN401 - a case by its batch
+    assert _steady(make, on(side, rate), slots) == (cycles, cycles)
+
+
+@pytest.mark.parametrize(("rate", "cycles"), [(1, 80 + 6), (2, 40 + 6), (4, 20 + 6)])
+def test_a_store_between_loads_turns_the_dram_around_twice(rate: int, cycles: int) -> None:
+    """Memory-bound, 3 cycles a turnaround: A, B, over to writing, C, back to reading."""
+    assert _steady(one_tile, on(4, rate, turnaround=3), {}) == (cycles, cycles)
+
+
+def test_latency_hides_behind_the_other_transfers() -> None:
+    assert _steady(one_tile, on(4, 1, latency=5), {}) == (80, 80)
+
+
+def test_latency_shows_with_one_slot() -> None:
+    """A and B are asked for at the same time and wait for the same latency: 94 + 5 cycles."""
+    assert _steady(one_tile, on(4, 1, latency=5), ONE_SLOT) == (99, 99)

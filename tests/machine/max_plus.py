@@ -1,0 +1,183 @@
+"""When does each command start and end? A recurrence over maxima and sums, without any events.
+
+Independent of `simaccel.machine`: it follows the design's rules in program order. An engine runs
+its own commands one after the other; a command waits until the tiles that it touches come from
+whoever had them before and, where it is the first to touch a tile, until a slot is free; a tile
+is free when the last engine that touches it has left the body that declares it (its part of a
+body whose first part runs ahead); engines meet at the end of an operator. Nobody may share a resource: ports and NoC are unlimited, and DRAM is
+unlimited or has one DMA engine as its only requester.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from simaccel.hardware import Accelerator
+from simaccel.mapping.program import (
+    Command,
+    Gemm,
+    Load,
+    Loop,
+    Node,
+    Operator,
+    Program,
+    Reserve,
+    Sfu,
+    Store,
+    Tile,
+    commands,
+    rings,
+    tiles_of,
+    transferred,
+)
+
+Ring = tuple[str, str, str]
+
+
+@dataclass
+class _Instance:
+    """A tile in one execution of its body: who has it, and since when."""
+
+    ring: Ring
+    holder: str = ""
+    ready: int = 0
+
+
+_Living = dict[str, _Instance]
+
+
+@dataclass
+class MaxPlus:
+    """The state of the recurrence: when each engine, and each slot of a tile, is free."""
+
+    accelerator: Accelerator
+    time: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    slots: dict[str, tuple[int, int]] = field(default_factory=dict)
+    claimed: dict[Ring, int] = field(default_factory=lambda: defaultdict(int))
+    freed: dict[Ring, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def cycles(self, program: Program) -> int:
+        """Cycles of a whole program."""
+        self._outside(program.body)
+        return max(self.time.values(), default=0)
+
+    def _outside(self, body: Sequence[Node]) -> None:
+        for node in body:
+            if isinstance(node, Loop):
+                for _ in range(node.trips):
+                    self._outside(node.body)
+            elif isinstance(node, Operator):
+                self._operator(node)
+
+    def _operator(self, operator: Operator) -> None:
+        self.slots = rings(operator.body, operator.tiles)
+        self._body(operator.body, operator.tiles, {})
+        meeting = max(self.time.values(), default=0)
+        self.time = defaultdict(lambda: meeting)
+        self.time["meeting"] = meeting
+        self.claimed.clear()
+        self.freed.clear()
+
+    def _body(self, body: Sequence[Node], tiles: Sequence[Tile], outer: _Living) -> None:
+        own = self._open(body, tiles)
+        self._nodes(body, outer | own)
+        self._close(own)
+
+    def _open(self, body: Sequence[Node], tiles: Sequence[Tile]) -> _Living:
+        own = {}
+        for tile in tiles:
+            engines = [
+                self._engine(c) for c in commands(body) if tile.name in [t.name for t in tiles_of(c)]
+            ]
+            own[tile.name] = _Instance((tile.name, engines[0], engines[-1]))
+        return own
+
+    def _close(self, own: _Living) -> None:
+        for instance in own.values():
+            _, _, last = instance.ring
+            self.freed[instance.ring].append(self.time[last])
+
+    def _nodes(self, nodes: Sequence[Node], living: _Living) -> None:
+        for node in nodes:
+            if isinstance(node, Loop):
+                self._loop(node, living)
+            elif not isinstance(node, Operator):
+                self._command(node, living)
+
+    def _loop(self, loop: Loop, outer: _Living) -> None:
+        if not loop.ahead:
+            for _ in range(loop.trips):
+                self._body(loop.body, loop.tiles, outer)
+            return
+        later = commands(loop.body[loop.ahead :])
+        late = {tile.name for command in later for tile in tiles_of(command)}
+        behind: _Living | None = None
+        for own in [*self._instances(loop), None]:
+            if own is not None:
+                self._nodes(loop.body[: loop.ahead], outer | own)
+                self._close({name: own[name] for name in own if name not in late})
+            if behind is not None:
+                self._nodes(loop.body[loop.ahead :], outer | behind)
+                self._close({name: behind[name] for name in behind if name in late})
+            behind = own
+
+    def _instances(self, loop: Loop) -> Iterator[_Living]:
+        for _ in range(loop.trips):
+            yield self._open(loop.body, loop.tiles)
+
+    def _engine(self, command: Command) -> str:
+        if isinstance(command, Gemm):
+            return "array"
+        if isinstance(command, Sfu):
+            return "sfu"
+        if isinstance(command, Store):
+            return "dma_out"
+        return f"dma_in{0 if self.accelerator.dma.in_queues == 'single' else command.queue}"
+
+    def _command(self, command: Command, living: _Living) -> None:
+        engine = self._engine(command)
+        # tiles kept outside the operators need no hand-over: engines have met since
+        names = {tile.name for tile in tiles_of(command)}
+        instances = {name: living[name] for name in sorted(names & set(living))}
+        start = self.time[engine]
+        for instance in instances.values():
+            start = max(start, self._available(instance, engine))
+        self.time[engine] = start + self._cost(command)
+        latency = self.accelerator.dram.latency_cycles
+        for instance in instances.values():
+            instance.holder = engine
+            instance.ready = self.time[engine]
+            if isinstance(command, Load | Reserve):
+                instance.ready += latency
+
+    def _available(self, instance: _Instance, engine: str) -> int:
+        """When a tile has come from another engine, or has a slot at all."""
+        if instance.holder:
+            return 0 if instance.holder == engine else instance.ready
+        name, first, last = instance.ring
+        number = self.claimed[instance.ring]
+        self.claimed[instance.ring] += 1
+        before = number - self.slots[name][1]
+        return self.freed[instance.ring][before] if first != last and before >= 0 else 0
+
+    def _cost(self, command: Command) -> int:
+        if isinstance(command, Gemm):
+            return self._gemm(command)
+        if isinstance(command, Sfu):
+            return self.accelerator.sfu.cycles(command.work, command.elements)
+        if isinstance(command, Reserve):
+            return 0
+        dram, rate = self.accelerator.dram, self.accelerator.channel_rate
+        _, n_bytes = transferred(command)
+        return max(rate.cycles(dram.channel_bytes(n_bytes, c)) for c in range(dram.channels))
+
+    def _gemm(self, gemm: Gemm) -> int:
+        """Cycles of all g: the first preload and the last skew are paid once."""
+        g, m, k, n = gemm.shape
+        array, kind = self.accelerator.array, gemm.stationarity
+        once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
+        high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
+        lead = array.lead_cycles(min(high, array.rows), kind)
+        last = (high - 1) % array.rows + 1, (wide - 1) % array.cols + 1
+        tail = array.tail_cycles(*last, stream)
+        return lead + g * (once - lead - tail) + tail

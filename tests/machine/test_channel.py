@@ -1,0 +1,212 @@
+"""Channels and DRAM: each finish is checked from both sides, not yet at t - 1, done at t."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.hardware import DramSpec, Rate
+from simaccel.machine.channel import Channel, Dram, Transfer
+from simaccel.machine.clock import Clock
+from simaccel.machine.turns import Entry
+
+READ, WRITE = 0, 1
+BYTE_PER_CYCLE = Rate(1, 1)
+
+
+def _go_to(clock: Clock, cycle: int) -> None:
+    """Let everything happen that happens up to and in ``cycle``."""
+    clock.run(until=cycle + 0.5)  # simpy stops in front of the events of its limit
+    clock._now = cycle
+
+
+def _assert_done_at(channel: Channel, entry: Entry, cycle: int) -> None:
+    _go_to(channel.clock, cycle - 1)
+    assert not channel.done(entry)
+    _go_to(channel.clock, cycle)
+    assert channel.done(entry)
+
+
+@pytest.mark.parametrize(
+    ("rate", "n_bytes", "cycles"),
+    [
+        (Rate(8, 1), 1, 1),
+        (Rate(8, 1), 8, 1),
+        (Rate(8, 1), 9, 2),
+        (Rate(8, 1), 800, 100),
+        (Rate(625, 9), 8192, 118),  # 50 GB/s at 720 MHz: 117.96 cycles
+        (Rate(1, 3), 5, 15),
+    ],
+)
+def test_service_is_bytes_by_rate_rounded_up(rate: Rate, n_bytes: int, cycles: int) -> None:
+    channel = Channel(Clock(), rate, turn_cycles=64)
+    entry = channel.request(rate.cycles(n_bytes), READ, "one")
+    _assert_done_at(channel, entry, cycles)
+    assert channel.served_cycles == cycles
+
+
+def test_an_unlimited_channel_serves_at_once() -> None:
+    channel = Channel(Clock(), Rate(1, 0), turn_cycles=64)
+    entry = channel.request(channel.rate.cycles(10**9), READ, "one")
+    assert channel.done(entry)
+    assert channel.served_cycles == 0
+
+
+def test_requesters_take_turns() -> None:
+    """Turns of 4: aaaa bbbb aaaa b aa: b has 5 cycles and ends at 13, a has 10 and ends at 15."""
+    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=4)
+    a = channel.request(10, READ, "a")
+    b = channel.request(5, READ, "b")
+    _assert_done_at(channel, b, 13)
+    assert not channel.done(a)
+    _assert_done_at(channel, a, 15)
+
+
+def test_a_late_small_request_is_not_behind_all_of_a_large_one() -> None:
+    """Turns of 4: a has 100 cycles; b comes at 5 and waits for the turn that ends at 8."""
+    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=4)
+    a = channel.request(100, READ, "a")
+    _go_to(channel.clock, 5)
+    b = channel.request(2, READ, "b")
+    _assert_done_at(channel, b, 10)
+    _assert_done_at(channel, a, 102)
+
+
+def test_a_change_of_direction_costs_the_turnaround() -> None:
+    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=64, turnaround_cycles=7)
+    read = channel.request(10, READ, "read")
+    write = channel.request(10, WRITE, "write")
+    _assert_done_at(channel, read, 10)
+    _assert_done_at(channel, write, 27)
+    again = channel.request(3, WRITE, "write")
+    _assert_done_at(channel, again, 30)
+    back = channel.request(3, READ, "read")
+    _assert_done_at(channel, back, 40)
+
+
+@dataclass
+class _Requester:
+    """A process that asks one channel after pauses, and notes when it was served."""
+
+    channel: Channel
+    jobs: Sequence[tuple[int, int]]
+    name: str
+    served: list[int] = field(default_factory=list)
+
+    def run(self) -> Any:  # noqa: ANN401 - a simpy process
+        for pause, cycles in self.jobs:
+            yield self.channel.clock.timeout(pause)
+            entry = self.channel.request(cycles, READ, self.name)
+            if not self.channel.done(entry):
+                yield self.channel.wait(entry)
+            self.served.append(self.channel.clock.cycle)
+
+
+_JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=5)
+
+
+@given(turn=st.integers(1, 9), jobs=st.lists(_JOBS, min_size=1, max_size=4))
+def test_waiting_and_looking_agree(turn: int, jobs: list[list[tuple[int, int]]]) -> None:
+    """Looking at a channel every cycle changes nothing; who waits is woken in the right cycle."""
+
+    def served(*, look: bool) -> list[list[int]]:
+        channel = Channel(Clock(), BYTE_PER_CYCLE, turn)
+        processes = [_Requester(channel, own, f"r{i}") for i, own in enumerate(jobs)]
+        for process in processes:
+            channel.clock.process(process.run())
+
+        def looker() -> Any:  # noqa: ANN401 - a simpy process
+            for _ in range(1000):
+                yield channel.clock.timeout(1)
+                channel.catch_up()
+
+        if look:
+            channel.clock.process(looker())
+        channel.clock.run()
+        return [process.served for process in processes]
+
+    alone = served(look=False)
+    assert alone == served(look=True)
+    total = sum(cycles for own in jobs for _, cycles in own)
+    last = max((s[-1] for s in alone if s), default=0)
+    assert total <= last or total == 0
+
+
+def _dram(**fields: Any) -> Dram:  # noqa: ANN401 - any field of the spec
+    spec = DramSpec(bandwidth_bytes_per_second="1 GB/s", **fields)
+    return Dram(Clock(), spec, BYTE_PER_CYCLE)
+
+
+def _moved(dram: Dram, transfer: Transfer) -> bool:
+    return bool(transfer.pieces) and all(c.done(piece) for c, piece in transfer.pieces)
+
+
+def _assert_moved_at(dram: Dram, transfer: Transfer, cycle: int) -> None:
+    _go_to(dram.clock, cycle - 1)
+    assert not _moved(dram, transfer)
+    _go_to(dram.clock, cycle)
+    assert _moved(dram, transfer)
+
+
+def test_one_channel_serves_a_whole_transfer() -> None:
+    dram = _dram()
+    _assert_moved_at(dram, dram.request(100, READ, "a"), 100)
+
+
+def test_a_transfer_is_as_slow_as_its_largest_share() -> None:
+    """3 channels, stripes of 16 B: 100 B are 48 + 48 + 4, so 36, 32 and 32 bytes each."""
+    dram = _dram(channels=3, interleave_bytes=16)
+    transfer = dram.request(100, READ, "a")
+    assert [channel.served_cycles for channel in dram.channels] == [36, 32, 32]
+    _assert_moved_at(dram, transfer, 36)
+
+
+def test_a_small_transfer_uses_only_the_first_channel() -> None:
+    """The second channel is free for nobody: every transfer starts at channel 0."""
+    dram = _dram(channels=2, interleave_bytes=16, turn_cycles=64)
+    first, second = dram.request(16, READ, "a"), dram.request(16, READ, "b")
+    assert [channel.served_cycles for channel in dram.channels] == [32, 0]
+    _assert_moved_at(dram, first, 16)
+    _assert_moved_at(dram, second, 32)
+
+
+@given(
+    n_bytes=st.integers(1, 5000),
+    channels=st.integers(1, 7),
+    interleave=st.sampled_from([1, 3, 16, 64]),
+)
+def test_stripes_go_round_the_channels(n_bytes: int, channels: int, interleave: int) -> None:
+    dram = _dram(channels=channels, interleave_bytes=interleave)
+    dram.request(n_bytes, READ, "a")
+    shares = [0] * channels
+    for position in range(0, n_bytes, interleave):
+        shares[position // interleave % channels] += min(interleave, n_bytes - position)
+    assert [channel.served_cycles for channel in dram.channels] == shares
+
+
+def test_a_request_beyond_the_limit_waits_for_an_answer() -> None:
+    dram = _dram(max_outstanding=2, turn_cycles=64)
+    first, second, third = (dram.request(10, READ, name) for name in "abc")
+    assert first.pieces
+    assert second.pieces
+    assert not third.pieces
+    _assert_moved_at(dram, first, 10)
+    dram.answer()
+    assert third.pieces
+    _go_to(dram.clock, 10)
+    assert third.accepted.processed
+    _assert_moved_at(dram, second, 20)
+    _assert_moved_at(dram, third, 30)
+
+
+def test_requests_are_accepted_in_the_order_of_asking() -> None:
+    dram = _dram(max_outstanding=1)
+    _, second, third = (dram.request(10, READ, name) for name in "abc")
+    dram.answer()
+    assert second.pieces
+    assert not third.pieces
+    dram.answer()
+    assert third.pieces

@@ -1,0 +1,168 @@
+"""What fast-forward skips, what it costs, and the parts that it leans on."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.fast_forward import FastForward, Snapshot
+from simaccel.machine.machine import Machine, Run
+from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
+from simaccel.machine.turns import Entry, Turns
+from simaccel.mapping.choices import (
+    FusedGroup,
+    FusedMapping,
+    GemmMapping,
+    SoftmaxMapping,
+    StagedGroup,
+)
+from simaccel.mapping.program import (
+    Gemm,
+    Load,
+    Loop,
+    Operator,
+    Program,
+    Store,
+    Tile,
+    View,
+    reserved_bytes,
+)
+from simaccel.workload import Dimensions, attention, gemm
+from tests.machine.accelerators import accelerator
+from tests.machine.test_fast_forward_cases import cases
+from tests.mapping.programs import LA, attention_workload, case, gemm_case
+
+EDGE = load_accelerator("edge", ["buffer.capacity_bytes=unlimited"])
+TOY = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
+
+
+def _same(program: Program, on: object = TOY) -> tuple[Run, Run]:
+    fast, full = (Machine(on, program, fast_forward=f).run() for f in (True, False))  # type: ignore[arg-type]
+    assert replace(fast, events=0) == replace(full, events=0)
+    return fast, full
+
+
+def test_a_gemm_of_100_000_folds_is_the_same() -> None:
+    program = gemm_case(gemm(m=4096, k=384, n=1024), m=64, k=384, n=64).program
+    fast, full = _same(program, EDGE)
+    assert fast.events < full.events / 20
+
+
+@pytest.mark.parametrize("keys", [250, 4096])
+def test_events_do_not_grow_with_the_trips(keys: int) -> None:
+    sizes = Dimensions(hidden=768, heads=12, head_size=64, ff_size=4)
+    mapping = FusedMapping(
+        rows=60, keys=keys, online=keys < 4096, logit_stationarity="ws", attend_stationarity="ws"
+    )
+    events = []
+    for batch in (64, 6400):
+        workload = attention(sizes, batch=batch, seq_len=4096, scope="la")
+        program = case(workload, FusedGroup(operators=LA, mapping=mapping)).program
+        events.append(Machine(EDGE, program).run().events)
+    assert events[1] == events[0] < 30_000
+
+
+def _tile(name: str, n_bytes: int) -> Tile:
+    view = View(name=name, ranks=("x",), shape=(1 << 24,), bytes_per_element=1)
+    return Tile(name=name, view=view, shape=(n_bytes,), slots=2)
+
+
+def _prefetch(inner: int) -> Program:
+    """A large tile is loaded for the next round while small ones stream by."""
+    large, small, out = _tile("a", 30_000), _tile("b", 24), _tile("o", 16)
+    fold = Gemm(
+        out=out, a=large, b=small, ranks=("g", "m", "k", "n"), shape=(1, 4, 4, 4), stationarity="ws"
+    )
+    body = (Load(tile=small, queue=1), fold, Store(tile=out))
+    stream = Loop(rank="n", trips=inner, tiles=(small, out), body=body)
+    rounds = Loop(rank="m", trips=50, tiles=(large,), body=(Load(tile=large), stream))
+    return Program(name="prefetch", body=(Operator(name="op", body=(rounds,)),))
+
+
+def test_a_long_transfer_does_not_hide_the_repetition() -> None:
+    fast, full = _same(_prefetch(1000))
+    assert fast.events < full.events / 20
+
+
+def test_a_skip_ends_before_the_long_transfer_does() -> None:
+    for inner in range(200, 216):
+        _same(_prefetch(inner))
+
+
+@pytest.mark.parametrize("latency", [0, 3])
+@pytest.mark.parametrize("rate", ["unlimited", "1 GB/s"])
+def test_requests_without_cycles(latency: int, rate: str) -> None:
+    on = accelerator(
+        dram={"latency_cycles": latency, "bandwidth_bytes_per_second": rate, "max_outstanding": 1}
+    )
+    program = gemm_case(gemm(m=40, k=12, n=20), m=2, k=4, n=5, order="kmn").program
+    fast, _ = _same(program, on)
+    assert fast == Machine(on, program).run()
+
+
+def test_kept_tiles_count_while_their_loop_runs() -> None:
+    workload = attention_workload(1, 2, 8, 4)
+    tiles = GemmMapping(m=4, k=4, n=4, order="mnk", stationarity="os")
+    groups = [
+        StagedGroup(
+            operators=LA,
+            logit=tiles,
+            softmax=SoftmaxMapping(rows=2, cols=8),
+            attend=tiles,
+            resident_rows=rows,
+        )
+        for rows in (0, 16)
+    ]
+    spilled, kept = (case(workload, group).program for group in groups)
+    intermediate = workload.tensors["S"].bytes_per_element * 2 * 8 * 8
+    fast, _ = _same(kept)
+    assert intermediate < fast.peak_buffer_bytes <= reserved_bytes(kept)
+    assert _same(spilled)[0].peak_buffer_bytes <= reserved_bytes(spilled)
+
+
+def test_looking_in_vain_costs_a_share_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = {"places": 0, "parts": 0}
+    compare = FastForward.compare
+
+    def in_vain(self: FastForward, old: Snapshot) -> None:
+        compare(self, old)
+        looked["places"] += 1
+        looked["parts"] = self.looked_at
+
+    monkeypatch.setattr(FastForward, "compare", in_vain)
+    program = gemm_case(gemm(m=2048, k=384, n=512), m=64, k=384, n=64).program
+    run = Machine(EDGE, program).run()
+    points = looked["places"] * LOOK_POINTS + looked["parts"] * PART_POINTS
+    assert points < 9_000 + run.events * EVENT_POINTS / 32
+    assert replace(run, events=0) == replace(
+        Machine(EDGE, program, fast_forward=False).run(), events=0
+    )
+
+
+@given(st.integers(0, 10_000))
+def test_turns_are_the_same_however_often_one_looks(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - reproducible, not secret
+    quantum, turnaround = random.choice([1, 3, 4, 64]), random.choice([0, 2, 7])
+    lazy, eager = Turns(quantum, turnaround), Turns(quantum, turnaround)
+    for number in range(6):
+        cycles, direction = random.choice([1, 5, 64, 130, 700]), random.randint(0, 1)
+        for turns in (lazy, eager):
+            turns.add(Entry(cycles, direction, str(number)))
+        pause = random.choice([0, 1, 7, 64, 200, 900])
+        lazy.advance(pause)
+        for _ in range(pause):
+            eager.advance(1)
+        assert lazy.state() == eager.state()
+        if lazy.ring:
+            assert lazy.gauges() == eager.gauges()
+
+
+def test_cases_that_never_repeat_are_the_same() -> None:
+    few = [case for case in cases(range(200)) if case.run.events < 300]
+    for found in few:
+        fast = Machine(found.on, found.program).run()
+        assert replace(fast, events=0) == replace(found.run, events=0)
+    assert len(few) > 10

@@ -1,0 +1,233 @@
+"""The state that must repeat is complete: by declaration, by a walk, and by mutation."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass, replace
+from enum import Enum
+
+import pytest
+
+import simaccel.machine
+from simaccel.machine.channel import Channel
+from simaccel.machine.clock import Clock
+from simaccel.machine.engines import Engine
+from simaccel.machine.fast_forward import FastForward
+from simaccel.machine.machine import Machine
+from simaccel.machine.stateful import Stateful, Stretch
+from simaccel.machine.turns import Turns
+from tests.machine.test_fast_forward_cases import Case, cases
+
+# Built before the run and not changed by it, or only deciding when to look for a repetition.
+NOT_PARTS = {"Machine", "Wires", "Plan", "Walks", "_Builder", "_Place", "Alarm"} | {
+    "FastForward", "Watch", "Slot", "Purse", "Pool", "Teller",
+}  # fmt: skip
+OWNED = {"Turns": "Channel", "Entry": "Channel", "Transfer": "Dram"}
+
+# Dropped alone, a run goes wrong.
+TELLS = {
+    "Engine.at", "Engine.iterations", "Clock._now", "Turns.left", "Turns.direction",
+    "Entry.remaining", "Channel.served_cycles",
+}  # fmt: skip
+# These say nothing that where the engines are and what is pending doesn't say as well. They stay
+# in the state: what follows from what may change with the engines.
+REPEATS = {
+    "Account.cause", "Account.wait", "Account.site", "Account.followers", "Tokens.waiter",
+    "Tokens.in_flight", "Meeting.arrived", "Occupancy.n_bytes", "Engine.stage",
+    "Channel.waiting", "Channel.turns", "Channel.alarm", "Dram.queue", "Dram.outstanding",
+}  # fmt: skip
+# Dropped with all of those, a run goes wrong.
+TELLS_WITHOUT = {"Clock._queue", "Tokens.count", "Entry.since"}
+# The same by another name: a ring is its entries, and a gap shows in the times of events.
+VIEWS = {
+    "Turns.ring", "Turns.gap", "Entry.direction", "Entry.owner", "Transfer.owner",
+}  # fmt: skip
+
+
+def _classes() -> Iterator[type]:
+    """Every class of the machine whose objects may change."""
+    for module in pkgutil.iter_modules(simaccel.machine.__path__):
+        name = f"simaccel.machine.{module.name}"
+        for found in vars(importlib.import_module(name)).values():
+            if isinstance(found, type) and found.__module__ == name and not _is_fixed(found):
+                yield found
+
+
+def _is_fixed(found: type) -> bool:
+    frozen = is_dataclass(found) and found.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    protocol = getattr(found, "_is_protocol", False)
+    return bool(frozen or protocol or issubclass(found, Enum | Exception))
+
+
+def _attributes(part: object) -> dict[str, object]:
+    slots = [name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())]
+    return {name: getattr(part, name) for name in [*slots, *getattr(part, "__dict__", {})]}
+
+
+def _declared(kind: type[Stateful]) -> set[str]:
+    return {*kind.STATE, *kind.GAUGES, *kind.COUNTERS, *kind.RECORDS, *kind.WIRING}
+
+
+def _reach(part: object, seen: dict[int, object]) -> None:
+    """Find every object of the machine that can be reached from one of them."""
+    if id(part) in seen:
+        return
+    if isinstance(part, dict):
+        inner: list[object] = [*part.values()]
+    elif isinstance(part, list | tuple | set) or type(part).__name__ == "deque":
+        inner = list(part)  # type: ignore[call-overload]
+    elif type(part).__module__.startswith("simaccel.machine"):
+        inner = list(_attributes(part).values())
+    else:
+        return
+    seen[id(part)] = part
+    for value in inner:
+        _reach(value, seen)
+
+
+def _running(case: Case) -> Machine:
+    machine = Machine(case.on, case.program)
+    for engine in machine.engines:
+        machine.clock.process(engine.run())
+    machine.clock.run_some(60)
+    return machine
+
+
+def test_every_class_that_changes_declares_its_state() -> None:
+    kinds = {kind.__name__: kind for kind in _classes()}
+    missing = [n for n, kind in kinds.items() if not issubclass(kind, Stateful)]
+    assert set(missing) <= NOT_PARTS
+
+
+def test_every_attribute_is_declared_and_every_part_is_compared() -> None:
+    for case in list(cases(range(60))):
+        machine = _running(case)
+        seen: dict[int, object] = {}
+        _reach(machine, seen)
+        parts = [part for part in seen.values() if isinstance(part, Stateful)]
+        assert {type(p).__name__ for p in parts} >= {"Channel", "Turns", "Tokens", "Account"}
+        for part in parts:
+            assert set(_attributes(part)) <= _declared(type(part)), type(part)
+            if type(part).__name__ not in OWNED:
+                assert part in machine.parts()
+
+
+def test_an_undeclared_attribute_is_noticed() -> None:
+    part = next(iter(cases(range(60))))
+    tokens = next(iter(_running(part).tokens.values()))
+    tokens.hidden = 1  # type: ignore[attr-defined]
+    assert set(_attributes(tokens)) - _declared(type(tokens)) == {"hidden"}
+
+
+def _wiring(machine: Machine) -> list[tuple[str, object]]:
+    return [
+        (f"{type(p).__name__}.{name}", list(v) if isinstance(v := getattr(p, name), list) else v)
+        for p in machine.parts()
+        for name in type(p).WIRING
+    ]
+
+
+def test_wiring_does_not_change() -> None:
+    for case in cases(range(60)):
+        machine = Machine(case.on, case.program)
+        before = _wiring(machine)
+        machine.run()
+        assert before == _wiring(machine)
+
+
+def test_every_component_is_in_one_of_the_lists() -> None:
+    declared = {
+        f"{kind.__name__}.{name}"
+        for kind in _classes()
+        if issubclass(kind, Stateful) and kind is not Stateful
+        for name in (*kind.__dict__.get("STATE", ()), *kind.__dict__.get("GAUGES", ()))
+    }
+    assert declared == TELLS | REPEATS | TELLS_WITHOUT | VIEWS
+
+
+def _drop_state(patch: pytest.MonkeyPatch, kind: type[Stateful], index: int | None) -> None:
+    whole = kind.state
+
+    def state(self: Stateful) -> tuple[object, ...]:
+        found = whole(self)
+        return tuple(None if index in (None, i) else value for i, value in enumerate(found))
+
+    patch.setattr(kind, "state", state)
+
+
+def _drop_gauges(
+    patch: pytest.MonkeyPatch, kind: type[Stateful], numbers: slice, shift: int
+) -> None:
+    """Take numbers as unchanged, or as moved by the period (``shift`` 1)."""
+    whole: Callable[..., int] = kind.limit
+
+    def limit(self: Stateful, seen: Stretch, **more: int) -> int:
+        before = list(seen.before)
+        for index in range(len(before))[numbers]:
+            before[index] = seen.after[index] - shift * seen.cycles * (seen.after[index] > 0)
+        return whole(self, replace(seen, before=tuple(before)), **more)
+
+    patch.setattr(kind, "limit", limit)
+
+
+GAUGES: dict[str, tuple[type[Stateful], slice, int]] = {
+    "Engine.iterations": (Engine, slice(None), 0),
+    "Clock._now": (Clock, slice(None), 1),
+    "Turns.left": (Turns, slice(1), 0),
+    "Turns.direction": (Turns, slice(2, 3), 0),
+    "Entry.remaining": (Turns, slice(3, None, 2), 0),
+    "Entry.since": (Turns, slice(4, None, 2), 0),
+    "Channel.served_cycles": (Channel, slice(1), 0),
+    "Channel.alarm": (Channel, slice(1, 2), 0),
+}
+
+
+def _drop(patch: pytest.MonkeyPatch, name: str) -> None:
+    if name in GAUGES:
+        _drop_gauges(patch, *GAUGES[name])
+        return
+    kinds = {kind.__name__: kind for kind in _classes() if issubclass(kind, Stateful)}
+    kind, attribute = kinds[name.partition(".")[0]], name.partition(".")[2]
+    only = len(kind.STATE) == 1
+    _drop_state(patch, kind, None if only else kind.STATE.index(attribute))
+    if name == "Engine.at":
+        patch.setattr(FastForward, "places", list)
+
+
+def _stop(_: int, __: float) -> None:
+    raise RuntimeError("a wrong skip never ends")
+
+
+def _goes_wrong(case: Case) -> bool:
+    try:
+        run = Machine(case.on, case.program).run(_stop)
+    except Exception:  # noqa: BLE001 - whatever a wrong state leads to
+        return True
+    return replace(run, events=0) != replace(case.run, events=0)
+
+
+@pytest.fixture(scope="module")
+def corpus() -> list[Case]:
+    return [case for case in cases(range(300)) if case.run.events < 20_000]
+
+
+def test_the_whole_state_goes_right(corpus: list[Case]) -> None:
+    assert not any(_goes_wrong(case) for case in corpus)
+
+
+@pytest.mark.parametrize("name", sorted(TELLS))
+def test_a_run_goes_wrong_without(
+    name: str, corpus: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _drop(monkeypatch, name)
+    assert any(_goes_wrong(case) for case in corpus)
+
+
+@pytest.mark.parametrize("name", sorted(TELLS_WITHOUT))
+def test_a_run_goes_wrong_without_and_nothing_else_tells(
+    name: str, corpus: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in sorted(REPEATS):
+        _drop(monkeypatch, other)
+    _drop(monkeypatch, name)
+    assert any(_goes_wrong(case) for case in corpus)

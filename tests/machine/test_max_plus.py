@@ -1,0 +1,193 @@
+"""The machine against max-plus recurrences, where nobody shares a resource."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.choices import FusedGroup, FusedMapping
+from simaccel.mapping.program import (
+    Command,
+    Gemm,
+    Load,
+    Loop,
+    Node,
+    Operator,
+    Program,
+    Sfu,
+    Store,
+    Tile,
+    View,
+)
+from simaccel.mapping.text import program_text
+from tests.machine.accelerators import accelerator, accelerators
+from tests.machine.max_plus import MaxPlus
+from tests.mapping.programs import (
+    LA,
+    Case,
+    attention_workload,
+    case,
+    fused_cases,
+    gemm_cases,
+    separate_cases,
+    staged_cases,
+)
+
+UNLIMITED = {"topology": "unlimited"}
+PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
+PIPES = {"distribution": UNLIMITED, "collection": UNLIMITED}
+ALONE = accelerators(
+    dram={"bandwidth_bytes_per_second": "unlimited", "max_outstanding": 2**20},
+    buffer=PORTS,
+    noc=PIPES,
+)
+ONE_QUEUE = accelerators(
+    dram={"max_outstanding": 2**20}, buffer=PORTS, noc=PIPES, dma={"in_queues": "single"}
+)
+
+
+def _without_stores(body: Sequence[Node]) -> tuple[Node, ...]:
+    found: list[Node] = []
+    for node in body:
+        if isinstance(node, Loop):
+            found.append(
+                Loop(**(vars(node) | {"body": _without_stores(node.body)}))
+            )
+        elif isinstance(node, Operator):
+            found.append(
+                Operator(name=node.name, tiles=node.tiles, body=_without_stores(node.body))
+            )
+        elif not isinstance(node, Store):
+            found.append(node)
+    return tuple(found)
+
+
+def _assert_equal(on: Accelerator, program: Program) -> None:
+    assert Machine(on, program).run().cycles == MaxPlus(on).cycles(program), program_text(program)
+
+
+@given(gemm_cases() | separate_cases() | staged_cases() | fused_cases(online=False), ALONE)
+def test_lowered_programs_take_the_cycles_of_the_recurrence(case: Case, on: Accelerator) -> None:
+    _assert_equal(on, case.program)
+
+
+@given(gemm_cases() | separate_cases() | fused_cases(online=False), ONE_QUEUE)
+def test_one_requester_of_the_dram_takes_the_cycles_of_the_recurrence(
+    case: Case, on: Accelerator
+) -> None:
+    _assert_equal(on, Program(name="loads", body=_without_stores(case.program.body)))
+
+
+@given(fused_cases(online=True), ALONE)
+def test_online_softmax_is_never_faster_than_the_recurrence(case: Case, on: Accelerator) -> None:
+    """An engine claims, or waits for, an outer tile before the loop that touches it begins."""
+    assert Machine(on, case.program).run().cycles >= MaxPlus(on).cycles(case.program)
+
+
+@st.composite
+def _chain(draw: st.DrawFn, name: str) -> tuple[Tile, list[Command | Loop]]:
+    """A tile that is loaded, worked on by array and SFU in any order, and perhaps stored."""
+    view = View(name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2)
+    tile = Tile(name=name, view=view, shape=(1, 2, 3), slots=draw(st.integers(1, 3)))
+    nodes: list[Command | Loop] = [Load(tile=tile, queue=draw(st.integers(0, 2)))]
+    for work in draw(st.lists(st.sampled_from(["array", "sfu", "inner"]), min_size=1, max_size=4)):
+        if work == "sfu":
+            elements = draw(st.integers(1, 40))
+            nodes.append(Sfu(work="softmax", tile=tile, shape=(1, 1, elements)))
+        elif work == "array":
+            nodes.append(draw(_product(tile, tile)))
+        else:
+            nodes.append(draw(_reduction(tile)))
+    if draw(st.booleans()):
+        nodes.append(Store(tile=tile))
+    return tile, nodes
+
+
+@st.composite
+def _product(draw: st.DrawFn, out: Tile, operand: Tile) -> Gemm:
+    m, k, n = (draw(st.integers(1, 9)) for _ in "mkn")
+    return Gemm(
+        out=out,
+        a=operand,
+        b=operand,
+        ranks=("g", "m", "k", "n"),
+        shape=(draw(st.integers(1, 2)), m, k, n),
+        stationarity=draw(st.sampled_from(STATIONARITIES)),
+    )
+
+
+@st.composite
+def _reduction(draw: st.DrawFn, out: Tile) -> Loop:
+    """An inner loop that loads tiles of its own and adds them to one of an outer body."""
+    name = f"{out.name}_{draw(st.integers(0, 1))}"
+    view = View(name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2)
+    # tiles of one name share their slots, whatever body they are in
+    tile = Tile(name=name, view=view, shape=(1, 1, 2), slots=len(name) % 3 + 1)
+    return Loop(
+        rank="c",
+        trips=draw(st.integers(1, 4)),
+        tiles=(tile,),
+        body=(Load(tile=tile, queue=1), draw(_product(out, tile))),
+    )
+
+
+@st.composite
+def _bodies(draw: st.DrawFn, name: str, depth: int) -> tuple[tuple[Tile, ...], tuple[Node, ...]]:
+    """Chains of tiles, merged in any order, and loops between them."""
+    chains = [draw(_chain(f"{name}{i}")) for i in range(draw(st.integers(1, 3)))]
+    queues = [list(nodes) for _, nodes in chains]
+    if depth:
+        queues += [[draw(_loops(f"{name}x{i}", depth - 1)) for i in range(draw(st.integers(0, 2)))]]
+    nodes: list[Node] = []
+    while any(queues):
+        left = [queue for queue in queues if queue]
+        nodes.append(left[draw(st.integers(0, len(left) - 1))].pop(0))
+    return tuple(tile for tile, _ in chains), tuple(nodes)
+
+
+@st.composite
+def _loops(draw: st.DrawFn, name: str, depth: int) -> Loop:
+    tiles, body = draw(_bodies(name, depth))
+    return Loop(rank="q", trips=draw(st.integers(1, 5)), tiles=tiles, body=body)
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> Program:
+    operators = tuple(
+        Operator(name=f"operator{i}", body=(draw(_loops(f"T{i}_", draw(st.integers(0, 1)))),))
+        for i in range(draw(st.integers(1, 2)))
+    )
+    return Program(name="random", body=operators)
+
+
+@given(_programs(), ALONE)
+def test_random_programs_take_the_cycles_of_the_recurrence(
+    program: Program, on: Accelerator
+) -> None:
+    _assert_equal(on, program)
+
+
+@given(_programs(), ONE_QUEUE)
+def test_random_programs_with_one_requester_take_the_cycles_of_the_recurrence(
+    program: Program, on: Accelerator
+) -> None:
+    _assert_equal(on, Program(name="loads", body=_without_stores(program.body)))
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_online_softmax_takes_the_cycles_of_the_recurrence(*, pipelined: bool) -> None:
+    mapping = FusedMapping(
+        rows=4,
+        keys=4,
+        online=True,
+        pipelined=pipelined,
+        logit_stationarity="ws",
+        attend_stationarity="ws",
+        tile_slots=2,
+    )
+    group = FusedGroup(operators=LA, mapping=mapping)
+    program = case(attention_workload(1, 1, 16, 4), group).program
+    _assert_equal(accelerator(), program)

@@ -1,0 +1,223 @@
+"""Turns, which skip whole rounds in closed form, against a ring that is stepped cycle by cycle."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.machine.turns import Entry, Turns
+
+READ, WRITE = 0, 1
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A request of ``cycles`` that arrives at cycle ``at``."""
+
+    at: int
+    cycles: int
+    direction: int
+    name: str
+
+
+@dataclass
+class SteppedRing:
+    """The rule itself: each cycle goes to the head of the ring, or is lost to a turnaround."""
+
+    quantum: int
+    turnaround: int
+    ring: list[list[int]] = field(default_factory=list)  # [cycles left, direction, number]
+    left: int = 0
+    lost: int = 0
+    direction: int = READ
+
+    def arrive(self, cycles: int, direction: int, number: int) -> None:
+        self.ring.append([cycles, direction, number])
+        if len(self.ring) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        cycles, direction, _ = self.ring[0]
+        self.left = min(self.quantum, cycles)
+        self.lost = self.turnaround if direction != self.direction else 0
+        self.direction = direction
+
+    def step(self) -> int | None:
+        """Serve one cycle; give the number of the request that this finishes."""
+        if not self.ring:
+            return None
+        if self.lost:
+            self.lost -= 1
+            return None
+        self.ring[0][0] -= 1
+        self.left -= 1
+        if self.left:
+            return None
+        head = self.ring.pop(0)
+        if head[0]:
+            self.ring.append(head)
+        if self.ring:
+            self._begin()
+        return None if head[0] else head[2]
+
+
+def _stepped_finishes(quantum: int, turnaround: int, arrivals: list[Arrival]) -> dict[str, int]:
+    ring, finishes, now = SteppedRing(quantum, turnaround), {}, 0
+    while len(finishes) < len(arrivals):
+        for number, arrival in enumerate(arrivals):
+            if arrival.at == now:
+                ring.arrive(arrival.cycles, arrival.direction, number)
+        done = ring.step()
+        now += 1
+        if done is not None:
+            finishes[arrivals[done].name] = now
+    return finishes
+
+
+def _finishes(turns: Turns, arrivals: list[Arrival], pauses: list[int]) -> dict[str, int]:
+    """Advance from event to event, with stops at ``pauses``; check both sides of each finish."""
+    now, waiting, live, finishes = 0, list(arrivals), list[Entry](), dict[str, int]()
+    while waiting or live:
+        due = now + turns.next_finish() if turns.ring else None
+        stops = [p for p in (*pauses, *(a.at for a in waiting)) if p > now]
+        if due is not None:
+            stops += [due, due - 1]
+        if waiting and waiting[0].at <= now:
+            arrival = waiting.pop(0)
+            live.append(Entry(arrival.cycles, arrival.direction, arrival.name))
+            turns.add(live[-1])
+            continue
+        then = min(stop for stop in stops if stop > now)
+        turns.advance(then - now)
+        now = then
+        done = [entry for entry in live if entry.finished]
+        assert (due == now) == bool(done)
+        finishes |= {entry.owner: now for entry in done}
+        live = [entry for entry in live if not entry.finished]
+    return finishes
+
+
+@st.composite
+def _arrivals(draw: st.DrawFn) -> list[Arrival]:
+    longest = draw(st.sampled_from([3, 40, 200]))
+    drawn = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 60), st.integers(1, longest), st.sampled_from([READ, WRITE])
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    return [Arrival(at, n, d, f"r{i}") for i, (at, n, d) in enumerate(sorted(drawn))]
+
+
+@given(
+    quantum=st.integers(1, 9),
+    turnaround=st.sampled_from([0, 0, 1, 3, 11]),
+    arrivals=_arrivals(),
+    pauses=st.lists(st.integers(0, 300), max_size=8),
+)
+def test_finishes_are_those_of_the_stepped_ring(
+    quantum: int, turnaround: int, arrivals: list[Arrival], pauses: list[int]
+) -> None:
+    found = _finishes(Turns(quantum, turnaround), arrivals, pauses)
+    assert found == _stepped_finishes(quantum, turnaround, arrivals)
+
+
+@given(quantum=st.integers(1, 9), arrivals=_arrivals())
+def test_without_turnaround_no_cycle_is_lost_while_somebody_waits(
+    quantum: int, arrivals: list[Arrival]
+) -> None:
+    together = [Arrival(0, a.cycles, a.direction, a.name) for a in arrivals]
+    finishes = _finishes(Turns(quantum), together, [])
+    assert max(finishes.values()) == sum(a.cycles for a in together)
+
+
+@given(
+    quantum=st.integers(1, 9),
+    turnaround=st.sampled_from([0, 2]),
+    cycles=st.integers(1, 300),
+    pauses=st.lists(st.integers(1, 299), max_size=6),
+)
+def test_alone_a_request_takes_its_cycles(
+    quantum: int, turnaround: int, cycles: int, pauses: list[int]
+) -> None:
+    arrival = Arrival(0, cycles, READ, "alone")
+    assert _finishes(Turns(quantum, turnaround), [arrival], pauses) == {"alone": cycles}
+
+
+def test_two_requests_by_hand() -> None:
+    """Quantum 4: a a a a b b b b a a a a b b a a: b has 6 cycles, a 10."""
+    turns = Turns(4)
+    a, b = Entry(10, READ, "a"), Entry(6, READ, "b")
+    turns.add(a)
+    turns.add(b)
+    assert turns.next_finish() == 14
+    turns.advance(13)
+    assert not b.finished
+    turns.advance(1)
+    assert b.finished
+    assert not a.finished
+    assert turns.next_finish() == 2
+    turns.advance(1)
+    assert not a.finished
+    turns.advance(1)
+    assert a.finished
+    assert turns.ring == []
+
+
+def test_a_turnaround_is_paid_at_each_change_of_direction() -> None:
+    """Quantum 2, turnaround 3: rr ...ww ...rr: the second read ends at 2 + 3 + 2 + 3 + 2."""
+    turns = Turns(2, 3)
+    read, write = Entry(4, READ, "read"), Entry(2, WRITE, "write")
+    turns.add(read)
+    turns.add(write)
+    assert turns.next_finish() == 7
+    turns.advance(6)
+    assert not write.finished
+    turns.advance(1)
+    assert write.finished
+    assert turns.next_finish() == 5
+    turns.advance(4)
+    assert not read.finished
+    turns.advance(1)
+    assert read.finished
+
+
+@pytest.mark.parametrize(("first", "gap"), [(READ, 0), (WRITE, 5)])
+def test_a_channel_starts_in_the_direction_of_reading(first: int, gap: int) -> None:
+    turns = Turns(4, 5)
+    turns.add(Entry(1, first, "first"))
+    assert turns.next_finish() == gap + 1
+
+
+def test_an_arrival_waits_for_the_turn_that_has_begun() -> None:
+    """Quantum 4: b arrives after 5 cycles of a, in its second turn, and starts at 8."""
+    turns = Turns(4)
+    a, b = Entry(100, READ, "a"), Entry(1, READ, "b")
+    turns.add(a)
+    turns.advance(5)
+    turns.add(b)
+    assert turns.next_finish() == 4
+    turns.advance(3)
+    assert not b.finished
+    turns.advance(1)
+    assert b.finished
+
+
+def test_a_large_request_costs_few_steps() -> None:
+    """10^12 cycles each in turns of 64: only a closed form comes to an end."""
+    turns = Turns(64, 2)
+    first, second = Entry(10**12, READ, "first"), Entry(10**12 + 5, WRITE, "second")
+    turns.add(first)
+    turns.add(second)
+    until = turns.next_finish()
+    rounds = 10**12 // 64
+    # between two turns of the first lie a turn of the second and two turnarounds
+    assert until == 10**12 + (rounds - 1) * (64 + 2 * 2)
+    turns.advance(until - 1)
+    assert not first.finished
+    turns.advance(1)
+    assert first.finished

@@ -1,0 +1,132 @@
+"""The benchmarks work and their tables can be written, on tiny sizes; no speed is tested."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks import event_core, exactness, long_sequences, scalesim, search
+from benchmarks.measure import FailedError, Row, run_child
+from benchmarks.run import BEGIN, BENCHMARKS, END, fill, main, tables
+
+
+def _event_core() -> list[Row]:
+    tiny = {"m": 64, "repeats": 1, "handoffs": 100}
+    return [event_core.rates(point | tiny) for point in event_core.points()]
+
+
+def _long_sequences() -> list[Row]:
+    point = {"hw": "cloud", "seq_len": 64, "dataflow": "flat", "batch": 1}
+    nothing = {**point, "hw": "edge", "seq_len": 2**18}
+    seen_outside = {"process_cpu_seconds": 1.0, "peak_rss_bytes": 10**8}
+    return [long_sequences.search_and_record(one) | seen_outside for one in (point, nothing)]
+
+
+def _scalesim() -> list[Row]:
+    point = {"side": 8, "m": 32, "k": 32, "n": 32, "repeats": 1}
+    theirs = {
+        "peak_rss_bytes": 1,
+        "scalesim_cycles": 864,
+        "scalesim_cpu_seconds": 1.0,
+        "scalesim_peak_rss_bytes": 1,
+    }
+    return [point | scalesim.simulate(point) | theirs]
+
+
+def _search() -> list[Row]:
+    (point,) = search.points()
+    return [search.rates(point | {"m": 16, "k": 16, "n": 16, "sizes_per_rank": 3, "repeats": 1})]
+
+
+def _exactness() -> list[Row]:
+    return [exactness.compare({"hw": "cloud", "dataflow": "flat", "batch": 1, "seq_len": 64})]
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, list[Row]]:
+    return {
+        "event_core": _event_core(),
+        "long_sequences": _long_sequences(),
+        "scalesim": _scalesim(),
+        "search": _search(),
+        "exactness": _exactness(),
+    }
+
+
+def test_every_benchmark_is_tried_here(rows: dict[str, list[Row]]) -> None:
+    assert [benchmark.name for benchmark in BENCHMARKS] == list(rows)
+    assert all(benchmark.points() for benchmark in BENCHMARKS)
+
+
+def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
+    results = {name: {"where": "here", "rows": found} for name, found in rows.items()}
+    text = tables(json.loads(json.dumps(results)))
+    for title in ("Event core", "Long sequences", "Against SCALE-Sim", "Search", "Exactness"):
+        assert f"## {title}\n\n`python -m benchmarks.run " in text
+    assert text.count("|---|") >= len(rows)
+
+
+def test_folds_wait_for_slow_ports_only(rows: dict[str, list[Row]]) -> None:
+    fast, slow = rows["event_core"]
+    assert fast["folds"] == slow["folds"] == 2 * 24 * 24 // 2
+    assert fast["port_stall"] == 0.0
+    assert slow["port_stall"] > 0.2
+
+
+def test_what_does_not_fit_is_reported(rows: dict[str, list[Row]]) -> None:
+    done, nothing = rows["long_sequences"]
+    assert done["cycles"] > 0
+    assert "needs" in nothing["nothing_fits"]
+    assert "nothing fits: " in long_sequences.report([done, nothing])
+
+
+def test_cycles_are_those_of_scalesim(rows: dict[str, list[Row]]) -> None:
+    (row,) = rows["scalesim"]
+    assert row["cycles"] == row["scalesim_cycles"]
+    assert "Unequal: **0 of 1**" in scalesim.report([row])
+
+
+def test_a_missing_scalesim_is_said() -> None:
+    assert "Skipped: no package" in scalesim.report([{"skipped": "no package"}])
+
+
+def test_both_grids_of_the_search_give_equal_figures(rows: dict[str, list[Row]]) -> None:
+    (row,) = rows["search"]
+    assert row["equal"]
+
+
+def test_fast_forward_is_exact(rows: dict[str, list[Row]]) -> None:
+    (row,) = rows["exactness"]
+    assert row["different"] == []
+    assert row["figures"] > 100
+
+
+def test_a_difference_is_named() -> None:
+    row = {"cycles": 7, "engines": [{"busy": 3}], "events": 5, "wall_seconds": 0.5}
+    assert exactness.figures(row) == {".cycles": 7, ".engines.0.busy": 3}
+
+
+def test_a_child_is_measured() -> None:
+    cost = run_child([sys.executable, "-c", "x = bytearray(50_000_000); print('done')"])
+    assert cost.output == "done\n"
+    assert 50_000_000 < cost.peak_rss_bytes < 100_000_000
+    assert cost.cpu_seconds > 0
+
+
+def test_a_child_that_fails_says_why() -> None:
+    with pytest.raises(FailedError, match="ZeroDivisionError: division by zero"):
+        run_child([sys.executable, "-c", "1 / 0"])
+    with pytest.raises(FailedError, match="FileNotFoundError"):
+        run_child(["no-such-program"])
+
+
+def test_tables_go_between_the_markers() -> None:
+    filled = f"a\n{BEGIN}\n\nnew\n\n{END}\nz\n"
+    assert fill(f"a\n{BEGIN}\nold\n{END}\nz\n", "new") == filled
+    assert fill(filled, "new") == filled
+
+
+def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["speed"])
+    assert "no benchmark speed; there are event_core" in capsys.readouterr().err
