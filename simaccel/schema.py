@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -107,6 +107,8 @@ def _short(value: object) -> object:
     if value is None:
         return ABSENT
     if isinstance(value, Mapping):
+        if not value:
+            return _Words("an empty mapping")
         return _Words(f"a mapping of {', '.join(str(_short(key)) for key in list(value)[:9])}")
     if isinstance(value, list | tuple | set):
         return _Words(f"a list of {len(value)} values")
@@ -147,12 +149,21 @@ def _models(annotation: object) -> list[type[BaseModel]]:
 
 
 def _models_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[type[BaseModel]]:
-    found = [model]
+    found: list[object] = [model]
     for part in loc:
-        if isinstance(part, str):
-            fields = [m.model_fields[part] for m in found if part in m.model_fields]
-            found = [sub for field in fields for sub in _models(field.annotation)]
-    return found
+        found = [below for annotation in found for below in _below(annotation, part)]
+    return [sub for annotation in found for sub in _models(annotation)]
+
+
+def _below(annotation: object, part: str | int) -> list[object]:
+    """Find the annotations of a field of a model, a value of a mapping or an item of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        field = annotation.model_fields.get(str(part))
+        return [field.annotation] if field else []
+    origin, args = get_origin(annotation), get_args(annotation)
+    if isinstance(origin, type) and issubclass(origin, Collection):
+        return list(args)
+    return [below for branch in args for below in _below(branch, part)]
 
 
 def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:

@@ -61,6 +61,7 @@ def test_an_unknown_kind_and_a_missing_one() -> None:
     assert faults["operators[0]"][1] == "a mapping with 'kind' one of 'gemm', 'softmax'"
     assert faults["operators[1]"][1] == "a mapping with 'kind'"
     assert repr(faults["operators[0]"][0]) == "a mapping of kind"
+    assert repr(faults["operators[1]"][0]) == "an empty mapping"
 
 
 def test_a_fault_of_a_whole_section_names_the_section() -> None:
@@ -78,6 +79,19 @@ def test_missing_and_unknown_keys_know_the_model() -> None:
         "operators[0].size": (ABSENT, "a value; this key is required"),
         "operators[0].sise": (3, "only known keys"),
     }
+
+
+def test_unknown_keys_below_mappings_and_lists_know_their_model() -> None:
+    class Layers(BaseModel):
+        layers: dict[str, list[_Graph] | None]
+
+    # "operators" here is the name of a layer, and not the field of that name
+    raw = {"layers": {"operators": [{"operators": [{"kind": "gemm", "size": 1, "sise": 3}]}]}}
+    with pytest.raises(ValidationError) as caught:
+        Layers.model_validate(raw)
+    [fault] = faults_of(caught.value, "f.yaml", raw, Layers)
+    assert fault.field == "layers.operators[0].operators[0].sise"
+    assert fault.allowed == "did you mean 'size'?"
 
 
 def test_bounds_of_numbers() -> None:

@@ -32,16 +32,16 @@ A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. Th
 two kinds take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.schema import faults_of, read_yaml
 from simaccel.workload.attention import Dimensions, Scope, attention
 from simaccel.workload.catalogue import build, find_model
 from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Softmax, Tensor
@@ -141,15 +141,9 @@ class _Einsums(_Document):
 
 def load_workload(path: str | Path) -> Workload:
     """Return the workload of a YAML file; InputError with every fault, each with the file."""
-    try:
-        document = yaml.load(Path(path).read_text("utf-8"), _Loader)  # noqa: S506 - a SafeLoader
-    except OSError as error:
-        raise _unreadable(path, error.strerror) from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise _unreadable(path, f"{error.problem} in line {line}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _unreadable(path, str(error)) from None
+    document, faults = read_yaml(Path(path), "a mapping that describes a workload")
+    if faults:
+        raise InputError(faults)
     return parse_workload(document, str(path))
 
 
@@ -161,25 +155,9 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     try:
         return _workload(form.model_validate(dict(document)))
     except ValidationError as error:
-        raise InputError([_fault(source, form, one) for one in error.errors()]) from None
+        raise InputError(faults_of(error, source, document, form)) from None
     except InputError as error:
         raise InputError([replace(fault, file=source) for fault in error.faults]) from None
-
-
-class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses a key that comes twice, where YAML keeps the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - inherited
-        keys = [key.value for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                problem = f"the key {key!r} comes twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def _unreadable(path: str | Path, problem: str | None) -> InputError:
-    return InputError([Fault(str(path), "document", problem, "a readable YAML file")])
 
 
 def _form(document: Mapping[Any, Any], source: str) -> type[_Document]:
@@ -189,27 +167,6 @@ def _form(document: Mapping[Any, Any], source: str) -> type[_Document]:
     if not isinstance(kind, str) or kind not in forms:
         raise InputError([Fault(source, "kind", kind, suggest(str(kind), forms))])
     return forms[kind]
-
-
-def _fault(source: str, form: type[_Document], error: ErrorDetails) -> Fault:
-    """Return a pydantic error as a fault; an unknown key gets the nearest known one."""
-    path = [str(step) for step in error["loc"] if step != "[key]"]
-    value, allowed = error["input"], error["msg"].removeprefix("Input should be ")
-    if error["type"] == "missing":
-        value, allowed = ABSENT, "a value, as the field is required"
-    if error["type"] == "extra_forbidden":
-        allowed = suggest(path[-1], _fields(form, path[:-1]))
-    return Fault(source, ".".join(path), value, allowed)
-
-
-def _fields(form: type[_Document], path: list[str]) -> Iterable[str]:
-    here: object = form
-    for step in path:
-        if isinstance(here, type) and issubclass(here, _Document):
-            here = here.model_fields[step].annotation
-        else:  # a list or a dict: on to the type of its values
-            here = get_args(here)[-1]
-    return cast(type[_Document], here).model_fields
 
 
 def _workload(form: _Document) -> Workload:

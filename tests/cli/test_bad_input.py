@@ -40,12 +40,7 @@ def refused(result: Result) -> list[str]:
         ),
         pytest.param(
             "run --hw toy --workload nowhere.yaml",
-            [
-                (
-                    "nowhere.yaml: document: got 'No such file or directory'; "
-                    "allowed: a readable YAML file"
-                )
-            ],
+            ["nowhere.yaml: file: got nothing; allowed: an existing YAML file"],
             id="missing workload file",
         ),
         pytest.param(

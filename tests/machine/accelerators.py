@@ -47,7 +47,7 @@ _LATENCIES = st.sampled_from([0, 1, 5, 17])
 
 
 @st.composite
-def accelerators(draw: st.DrawFn, **fixed: dict[str, Any]) -> Accelerator:
+def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
     """Draw toy-like accelerators; ``fixed`` holds on to fields of a section."""
     sections: dict[str, dict[str, Any]] = {
         "array": {

@@ -4,8 +4,9 @@ Independent of `simaccel.machine`: it follows the design's rules in program orde
 its own commands one after the other; a command waits until the tiles that it touches come from
 whoever had them before and, where it is the first to touch a tile, until a slot is free; a tile
 is free when the last engine that touches it has left the body that declares it (its part of a
-body whose first part runs ahead); engines meet at the end of an operator. Nobody may share a resource: ports and NoC are unlimited, and DRAM is
-unlimited or has one DMA engine as its only requester.
+body whose first part runs ahead); engines meet at the end of an operator. Nobody may share a
+resource: ports and NoC are unlimited, and DRAM is unlimited or has one DMA engine as its only
+requester.
 """
 
 from collections import defaultdict
@@ -87,7 +88,9 @@ class MaxPlus:
         own = {}
         for tile in tiles:
             engines = [
-                self._engine(c) for c in commands(body) if tile.name in [t.name for t in tiles_of(c)]
+                self._engine(c)
+                for c in commands(body)
+                if tile.name in [t.name for t in tiles_of(c)]
             ]
             own[tile.name] = _Instance((tile.name, engines[0], engines[-1]))
         return own

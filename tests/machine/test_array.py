@@ -126,7 +126,7 @@ def test_preloaded_folds_pay_one_preload(
 
 
 def test_folds_that_stream_overlap_by_hand() -> None:
-    """ws, 9 x 7 x 5 on 4 x 4: preload 4, three folds of max(9, 4), the last 9 + skew 6."""
+    """Ws, 9 x 7 x 5 on 4 x 4: preload 4, three folds of max(9, 4), the last 9 + skew 6."""
     assert _run(_array((4, 4), "stream"), (9, 7, 5), "ws").cycles == 4 + 3 * 9 + 9 + 6
     # a stream of 2 is shorter than the preload of 4 behind it
     assert _run(_array((4, 4), "stream"), (2, 7, 5), "ws").cycles == 4 + 3 * 4 + 2 + 6
@@ -190,7 +190,7 @@ def test_folds_follow_one_another_down_the_reduction(shape: Shape, sides: Side) 
 
 
 def test_pipes_add_their_latency_once_and_throttle_each_fold() -> None:
-    """ws 4 x 4 x 4 on 4 x 4: preload 4 + stream 4 + skew 6 = 14 cycles a fold, no overlap.
+    """Weight-stationary 4 x 4 x 4 on 4 x 4: preload 4 + stream 4 + skew 6 = 14 cycles.
 
     The fold's operands are 2 * 16 B of A and as much of B. The bus takes 1 B per cycle, so 64
     cycles instead of 14; one hop of 3 cycles before and one of 2 cycles after the GEMM.
@@ -206,7 +206,7 @@ def test_pipes_add_their_latency_once_and_throttle_each_fold() -> None:
 
 
 def test_a_pipe_without_multicast_sends_a_word_to_each_pe() -> None:
-    """ws on 4 x 4: rows of A go to 4 columns: 4 * 32 + 32 = 160 B at 8 B per cycle."""
+    """Weight-stationary: each A goes to 4 columns, 4 * 32 + 32 = 160 B at 8 B per cycle."""
     pipe = {"topology": "crossbar", "link_bytes_per_cycle": 1, "hop_cycles": 0}
     noc = {"distribution": pipe | {"multicast": False}, "collection": {"topology": "unlimited"}}
     run = _run(accelerator(noc=noc), (4, 4, 4), "ws")

@@ -136,19 +136,19 @@ def test_waiting_and_looking_agree(turn: int, jobs: list[list[tuple[int, int]]])
 
 
 def _dram(**fields: Any) -> Dram:  # noqa: ANN401 - any field of the spec
-    spec = DramSpec(bandwidth_bytes_per_second="1 GB/s", **fields)
+    spec = DramSpec(bandwidth_bytes_per_second=10**9, **fields)
     return Dram(Clock(), spec, BYTE_PER_CYCLE)
 
 
-def _moved(dram: Dram, transfer: Transfer) -> bool:
+def _moved(transfer: Transfer) -> bool:
     return bool(transfer.pieces) and all(c.done(piece) for c, piece in transfer.pieces)
 
 
 def _assert_moved_at(dram: Dram, transfer: Transfer, cycle: int) -> None:
     _go_to(dram.clock, cycle - 1)
-    assert not _moved(dram, transfer)
+    assert not _moved(transfer)
     _go_to(dram.clock, cycle)
-    assert _moved(dram, transfer)
+    assert _moved(transfer)
 
 
 def test_one_channel_serves_a_whole_transfer() -> None:

@@ -53,9 +53,7 @@ def _without_stores(body: Sequence[Node]) -> tuple[Node, ...]:
     found: list[Node] = []
     for node in body:
         if isinstance(node, Loop):
-            found.append(
-                Loop(**(vars(node) | {"body": _without_stores(node.body)}))
-            )
+            found.append(Loop(**(vars(node) | {"body": _without_stores(node.body)})))
         elif isinstance(node, Operator):
             found.append(
                 Operator(name=node.name, tiles=node.tiles, body=_without_stores(node.body))

@@ -33,6 +33,7 @@ class SteppedRing:
     direction: int = READ
 
     def arrive(self, cycles: int, direction: int, number: int) -> None:
+        """Stand behind those who wait."""
         self.ring.append([cycles, direction, number])
         if len(self.ring) == 1:
             self._begin()
@@ -63,7 +64,8 @@ class SteppedRing:
 
 
 def _stepped_finishes(quantum: int, turnaround: int, arrivals: list[Arrival]) -> dict[str, int]:
-    ring, finishes, now = SteppedRing(quantum, turnaround), {}, 0
+    ring, now = SteppedRing(quantum, turnaround), 0
+    finishes: dict[str, int] = {}
     while len(finishes) < len(arrivals):
         for number, arrival in enumerate(arrivals):
             if arrival.at == now:
@@ -103,9 +105,7 @@ def _arrivals(draw: st.DrawFn) -> list[Arrival]:
     longest = draw(st.sampled_from([3, 40, 200]))
     drawn = draw(
         st.lists(
-            st.tuples(
-                st.integers(0, 60), st.integers(1, longest), st.sampled_from([READ, WRITE])
-            ),
+            st.tuples(st.integers(0, 60), st.integers(1, longest), st.sampled_from([READ, WRITE])),
             min_size=1,
             max_size=6,
         )

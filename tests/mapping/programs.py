@@ -55,9 +55,7 @@ def gemm_case(workload: Workload, **choices: Any) -> Case:  # noqa: ANN401 - any
     """Map a GEMM workload; what ``choices`` leave out is one whole tile."""
     _, m, k, n = gemm_shape(workload)
     whole: dict[str, Any] = {"m": m, "k": k, "n": n, "order": "mnk", "stationarity": "ws"}
-    return case(
-        workload, GemmGroup(operator="gemm", mapping=GemmMapping(**(whole | choices)))
-    )
+    return case(workload, GemmGroup(operator="gemm", mapping=GemmMapping(**(whole | choices))))
 
 
 def gemm_shape(workload: Workload) -> tuple[int, int, int, int]:
@@ -73,9 +71,7 @@ def attention_workload(batch: int, heads: int, rows: int, depth: int) -> Workloa
 
 
 @st.composite
-def gemm_mappings(
-    draw: st.DrawFn, m: int, k: int, n: int, *, most_slots: int = 3
-) -> GemmMapping:
+def gemm_mappings(draw: st.DrawFn, m: int, k: int, n: int, *, most_slots: int = 3) -> GemmMapping:
     """Draw a mapping of one GEMM."""
     slots = st.integers(1, most_slots)
     return GemmMapping(

@@ -142,9 +142,11 @@ def test_a_tile_is_gone_after_its_body() -> None:
 
 
 def test_a_tile_is_not_declared_twice() -> None:
-    text = GEMM.replace("tile B 2x3 x2 of B[k=4", "tile A 2x3 x2 of B[k=4").replace(
-        "load B", "load A"
-    ).replace("= A B", "= A A")
+    text = (
+        GEMM.replace("tile B 2x3 x2 of B[k=4", "tile A 2x3 x2 of B[k=4")
+        .replace("load B", "load A")
+        .replace("= A B", "= A A")
+    )
     with pytest.raises(ProgramError, match="tile A is declared while it is alive"):
         interpret(parse_program(text), _tensors())
 

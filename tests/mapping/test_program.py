@@ -13,8 +13,7 @@ from simaccel.mapping.program import (
 )
 from simaccel.mapping.text import parse_program
 from simaccel.workload import gemm
-from tests.machine.accelerators import accelerator
-from tests.mapping.programs import case, gemm_case
+from tests.mapping.programs import gemm_case
 
 # 2 x 8 B for X, 1 x 16 B for Y; in the second operator, 3 x 12 B for the larger X
 TWO = """\

@@ -115,7 +115,7 @@ program p
     tile A 1x1x1 x1 of A[g=1,m=1,k=1] 2B
     gemm A = A A over g=1 m=1 k=1 n=1 rs
 """
-    with pytest.raises(ProgramError, match="line 4: .*: rs: one of ws, os, is"):
+    with pytest.raises(ProgramError, match=r"line 4: .*: rs: one of ws, os, is"):
         parse_program(text)
 
 

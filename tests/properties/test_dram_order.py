@@ -33,9 +33,7 @@ class Spans:
 
     of: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
 
-    def record(
-        self, engine: DmaIn | DmaOut, work: Iterator[simpy.Event]
-    ) -> Iterator[simpy.Event]:
+    def record(self, engine: DmaIn | DmaOut, work: Iterator[simpy.Event]) -> Iterator[simpy.Event]:
         """Run a transfer and note its span."""
         start = engine.clock.cycle
         yield from work
@@ -47,9 +45,7 @@ def _transfers(on: Accelerator, program: Program, patch: pytest.MonkeyPatch) -> 
     for kind in (DmaIn, DmaOut):
         work = kind.work
 
-        def recorded(
-            self: DmaIn | DmaOut, op: Op, work: object = work
-        ) -> Iterator[simpy.Event]:
+        def recorded(self: DmaIn | DmaOut, op: Op, work: object = work) -> Iterator[simpy.Event]:
             return spans.record(self, work(self, op))  # type: ignore[operator]
 
         patch.setattr(kind, "work", recorded)

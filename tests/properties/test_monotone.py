@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,9 +175,7 @@ def test_anomaly_more_slots() -> None:
     """With a third slot, a B for later shares the bandwidth with the A that is needed now."""
 
     def cycles(b_slots: int) -> int:
-        case = gemm_case(
-            gemm(m=1, k=4, n=1, batch=3), k=3, a_slots=1, b_slots=b_slots, out_slots=1
-        )
+        case = gemm_case(gemm(m=1, k=4, n=1, batch=3), k=3, a_slots=1, b_slots=b_slots, out_slots=1)
         return _cycles(accelerator(dram=_shared(1)), case.program)
 
     assert cycles(2) == 108

@@ -1,0 +1,134 @@
+"""The DMA engines on the machine: transfers, latency, ports, queues and posted writes."""
+
+from typing import Any
+
+from simaccel.machine.machine import Machine, Run
+from simaccel.mapping.text import parse_program
+from tests.machine.accelerators import accelerator, gigabytes
+
+# X is 80 B; softmax of 40 elements on 4 lanes is 30 cycles
+ONE = """\
+program one
+  operator op
+    tile X 1x40 x1 of X[q=9,c=40] 2B
+    load X queue 0
+    sfu softmax X 1x40 scale 1.0
+    store X
+"""
+TWO_QUEUES = """\
+program two
+  operator op
+    tile X 1x40 x1 of X[q=9,c=40] 2B
+    tile Y 1x40 x1 of Y[q=9,c=40] 2B
+    load X queue 0
+    load Y queue 1
+"""
+
+
+def _run(
+    text: str, bytes_per_cycle: int = 8, *, single: bool = False, **sections: dict[str, Any]
+) -> Run:
+    dram = {"bandwidth_bytes_per_second": gigabytes(bytes_per_cycle)}
+    on = accelerator(
+        dram=dram | sections.get("dram", {}),
+        buffer=sections.get("buffer", {}),
+        sfu={"lanes": 4},
+        dma={"in_queues": "single" if single else "per_tensor"},
+    )
+    return Machine(on, parse_program(text)).run()
+
+
+def test_a_tile_is_loaded_used_and_stored() -> None:
+    """80 B at 8 B/cycle: 10 cycles each way."""
+    run = _run(ONE)
+    assert run.cycles == 10 + 30 + 10
+    assert run.engines["dma_in0"].busy == 10
+    assert run.engines["dma_out"].busy == 10
+
+
+def test_read_latency_delays_the_tile_and_not_the_engine() -> None:
+    """A write is posted: its latency is nobody's concern."""
+    run = _run(ONE, dram={"latency_cycles": 7})
+    assert run.cycles == 10 + 7 + 30 + 10
+    assert run.engines["dma_in0"].busy == 10
+    assert run.engines["sfu"].stalls["dram_latency"] == 7
+    assert run.engines["sfu"].stalls["dram_bandwidth"] == 10
+
+
+def test_latency_is_pipelined() -> None:
+    """With slots for all, loads follow one another without waiting for the data."""
+    loads = """\
+program loads
+  operator op
+    loop q 3 from 0 step 1
+      tile X 1x40 x3 of X[q=9,c=40] 2B
+      load X queue 0
+      sfu statistics X 1x40 scale 1.0
+"""
+    # arrivals at 10, 20, 30 + 100; a pass of 10 cycles each
+    run = _run(loads, dram={"latency_cycles": 100})
+    assert run.cycles == 30 + 100 + 10
+    assert run.engines["dma_in0"].busy == 30
+
+
+def test_the_buffer_port_may_be_slower_than_the_dram() -> None:
+    """80 B into the buffer at 2 B/cycle: 40 cycles; out of it at 4 B/cycle: 20.
+
+    Softmax takes 30 cycles, but reads 240 B in 60 and writes 160 B in 80. The store waits for
+    what the load and the SFU wait for: 0-10 DRAM, 10-40 port, 40-70 SFU, 70-120 port; then it
+    moves its bytes 120-130 and waits for its own port 130-140.
+    """
+    ports = {"write_bytes_per_second": "2 GB/s", "read_bytes_per_second": "4 GB/s"}
+    run = _run(ONE, buffer=ports)
+    assert run.cycles == 40 + 80 + 20
+    dma_in, dma_out = run.engines["dma_in0"], run.engines["dma_out"]
+    assert (dma_in.busy, dma_in.stalls["buffer_port"]) == (10, 30)
+    assert dma_out.busy == 10
+    assert dma_out.stalls == {"dram_bandwidth": 10, "buffer_port": 30 + 50 + 10, "sfu": 30}
+
+
+def test_queues_of_two_tensors_share_the_bandwidth() -> None:
+    """In turns of 4 cycles X ends at 18 and Y at 20; one after the other they end at 10 and 20."""
+    both = _run(TWO_QUEUES)
+    assert both.cycles == 20
+    assert both.engines["dma_in0"].busy == 18
+    assert both.engines["dma_in1"].busy == 20
+    single = _run(TWO_QUEUES, single=True)
+    assert single.cycles == 20
+    assert single.engines["dma_in"].busy == 20
+
+
+def test_a_limit_of_one_request_makes_the_other_queue_wait() -> None:
+    """Y is accepted when X has arrived, after 10 cycles and a latency of 5."""
+    run = _run(TWO_QUEUES, dram={"max_outstanding": 1, "latency_cycles": 5})
+    assert run.engines["dma_in1"].stalls["dram_queue"] == 15
+    assert run.cycles == 15 + 10
+
+
+def test_channels_share_a_transfer() -> None:
+    """8 B/cycle over 2 channels, stripes of 32 B: 80 B are 32 + 16 and 32, at 4 B/cycle."""
+    run = _run(ONE, dram={"channels": 2, "interleave_bytes": 32})
+    assert run.served_cycles["dram0"] == 2 * 12
+    assert run.served_cycles["dram1"] == 2 * 8
+    assert run.cycles == 12 + 30 + 12
+
+
+def test_a_reserved_slot_moves_nothing() -> None:
+    text = ONE.replace("load X", "reserve X")
+    run = _run(text)
+    assert run.cycles == 30 + 10
+    assert ("dram_read", "X") not in run.moved
+
+
+def test_direction_changes_cost_turnarounds() -> None:
+    """Load, store: the channel starts reading and turns once, 6 cycles."""
+    assert _run(ONE, dram={"turnaround_cycles": 6}).cycles == 10 + 30 + 6 + 10
+
+
+def test_operators_wait_until_everything_is_stored() -> None:
+    twice = ONE + "".join(
+        f"{line}\n" for line in ONE.replace("operator op", "operator op2").splitlines()[1:]
+    )
+    run = _run(twice)
+    assert run.cycles == 2 * 50
+    assert [(o.name, o.cycles) for o in run.operators] == [("op", 50), ("op2", 50)]

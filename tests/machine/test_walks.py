@@ -1,0 +1,301 @@
+"""How tiles become tokens: the walks of the design's FLAT example, and what can't be walked."""
+
+import pytest
+
+from simaccel.machine.walks import Act, Handover, Step, make_walks
+from simaccel.mapping.program import ProgramError
+from simaccel.mapping.text import parse_program
+from tests.machine.accelerators import accelerator
+
+FLAT = """\
+program flat
+  operator LA
+    loop g 4 from 0 step 1
+      tile K 1x8x16 x2 of K[g=4,d=8,c=16] 2B
+      tile V 1x16x8 x2 of V[g=4,c=16,e=8] 2B
+      load K queue 1
+      load V queue 2
+      loop q 3 from 0 step 5
+        tile Q 1x5x8 x3 of Q[g=4,q=16,d=8] 2B
+        tile S 1x5x16 x1 of S[g=4,q=16,c=16] 2B
+        tile O 1x5x8 x2 of O[g=4,q=16,e=8] 2B
+        load Q queue 0
+        gemm S = Q K over g=1 q=5 d=8 c=16 ws
+        sfu softmax S 1x5x16 scale 0.5
+        gemm O = S V over g=1 q=5 c=16 e=8 ws
+        store O
+      loop q 1 from 15 step 1
+        tile Q 1x1x8 x3 of Q[g=4,q=16,d=8] 2B
+        tile S 1x1x16 x1 of S[g=4,q=16,c=16] 2B
+        tile O 1x1x8 x2 of O[g=4,q=16,e=8] 2B
+        load Q queue 0
+        gemm S = Q K over g=1 q=1 d=8 c=16 ws
+        sfu softmax S 1x1x16 scale 0.5
+        gemm O = S V over g=1 q=1 c=16 e=8 ws
+        store O
+"""
+
+
+ONE_SLOT = (
+    "op: tile X is handed to the next iteration of a software-pipelined loop and has 1 slot; "
+    "allowed: 2 or more"
+)
+TANGLED = (
+    "op: tile X passes between engines in a loop and leaves it by another engine than it goes "
+    "round to; peel the first or the last iteration"
+)
+
+
+def _text(step: Step) -> str:
+    if step.act is Act.LOOP:
+        return f"loop {step.trips}"
+    if step.command is not None:
+        return type(step.command).__name__.lower()
+    words = [step.act.name.lower()]
+    if step.tokens is not None:
+        tokens = step.tokens
+        words += [tokens.tile, tokens.kind, f"{tokens.source}>{tokens.target}"]
+    if step.n_bytes:
+        words.append(f"{step.n_bytes}B")
+    return " ".join(words)
+
+
+def _walks(text: str, in_queues: str = "per_tensor") -> dict[str, list[str]]:
+    walks = make_walks(parse_program(text), accelerator(dma={"in_queues": in_queues}))
+    return {engine: [_text(step) for step in steps] for engine, steps in walks.steps.items()}
+
+
+def test_walks_of_flat() -> None:
+    """S stays in its slot from array to SFU and back; Q and O go one way; K and V stay longer."""
+    walks = _walks(FLAT)
+    for engine, tile, n_bytes in (("dma_in1", "K", 256), ("dma_in2", "V", 256)):
+        assert walks[engine] == [
+            "loop 4",
+            f"claim {tile} free array>{engine} {n_bytes}B",
+            "load",
+            f"post {tile} ready {engine}>array",
+            "end",
+            "meet",
+        ]
+    assert walks["dma_in0"] == [
+        "loop 4",
+        "loop 3",
+        "claim Q free array>dma_in0 80B",
+        "load",
+        "post Q ready dma_in0>array",
+        "end",
+        "claim Q free array>dma_in0 16B",
+        "load",
+        "post Q ready dma_in0>array",
+        "end",
+        "meet",
+    ]
+    assert walks["sfu"] == [
+        "loop 4",
+        "loop 3",
+        "wait S ready array>sfu",
+        "sfu",
+        "post S ready sfu>array",
+        "end",
+        "wait S ready array>sfu",
+        "sfu",
+        "post S ready sfu>array",
+        "end",
+        "meet",
+    ]
+    assert walks["dma_out"] == [
+        "loop 4",
+        "loop 3",
+        "wait O ready array>dma_out",
+        "store",
+        "release O free dma_out>array 80B",
+        "end",
+        "wait O ready array>dma_out",
+        "store",
+        "release O free dma_out>array 16B",
+        "end",
+        "meet",
+    ]
+
+
+def test_the_array_claims_what_it_makes_and_releases_what_it_uses_last() -> None:
+    def row_block(rows: int) -> list[str]:
+        return [
+            "wait Q ready dma_in0>array",
+            f"claim {rows * 32}B",
+            "gemm",
+            "post S ready array>sfu",
+            "wait S ready sfu>array",
+            f"claim O free dma_out>array {rows * 16}B",
+            "gemm",
+            "post O ready array>dma_out",
+            f"release Q free array>dma_in0 {rows * 16}B",
+            f"release {rows * 32}B",
+        ]
+
+    array = _walks(FLAT)["array"]
+    block, last = row_block(5), row_block(1)
+    start = array.index("loop 3")
+    assert sorted(array[:start]) == sorted(
+        ["loop 4", "wait K ready dma_in1>array", "wait V ready dma_in2>array"]
+    )
+    assert array[start + 1 : start + 1 + len(block)] == block
+    rest = array[start + 1 + len(block) :]
+    assert rest[: len(last) + 1] == ["end", *last]
+    assert sorted(rest[len(last) + 1 :]) == sorted(
+        ["release K free array>dma_in1 256B", "release V free array>dma_in2 256B", "end", "meet"]
+    )
+
+
+def test_streams_start_with_their_slots_or_with_nothing() -> None:
+    tokens = make_walks(parse_program(FLAT), accelerator()).tokens
+    assert tokens == {
+        Handover("LA", "K", "free", "array", "dma_in1"): 2,
+        Handover("LA", "K", "ready", "dma_in1", "array"): 0,
+        Handover("LA", "V", "free", "array", "dma_in2"): 2,
+        Handover("LA", "V", "ready", "dma_in2", "array"): 0,
+        Handover("LA", "Q", "free", "array", "dma_in0"): 3,
+        Handover("LA", "Q", "ready", "dma_in0", "array"): 0,
+        Handover("LA", "S", "ready", "array", "sfu"): 0,
+        Handover("LA", "S", "ready", "sfu", "array"): 0,
+        Handover("LA", "O", "free", "dma_out", "array"): 2,
+        Handover("LA", "O", "ready", "array", "dma_out"): 0,
+    }
+
+
+def test_a_single_queue_loads_in_program_order() -> None:
+    walk = _walks(FLAT, "single")["dma_in"]
+    posts = [step for step in walk if step.startswith(("post", "loop", "end"))]
+    assert posts == [
+        "loop 4",
+        "post K ready dma_in>array",
+        "post V ready dma_in>array",
+        "loop 3",
+        "post Q ready dma_in>array",
+        "end",
+        "post Q ready dma_in>array",
+        "end",
+    ]
+
+
+def test_software_pipelining_peels_the_first_and_the_last_iteration() -> None:
+    """4 iterations with L ahead: L, then 3 times (L of the next, A of this one), then A."""
+    text = """\
+program p
+  operator LA
+    loop q 4 from 0 step 5
+      tile S 5x16 x2 of S[q=20,c=16] 2B
+      sfu statistics S 5x16 scale 1.0
+      gemm S = S S over g=1 q=5 c=16 e=8 ws
+      sfu softmax S 5x16 scale 1.0
+      store S
+""".replace("step 5\n", "step 5 ahead 2\n")
+    walks = _walks(text)
+    claim, release = "claim S free dma_out>sfu 160B", "release S free dma_out>sfu 160B"
+    first = [claim, "sfu", "post S ready sfu>array"]
+    later = ["wait S ready array>sfu", "sfu", "post S ready sfu>dma_out"]
+    assert walks["sfu"] == [*first, "loop 3", *first, *later, "end", *later, "meet"]
+    product = ["wait S ready sfu>array", "gemm", "post S ready array>sfu"]
+    assert walks["array"] == [*product, "loop 3", *product, "end", "meet"]
+    store = ["wait S ready sfu>dma_out", "store", release]
+    assert walks["dma_out"] == ["loop 3", *store, "end", *store, "meet"]
+
+
+def test_a_tile_that_goes_round_in_a_loop_comes_back_to_its_first_engine() -> None:
+    """Z: product, then rescaled and added to in each iteration, then divided and stored."""
+    text = """\
+program p
+  operator online
+    tile Z 4x4 x1 of Z[q=4,e=4] 2B
+    gemm Z = Z Z over g=1 q=4 c=4 e=4 ws
+    loop c 3 from 0 step 1
+      sfu rescale Z 4x4 scale 1.0
+      gemm Z += Z Z over g=1 q=4 c=4 e=4 ws
+    sfu divide Z 4x4 scale 1.0
+    store Z
+"""
+    walks = _walks(text)
+    assert walks["sfu"] == [
+        "loop 3",
+        "wait Z ready array>sfu",
+        "sfu",
+        "post Z ready sfu>array",
+        "end",
+        "wait Z ready array>sfu",
+        "sfu",
+        "post Z ready sfu>dma_out",
+        "meet",
+    ]
+    assert walks["array"] == [
+        "claim Z free dma_out>array 32B",
+        "gemm",
+        "post Z ready array>sfu",
+        "loop 3",
+        "wait Z ready sfu>array",
+        "gemm",
+        "post Z ready array>sfu",
+        "end",
+        "meet",
+    ]
+
+
+def test_engines_without_work_only_meet() -> None:
+    text = """\
+program p
+  operator only
+    tile X 4 x1 of X[c=4] 2B
+    sfu softmax X 4 scale 1.0
+"""
+    walks = _walks(text)
+    assert walks.pop("sfu") == ["claim 8B", "sfu", "release 8B", "meet"]
+    assert all(walk == ["meet"] for walk in walks.values())
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            """\
+    tile X 4 x1 of X[c=4] 2B
+    tile Y 4 x1 of Y[c=4] 2B
+    load X queue 0
+""",
+            "op: tile Y is never used",
+        ),
+        (
+            """\
+    loop c 3 from 0 step 4 ahead 1
+      tile X 4 x1 of X[c=12] 2B
+      load X queue 0
+      sfu softmax X 4 scale 1.0
+""",
+            ONE_SLOT,
+        ),
+        (
+            """\
+    tile X 4x4 x1 of X[q=4,c=4] 2B
+    load X queue 0
+    loop c 3 from 0 step 1
+      sfu softmax X 4x4 scale 1.0
+      gemm X += X X over g=1 q=4 c=4 e=4 ws
+""",
+            TANGLED,
+        ),
+        (
+            """\
+    tile X 4x4 x1 of X[q=4,c=4] 2B
+    gemm X = X X over g=1 q=4 c=4 e=4 ws
+    loop c 3 from 0 step 1
+      sfu softmax X 4x4 scale 1.0
+      gemm X += X X over g=1 q=4 c=4 e=4 ws
+    store X
+""",
+            TANGLED,
+        ),
+    ],
+)
+def test_what_one_stream_of_tokens_can_t_describe_is_refused(body: str, message: str) -> None:
+    program = parse_program(f"program p\n  operator op\n{body}")
+    with pytest.raises(ProgramError) as refusal:
+        make_walks(program, accelerator())
+    assert str(refusal.value) == message
