@@ -51,8 +51,9 @@ def array_pass(
     array = accelerator.array
     high, wide, stream = spatial(m, k, n, stationarity)
     totals = _Totals(accelerator, stationarity, widths, stream)
+    side, across = ints(array.rows), ints(array.cols)
     strips = (
-        (wide // array.cols, wide * 0 + array.cols),
+        (wide // array.cols, across),
         (ints(wide % array.cols > 0), wide % array.cols),
     )
     full, edge = high // array.rows, high % array.rows
@@ -61,10 +62,10 @@ def array_pass(
     for n_strips, cols in strips:
         if reduces and not accumulate:
             totals.add(n_strips, first_high, cols, sums=False)
-            totals.add(n_strips * (full - (full > 0)), high * 0 + array.rows, cols, sums=True)
+            totals.add(n_strips * (full - (full > 0)), side, cols, sums=True)
             totals.add(n_strips * ints((full > 0) & (edge > 0)), edge, cols, sums=True)
         else:
-            totals.add(n_strips * full, high * 0 + array.rows, cols, sums=accumulate)
+            totals.add(n_strips * full, side, cols, sums=accumulate)
             totals.add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
     lead = array.lead_cycles(first_high, stationarity)
     tail = array.tail_cycles((high - 1) % array.rows + 1, (wide - 1) % array.cols + 1, stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -65,17 +66,50 @@ class GemmTiles:
         return ints(np.minimum(getattr(self, rank), problem.extent(rank)))
 
 
-def gemm_work(problem: GemmProblem, tiles: GemmTiles, accelerator: Accelerator) -> Work:
+class Shared:
+    """What the array does in every kind of tile; it is the same under all loop orders.
+
+    For one problem, accelerator and grid of tile sizes.
+    """
+
+    def __init__(self) -> None:
+        self._passes: dict[tuple[Stationarity, int, int, int, bool], ArrayPass] = {}
+        self._totals: dict[tuple[Stationarity, str], Ints] = {}
+
+    def array_pass(
+        self, key: tuple[Stationarity, int, int, int, bool], make: Callable[[], ArrayPass]
+    ) -> ArrayPass:
+        """Give the pass of a kind of tile (0: full, 1: edge, by rank)."""
+        if key not in self._passes:
+            self._passes[key] = make()
+        return self._passes[key]
+
+    def total(self, key: tuple[Stationarity, str], make: Callable[[], Ints]) -> Ints:
+        """Give a sum over all tiles."""
+        if key not in self._totals:
+            self._totals[key] = make()
+        return self._totals[key]
+
+
+def gemm_work(
+    problem: GemmProblem,
+    tiles: GemmTiles,
+    accelerator: Accelerator,
+    shared: Shared | None = None,
+) -> Work:
     """Predict one GEMM mapping: work of every resource, bytes, buffer and pace."""
-    nest = _Nest(problem, tiles, accelerator)
+    nest = _Nest(problem, tiles, accelerator, shared or Shared())
     return nest.work()
 
 
 class _Nest:
     """The loops over tiles; a tile stays while only loops over other ranks go on inside."""
 
-    def __init__(self, problem: GemmProblem, tiles: GemmTiles, accelerator: Accelerator) -> None:
+    def __init__(
+        self, problem: GemmProblem, tiles: GemmTiles, accelerator: Accelerator, shared: Shared
+    ) -> None:
         self.problem, self.tiles, self.accelerator = problem, tiles, accelerator
+        self.shared = shared
         self.traffic = Traffic(accelerator)
         self.tile = {r: tiles.of(r, problem) for r in "mkn"}
         self.trips = {r: ceil_div(problem.extent(r), self.tile[r]) for r in "mkn"}
@@ -104,32 +138,39 @@ class _Nest:
             (self.problem.extent(second), self.tile[second]),
         )
 
+    def _pass(self, m: int, k: int, n: int, *, accumulate: bool) -> ArrayPass:
+        """Give the array pass of a kind of tile: 0 the full one, 1 the edge, by rank."""
+
+        def size(rank: str, kind: int) -> Ints:
+            return np.maximum(split(self.problem.extent(rank), self.tile[rank])[kind][1], 1)
+
+        def make() -> ArrayPass:
+            return array_pass(
+                self.accelerator,
+                (ints(1), size("m", m), size("k", k), size("n", n)),
+                self.tiles.stationarity,
+                self.problem.widths,
+                accumulate=accumulate,
+            )
+
+        return self.shared.array_pass((self.tiles.stationarity, m, k, n, accumulate), make)
+
     def _passes(self) -> list[tuple[Ints, ArrayPass]]:
         """Give each kind of tile GEMM with how often it runs (for all g)."""
-        found = []
-        for n_m, m in split(self.problem.extent("m"), self.tile["m"]):
-            for n_n, n in split(self.problem.extent("n"), self.tile["n"]):
-                for n_k, k, accumulate in self._reduction():
-                    shape = (ints(1), np.maximum(m, 1), np.maximum(k, 1), np.maximum(n, 1))
-                    one = array_pass(
-                        self.accelerator,
-                        shape,
-                        self.tiles.stationarity,
-                        self.problem.widths,
-                        accumulate=accumulate,
-                    )
-                    found.append((self.problem.g * n_m * n_n * n_k, one))
-        return found
-
-    def _reduction(self) -> list[tuple[Ints, Ints, bool]]:
-        """Steps of k: the first starts the sums, the others add to them."""
-        tile, extent = self.tile["k"], self.problem.extent("k")
-        (full, _), (edge, rest) = split(extent, tile)
+        ms, ns = (split(self.problem.extent(r), self.tile[r]) for r in "mn")
         return [
-            (np.ones_like(full), tile, False),
-            (full - 1, tile, True),
-            (edge, rest, True),
+            (
+                self.problem.g * ms[m][0] * ns[n][0] * n_k,
+                self._pass(m, k, n, accumulate=accumulate),
+            )
+            for m, n in product((0, 1), (0, 1))
+            for n_k, k, accumulate in self._reduction()
         ]
+
+    def _reduction(self) -> list[tuple[Ints, int, bool]]:
+        """Steps of k: the first starts the sums, the others add to them."""
+        (full, _), (edge, _) = split(self.problem.extent("k"), self.tile["k"])
+        return [(np.ones_like(full), 0, False), (full - 1, 0, True), (edge, 1, True)]
 
     def loads(self, name: str) -> Ints:
         """How many tiles of a tensor come by, all g."""
@@ -145,17 +186,13 @@ class _Nest:
     def kept(self, name: str) -> bool:
         return {"a": self.problem.kept_a, "out": self.problem.kept_out}.get(name, False)
 
-    def leaf(self, sizes: dict[str, Ints]) -> Ints:
-        """Cycles of one tile GEMM."""
-        shape = (ints(1), sizes["m"], sizes["k"], sizes["n"])
-        one = array_pass(
-            self.accelerator,
-            shape,
-            self.tiles.stationarity,
-            self.problem.widths,
-            accumulate=bool(np.all(self.trips["k"] > 1)),
-        )
-        return one.cycles
+    def leaf(self, m: int, k: int, n: int) -> Ints:
+        """Cycles of one tile GEMM; a reduction in several steps adds to what is there."""
+        adds = self._pass(m, k, n, accumulate=True).cycles
+        if k:
+            return adds
+        starts = self._pass(m, k, n, accumulate=False).cycles
+        return np.where(self.trips["k"] > 1, adds, starts)
 
     def work(self) -> Work:
         """Put everything together."""
@@ -163,7 +200,10 @@ class _Nest:
         passes = self._passes()
 
         def total(what: str) -> Ints:
-            return np.asarray(sum(n * getattr(one, what) for n, one in passes))
+            return self.shared.total(
+                (self.tiles.stationarity, what),
+                lambda: np.asarray(sum(n * getattr(one, what) for n, one in passes)),
+            )
 
         moved = self._moved(total)
         loads = {n: g * self.repeats[n] for n in ("a", "b") if not self.kept(n)}
@@ -283,20 +323,20 @@ class _Paces:
 
     def cycles(self) -> Ints:
         """Cycles of all g, without the first fill and the last drain."""
-        body = self._body(0, {})
+        body = self._body(0, {}, {})
         g = ints(self.nest.problem.g)
         never = np.zeros((), dtype=bool)
         nothing = Step(np.zeros(()), Flow(), Flow())
         return ints(loop_cycles((g, body), (ints(0), nothing), self.slots, never))
 
-    def _body(self, depth: int, sizes: dict[str, Ints]) -> Step:
+    def _body(self, depth: int, sizes: dict[str, Ints], kinds: dict[str, int]) -> Step:
         own = self._transfers(depth, sizes)
         if depth == len(self.order):
-            return Step(self.nest.leaf(sizes) * self.slow, Flow(), own)
+            return Step(self.nest.leaf(**kinds) * self.slow, Flow(), own)
         nest, rank = self.nest, self.order[depth]
         (n, size), (has, rest) = split(nest.problem.extent(rank), nest.tile[rank])
-        full = self._body(depth + 1, sizes | {rank: size})
-        edge = self._body(depth + 1, sizes | {rank: np.maximum(rest, 1)})
+        full = self._body(depth + 1, sizes | {rank: size}, kinds | {rank: 0})
+        edge = self._body(depth + 1, sizes | {rank: np.maximum(rest, 1)}, kinds | {rank: 1})
         outside = [nest.trips[r] for r in self.order[:depth]]
         cyclic = np.asarray(most(ints(nest.problem.g), *outside) > 1)
         work = loop_cycles((n, full), (has, edge), self.slots, cyclic)
@@ -313,6 +353,8 @@ class _Paces:
             wide = sizes.get(second, self.nest.tile[second])
             n_bytes = high * wide * getattr(self.nest.problem.widths, name)
             here = np.asarray(self.depth[name] == depth)
+            if not here.any():
+                continue
             service = here * self.nest.traffic.dram(n_bytes) * 1.0
             turns = here * self.nest.traffic.turns(n_bytes) * 1.0
             # partial sums come back for every step of the reduction but the first

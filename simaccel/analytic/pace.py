@@ -21,7 +21,21 @@ Cycles = npt.NDArray[np.floating[Any]]
 
 
 def _none() -> Cycles:
-    return np.zeros(())
+    return _NONE
+
+
+_NONE = np.zeros(())
+
+
+def _plus(one: Cycles, other: Cycles) -> Cycles:
+    """Add; traffic that there is none of costs nothing."""
+    if other is _NONE:
+        return one
+    return other if one is _NONE else one + other
+
+
+def _times(factor: Ints | Cycles | Bools, value: Cycles) -> Cycles:
+    return value if value is _NONE else factor * value
 
 
 @dataclass(frozen=True)
@@ -36,19 +50,19 @@ class Flow:
     def plus(self, other: Flow) -> Flow:
         """Add up."""
         return Flow(
-            self.load + other.load,
-            self.store + other.store,
-            self.load_turns + other.load_turns,
-            self.store_turns + other.store_turns,
+            _plus(self.load, other.load),
+            _plus(self.store, other.store),
+            _plus(self.load_turns, other.load_turns),
+            _plus(self.store_turns, other.store_turns),
         )
 
     def times(self, factor: Ints | Cycles | Bools) -> Flow:
         """Repeat, or keep only where a condition holds."""
         return Flow(
-            factor * self.load,
-            factor * self.store,
-            factor * self.load_turns,
-            factor * self.store_turns,
+            _times(factor, self.load),
+            _times(factor, self.store),
+            _times(factor, self.load_turns),
+            _times(factor, self.store_turns),
         )
 
     def loads(self) -> Flow:
@@ -92,19 +106,47 @@ class Slots:
     single_out: Bools
     chained: Bools
 
-    def step(self, at: Step, after: Flow, before: Flow) -> Cycles:
-        """Cycles of an iteration beside the loads ``after`` it and the stores ``before`` it."""
+    def held(self, at: Step) -> Cycles:
+        """Cycles of an iteration with what it has to wait for where tiles have one slot."""
         own = at.own
         loads = own.load + self.latency * (own.load > 0)
-        waits: Cycles = self.single_in * loads + self.single_out * own.store
-        dram = at.inside.plus(after).plus(before).cycles(self.turnaround)
-        arrives = (after.load + self.latency) * (after.load > 0)
+        return np.asarray(at.work + (self.single_in * loads + self.single_out * own.store))
+
+    def arrival(self, after: Flow) -> Arrival:
+        """Give the loads after an iteration."""
+        loads = after.load > 0
+        return Arrival(after, loads, (after.load + self.latency) * loads)
+
+    def departure(self, before: Flow) -> Departure:
+        """Give the stores before an iteration."""
+        return Departure(before, before.store > 0, before.store * self.chained)
+
+    def step(self, at: Step, held: Cycles, after: Arrival, before: Departure) -> Cycles:
+        """Cycles of an iteration beside the loads ``after`` it and the stores ``before`` it."""
+        dram = at.inside.plus(after.flow).plus(before.flow).cycles(self.turnaround)
         # two slots: a tile comes, is used (and goes) within two steps
-        comes = at.work + arrives + before.store * self.chained
-        goes = at.work + before.store
-        ring = np.maximum(comes * (after.load > 0), goes * (before.store > 0)) / 2
-        chain = arrives + before.store * self.chained
-        return most_of(at.work + waits, dram, chain, ring)
+        chain = after.cycles + before.chained
+        comes = (at.work + chain) * after.loads
+        goes = (at.work + before.flow.store) * before.stores
+        return most_of(held, dram, chain, np.maximum(comes, goes) / 2)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The loads after an iteration, where there are any, and when the last one has come."""
+
+    flow: Flow
+    loads: Bools
+    cycles: Cycles
+
+
+@dataclass(frozen=True)
+class Departure:
+    """The stores before an iteration, where there are any, and where a load waits for them."""
+
+    flow: Flow
+    stores: Bools
+    chained: Cycles
 
 
 def most_of(first: Cycles, *others: Cycles) -> Cycles:
@@ -129,10 +171,13 @@ def loop_cycles(
     from_full, from_edge = f.own.stores(), e.own.stores()
     next_after_full = to_edge.times(has_edge).plus(to_full.times(~has_edge & cyclic))
     last_before = from_edge.times(has_edge & cyclic).plus(from_full.times(~has_edge & cyclic))
-    alone = slots.step(f, next_after_full, last_before)
-    first = slots.step(f, to_full, last_before)
-    middle = slots.step(f, to_full, from_full)
-    last = slots.step(f, next_after_full, from_full)
-    ending = slots.step(e, to_full.times(cyclic), from_full)
+    held = slots.held(f)
+    to_next, to_last = slots.arrival(to_full), slots.arrival(next_after_full)
+    from_one, from_last = slots.departure(from_full), slots.departure(last_before)
+    alone = slots.step(f, held, to_last, from_last)
+    first = slots.step(f, held, to_next, from_last)
+    middle = slots.step(f, held, to_next, from_one)
+    last = slots.step(f, held, to_last, from_one)
+    ending = slots.step(e, slots.held(e), slots.arrival(to_full.times(cyclic)), from_one)
     many = first + np.maximum(n - 2, 0) * middle + last
     return np.asarray(np.where(n > 1, many, alone) + has * ending, dtype=np.float64)

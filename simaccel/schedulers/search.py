@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
+from simaccel.analytic.gemm import GemmProblem, GemmTiles, Shared, gemm_work
 from simaccel.analytic.work import Ints, Work
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -96,25 +96,22 @@ def candidates(
     """Evaluate every order, stationarity and tile size of a GEMM."""
     array = accelerator.array
     side = max(1, min(array.rows, array.cols))
-    grid = np.array(
-        list(product(*(tile_sizes(e, side) for e in (problem.m, problem.k, problem.n)))),
-        dtype=np.int64,
-    )
+    sizes = [
+        np.array(tile_sizes(extent, side), dtype=np.int64)
+        for extent in (problem.m, problem.k, problem.n)
+    ]
+    m, k, n = np.ix_(*sizes)
+    grid = np.broadcast_arrays(m, k, n)
+    shared = Shared()
     found: list[GemmTiles] = []
     rows: list[tuple[Ints, Ints, Ints]] = []
     for order, stationarity in product(ORDERS, STATIONARITIES):
-        tiles = GemmTiles(
-            m=grid[:, 0],
-            k=grid[:, 1],
-            n=grid[:, 2],
-            order=order,
-            stationarity=stationarity,
-            slots=slots,
-        )
-        work = gemm_work(problem, tiles, accelerator)
-        found.append(tiles)
+        tiles = GemmTiles(m=m, k=k, n=n, order=order, stationarity=stationarity, slots=slots)
+        work = gemm_work(problem, tiles, accelerator, shared)
+        flat = [one.ravel() for one in grid]
+        found.append(replace(tiles, m=flat[0], k=flat[1], n=flat[2]))
         figures = (work.cycles(), dram_bytes(work), work.buffer_bytes)
-        rows.append(tuple(np.broadcast_to(f, len(grid)) for f in figures))  # type: ignore[arg-type]
+        rows.append(tuple(np.broadcast_to(f, grid[0].shape).ravel() for f in figures))  # type: ignore[arg-type]
     cycles, moved, space = (np.stack(column) for column in zip(*rows, strict=True))
     return Candidates(found, cycles, moved, space)
 

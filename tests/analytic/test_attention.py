@@ -85,7 +85,10 @@ def test_softmax_is_as_slow_as_its_slowest_port() -> None:
     reads = accelerator(sfu={"lanes": 8}, buffer={"read_bytes_per_second": "8 GB/s"})
     assert int(sfu_pass(reads, "softmax", ints(8), 2).cycles) == 6
     ports = {"read_bytes_per_second": "8 GB/s", "write_bytes_per_second": "4 GB/s"}
-    assert int(sfu_pass(accelerator(sfu={"lanes": 8}, buffer=ports), "softmax", ints(8), 2).cycles) == 8
+    assert (
+        int(sfu_pass(accelerator(sfu={"lanes": 8}, buffer=ports), "softmax", ints(8), 2).cycles)
+        == 8
+    )
 
 
 def test_a_kept_intermediate_needs_no_dram_and_no_space() -> None:

@@ -25,11 +25,14 @@ def problem(m: int, k: int, n: int, *, g: int = 1, **kept: bool) -> GemmProblem:
 
 
 def work(
-    given: GemmProblem, m: int, k: int, n: int, order: Order, slots: tuple[int, int, int] = (2, 2, 2)
+    given: GemmProblem,
+    m: int,
+    k: int,
+    n: int,
+    order: Order,
+    slots: tuple[int, int, int] = (2, 2, 2),
 ) -> Work:
-    tiles = GemmTiles(
-        m=ints(m), k=ints(k), n=ints(n), order=order, stationarity="os", slots=slots
-    )
+    tiles = GemmTiles(m=ints(m), k=ints(k), n=ints(n), order=order, stationarity="os", slots=slots)
     return gemm_work(given, tiles, TOY)
 
 

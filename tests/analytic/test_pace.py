@@ -19,7 +19,9 @@ from tests.mapping.programs import Case, gemm_case
 ONE_SLOT = {"a_slots": 1, "b_slots": 1, "out_slots": 1}
 
 
-def on(side: int, bytes_per_cycle: int = 1, *, turnaround: int = 0, latency: int = 0) -> Accelerator:
+def on(
+    side: int, bytes_per_cycle: int = 1, *, turnaround: int = 0, latency: int = 0
+) -> Accelerator:
     return accelerator(
         array={"rows": side, "cols": side},
         dram={

@@ -83,11 +83,11 @@ def test_equal_problems_are_searched_once() -> None:
 
 
 def test_nothing_fits() -> None:
-    on = load_accelerator("toy", ["buffer.capacity_bytes=32 B"])
+    on = load_accelerator("toy", ["buffer.capacity_bytes=64 B"])
     problem = gemm_problem(gemm(m=50, k=60, n=70), "gemm")
     with pytest.raises(NothingFitsError) as caught:
         GemmSearch(on).best(problem, "gemm")
-    expected = "gemm: no tiling fits the buffer of 32 B; the smallest needs 96 B"
+    expected = "gemm: no tiling fits the buffer of 64 B; the smallest needs 96 B"
     assert str(caught.value) == expected
 
 
