@@ -222,7 +222,7 @@ class _Builder:
         if not touching:
             raise ProgramError(f"{operator}: tile {tile.name} is never used")
         first, last = touching[0], touching[-1]
-        if pipelined and self.slots[tile.name][1] < 2 and self._crosses(items, tile):
+        if pipelined and self.slots[tile.name][1] == 1 and self._crosses(items, tile):
             raise ProgramError(
                 f"{operator}: tile {tile.name} is handed to the next iteration of a software-"
                 f"pipelined loop and has 1 slot; allowed: 2 or more"
@@ -264,19 +264,17 @@ class _Builder:
                 out.append(item)
                 continue
             first, last = engines[0], engines[-1]
-            if promised and promised != first:
-                raise self._tangled(tile, operator)
             cyclic = isinstance(item, _Repeat) and len(set(engines)) > 1 and first != last
-            if cyclic and holder != last:
+            # a loop that goes round has promised the tile to its first engine
+            astray = promised not in ("", first) or promised == first == holder
+            if astray or (cyclic and holder != last):
                 raise self._tangled(tile, operator)
-            if holder and holder != first:
+            if holder not in ("", first):
                 tokens = self._ready(operator, tile, holder, first)
                 if not promised:
                     out.insert(spot, _Do(holder, Step(Act.POST, tokens=tokens), behind=late))
                 if not cyclic:
                     out.append(_Do(first, Step(Act.WAIT, tokens=tokens), behind=item.behind))
-            elif promised:
-                raise self._tangled(tile, operator)
             out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
             holder, late, spot = last, item.behind, len(out)
             promised = first if cyclic else ""
