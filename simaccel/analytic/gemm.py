@@ -114,7 +114,7 @@ class _Nest:
         self.tile = {r: tiles.of(r, problem) for r in "mkn"}
         self.trips = {r: ceil_div(problem.extent(r), self.tile[r]) for r in "mkn"}
         self.repeats = {name: self._repeats(name) for name in _RANKS}
-        self.spills = self.repeats["out"] > 1
+        self.spills = np.asarray(self.repeats["out"] > 1)
 
     def _repeats(self, name: str) -> Ints:
         """How often each element of a tensor comes: the trips of the loop it has no rank in.
@@ -179,8 +179,17 @@ class _Nest:
         return ints(self.problem.g * tiles * self.repeats[name])
 
     def slots(self, name: str) -> Ints:
-        """Slots of a tile: one if it is loaded only once."""
-        slots = dict(zip(_RANKS, self.tiles.slots, strict=True))[name]
+        """Slots of a tile: one if it is loaded only once.
+
+        Partial sums have no more than they have tiles in one step of the reduction.
+        """
+        slots = ints(dict(zip(_RANKS, self.tiles.slots, strict=True))[name])
+        if name == "out":
+            order = self.tiles.order
+            inside = ints(1)
+            for rank in order[order.index("k") + 1 :]:
+                inside = inside * self.trips[rank]
+            slots = ints(np.where(self.spills, np.minimum(slots, inside), slots))
         return np.where(self.loads(name) > 1, slots, 1)
 
     def kept(self, name: str) -> bool:
@@ -270,12 +279,18 @@ class _Nest:
         return ints(self.tile[first] * self.tile[second] * getattr(self.problem.widths, name))
 
     def _buffer(self) -> dict[str, tuple[Ints, Ints]]:
-        names = dict(zip(_RANKS, self.problem.names, strict=True))
-        return {
-            names[role]: (self._tile_bytes(role), self.slots(role))
-            for role in _RANKS
+        """Space by tile; partial sums that come and go are a tile of their own."""
+        space = {
+            name: (self._tile_bytes(role), self.slots(role))
+            for role, name in zip(_RANKS, self.problem.names, strict=True)
             if not self.kept(role)
         }
+        if not self.kept("out"):
+            name = self.problem.names[2]
+            n_bytes, slots = space[name]
+            space[name] = (n_bytes * ~self.spills, slots * ~self.spills)
+            space[f"{name}_sums"] = (n_bytes * self.spills, slots * self.spills)
+        return space
 
     def _fill(self) -> Ints:
         """First operands: both are loaded at the same time and share the channel."""

@@ -11,9 +11,9 @@ PART_POINTS = 3
 
 _SHARE = 160
 """A watch spends at most one in so many points of the run's events."""
-_FIRST = 1200
-"""What a watch may spend before it has earned anything, as long as the pool lasts."""
-_POOL = 8_000
+_FIRST = 2000
+"""What a watch may spend in advance of what it earns, as long as the pool lasts."""
+_POOL = 12_000
 _MOST = 1 << 20
 _REWARD = 4
 """One in so many points of the events that a skip saves comes back for more looks."""
@@ -22,7 +22,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 8, 1 << 12
 
 @dataclass(eq=False)
 class Pool:
-    """Points that watches may take to begin with."""
+    """Points that watches may take in advance; skips fill it up again."""
 
     points: int = _POOL
 
@@ -32,21 +32,23 @@ class Purse:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        self.points = -1
+        self.points = 0
+        self.advance = _FIRST
         self.most = _FIRST
         self.pause = _SHORTEST_PAUSE
         self.resting = False
-        self.events = -1
+        self.events = 0
 
     def may_look(self, events: int) -> bool:
         """Earn from the events since last time; tell whether there are points to spend."""
-        if self.events < 0:
-            self.points = min(_FIRST, self.pool.points)
-            self.pool.points -= self.points
-        else:
-            earned = (events - self.events) * EVENT_POINTS // _SHARE
-            self.points = min(self.points + earned, self.most)
+        earned = (events - self.events) * EVENT_POINTS // _SHARE
+        self.points = min(self.points + earned, self.most)
         self.events = events
+        if self.points <= 0:
+            taken = min(self.advance, self.pool.points)
+            self.advance -= taken
+            self.pool.points -= taken
+            self.points += taken
         if self.points <= (self.most // 2 if self.resting else 0):
             return False
         self.resting = False

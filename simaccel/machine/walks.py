@@ -175,6 +175,7 @@ class _Builder:
         self.operators: list[str] = []
         self.sites = count(1)
         self.slots: dict[str, tuple[int, int]] = {}
+        self.ends: dict[tuple[str, str], tuple[str, str]] = {}
 
     def body(
         self, nodes: Sequence[Node], tiles: Sequence[Tile], operator: str, ahead: int
@@ -231,6 +232,11 @@ class _Builder:
         if first != last:
             free = Handover(operator, tile.name, "free", last, first)
             self.tokens.setdefault(free, self.slots[tile.name][1])
+        if self.ends.setdefault((operator, tile.name), (first, last)) != (first, last):
+            raise ProgramError(
+                f"{operator}: tile {tile.name} is claimed or released by different engines in "
+                f"different bodies, which can't share its slots; give one of them another name"
+            )
         threaded = self._pass_on(items, tile, operator)
         touches = [item for item in threaded if _engines_touching(item, tile.name)]
         start = threaded.index(touches[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -141,9 +142,24 @@ class _Nest:
         view: View = getattr(self.views, name)
         ranks = {"a": "mk", "b": "kn", "out": "mn"}[name]
         shape = (1, *(sizes.get(r, self.tile[r]) for r in ranks))
-        once = self.region.g[1] == 1 and self.depth_of[name] == 0
-        slots = 1 if once else int(getattr(self.mapping, f"{name}_slots"))
-        return Tile(name=view.name, view=view, shape=shape, slots=slots)
+        spilled = name == "out" and self.spills
+        tile = f"{view.name}_sums" if spilled else view.name
+        return Tile(name=tile, view=view, shape=shape, slots=self._slots(name, spilled=spilled))
+
+    def _slots(self, name: str, *, spilled: bool) -> int:
+        """One slot for a tile that is loaded once.
+
+        No more for partial sums than there are tiles of them in one step of the reduction:
+        then a slot that is free tells that the sums to be loaded into it have been stored.
+        """
+        slots = int(getattr(self.mapping, f"{name}_slots"))
+        if self.region.g[1] == 1 and self.depth_of[name] == 0:
+            return 1
+        if not spilled:
+            return slots
+        inside = self.order[self.order.index("k") + 1 :]
+        tiles = math.prod(-(-self.extents[r] // self.tile[r]) for r in inside)
+        return min(slots, int(tiles))
 
     def _gemm(self, sizes: dict[str, int], *, first: bool) -> Gemm:
         shape = {r: sizes.get(r, self.tile[r]) for r in "mkn"}

@@ -8,7 +8,8 @@ import pytest
 
 from simaccel.analytic.attention import AttentionProblem, pieces, sfu_pass, softmax_work
 from simaccel.analytic.estimate import estimate
-from simaccel.analytic.fused import FusedTiles, fused_work
+from simaccel.analytic.fused import fused_work
+from simaccel.analytic.row_blocks import FusedTiles
 from simaccel.analytic.work import ints
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.choices import (
@@ -151,10 +152,7 @@ def test_the_wider_of_logits_and_weights_is_kept() -> None:
 # -- fused ------------------------------------------------------------------------------------
 
 
-def _fused(
-    given: AttentionProblem, heads: int, rows: int, keys: int, *, online: bool = False
-) -> FusedTiles:
-    del given
+def _fused(heads: int, rows: int, keys: int, *, online: bool = False) -> FusedTiles:
     return FusedTiles(
         heads=ints(heads),
         rows=ints(rows),
@@ -171,7 +169,7 @@ def test_fused_traffic_by_hand() -> None:
     given, toy = problem(6, 10, 10), load_accelerator("toy")
     size = 6 * 10 * 4 * 2
     for heads, rows in product([1, 2, 4, 6], [1, 3, 10]):
-        moved = fused_work(given, _fused(given, heads, rows, 10), toy).moved
+        moved = fused_work(given, _fused(heads, rows, 10), toy).moved
         dram = {level: int(n) for level, n in moved.items() if level[0].startswith("dram")}
         reads = {("dram_read", tensor): size for tensor in "QKV"}
         assert dram == reads | {("dram_write", "Z"): size}
@@ -182,7 +180,7 @@ def test_streamed_keys_come_once_a_row_block(*, online: bool) -> None:
     """Rows in 4 blocks of at most 3: K and V come 4 times."""
     given, toy = problem(6, 10, 10), load_accelerator("toy")
     size = 6 * 10 * 4 * 2
-    moved = fused_work(given, _fused(given, 1, 3, 4, online=online), toy).moved
+    moved = fused_work(given, _fused(1, 3, 4, online=online), toy).moved
     assert int(moved["dram_read", "Q"]) == size
     assert int(moved["dram_read", "K"]) == int(moved["dram_read", "V"]) == 4 * size
 
@@ -190,9 +188,9 @@ def test_streamed_keys_come_once_a_row_block(*, online: bool) -> None:
 def test_online_softmax_work() -> None:
     """Keys in 3 tiles: 2 passes over all logits, 2 corrections and a division of the output."""
     given, toy = problem(6, 10, 10), load_accelerator("toy")
-    work = fused_work(given, _fused(given, 1, 10, 4, online=True), toy)
+    work = fused_work(given, _fused(1, 10, 4, online=True), toy)
     assert int(work.elements) == 2 * 6 * 10 * 10 + (2 + 1) * 6 * 10 * 4
-    whole = fused_work(given, _fused(given, 1, 10, 4), toy)
+    whole = fused_work(given, _fused(1, 10, 4), toy)
     assert int(whole.elements) == 3 * 6 * 10 * 10
 
 
@@ -208,7 +206,7 @@ def test_online_softmax_work() -> None:
 def test_buffer_requirement_of_flat_table_1(heads: int, rows: int, formula: int) -> None:
     """B = 2, H = 12, N = 50, d = 3, D = Hd = 36: elements on chip (FLAT, section 5.3.3)."""
     given = problem(24, 50, 50, d=3)
-    work = fused_work(given, _fused(given, heads, rows, 50), load_accelerator("toy"))
+    work = fused_work(given, _fused(heads, rows, 50), load_accelerator("toy"))
     assert int(work.buffer_bytes) == 2 * formula
     mapping = FusedMapping(
         heads=heads, rows=rows, keys=50, logit_stationarity="os", attend_stationarity="os"
@@ -222,7 +220,7 @@ def test_100_000_candidates_in_one_call() -> None:
     rng, count = np.random.default_rng(0), 100_000
     given = replace(problem(768, 512, 512), d=64, e=64)
     heads, rows, keys = (rng.integers(1, extent + 1, count) for extent in (768, 512, 512))
-    tiles = replace(_fused(given, 1, 1, 1), heads=heads, rows=rows, keys=keys)
+    tiles = replace(_fused(1, 1, 1), heads=heads, rows=rows, keys=keys)
     work = fused_work(given, tiles, load_accelerator("cloud"))
     assert work.cycles().shape == (count,)
     assert (work.cycles() >= work.bound()).all()

@@ -66,8 +66,8 @@ def test_totals_are_the_sums_of_the_operators() -> None:
     assert predicted.buffer_bytes == max(one.buffer_bytes for one in predicted.operators)
     for level, n_bytes in predicted.moved.items():
         assert n_bytes == sum(one.moved.get(level, 0) for one in predicted.operators)
-    for level, energy in predicted.energy_pj.items():
-        assert energy == pytest.approx(sum(one.energy_pj[level] for one in predicted.operators))
+    for part, energy in predicted.energy_pj.items():
+        assert energy == pytest.approx(sum(one.energy_pj[part] for one in predicted.operators))
 
 
 @pytest.mark.parametrize(

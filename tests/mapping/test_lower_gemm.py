@@ -144,7 +144,7 @@ def test_equal_bodies_are_one_object() -> None:
 
 @given(gemm_cases())
 def test_loads_of_a_tensor_keep_to_its_queue(case: Case) -> None:
-    queues = {(c.tile.name, c.queue) for c in executed(case.program.body) if isinstance(c, Load)}
+    queues = {(c.tile.view.name, c.queue) for c in executed(case.program.body) if isinstance(c, Load)}
     assert queues <= {("A", 0), ("B", 1), ("C", 2)}
 
 
@@ -153,7 +153,7 @@ def test_every_output_is_stored(case: Case) -> None:
     _, m, _, n = gemm_shape(case.workload)
     stored = sum(c.tile.n_bytes for c in executed(case.program.body) if isinstance(c, Store))
     assert stored >= case.workload.tensor_bytes("C")
-    assert {c.tile.name for c in executed(case.program.body) if isinstance(c, Store)} == {"C"}
+    assert {c.tile.view.name for c in executed(case.program.body) if isinstance(c, Store)} == {"C"}
     assert m * n * 2 <= stored
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from simaccel.analytic.attention import softmax_work, staged_gemm_work
 from simaccel.analytic.estimate import Estimate, attention_problem, estimate, gemm_problem
-from simaccel.analytic.fused import FusedTiles, fused_work
+from simaccel.analytic.fused import fused_work
 from simaccel.analytic.gemm import GemmTiles, gemm_work
+from simaccel.analytic.row_blocks import FusedTiles
 from simaccel.analytic.work import Ints, Work
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run
@@ -171,7 +172,7 @@ def _picked(work: Work, index: int, count: int) -> dict[str, Any]:
     """Give all figures of one candidate as plain numbers."""
 
     def at(value: Ints) -> float:
-        return np.broadcast_to(value, count)[index].item()
+        return float(np.broadcast_to(value, count)[index])
 
     figures: dict[str, Any] = {
         f.name: at(getattr(work, f.name)) for f in fields(Work) if f.name not in ("moved", "tiles")

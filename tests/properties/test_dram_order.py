@@ -103,7 +103,6 @@ def test_slots_up_to_the_blocks_of_a_round_keep_the_order(
     assert _check(on, case) == []
 
 
-@pytest.mark.xfail(reason="a load of partial sums waits for a free slot only, not for the store")
 def test_more_slots_than_blocks_don_t_read_ahead_of_the_store() -> None:
     case = gemm_case(gemm(m=4, k=6, n=2), m=2, k=3, n=2, order="kmn", out_slots=3)
     on = accelerator(dram={"bandwidth_bytes_per_second": "1 GB/s"})

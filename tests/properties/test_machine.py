@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 
 from simaccel.hardware import Accelerator
@@ -125,10 +124,6 @@ def test_the_buffer_never_holds_more_than_is_reserved(one: Case, on: Accelerator
     assert 0 < _run(on, one).peak_buffer_bytes <= reserved_bytes(one.program)
 
 
-@pytest.mark.xfail(
-    reason="Z of the resident rows (array to dma_out) and Z of the spilled rows (queue 2 to "
-    "dma_out) have one reserved slot together, but a stream of free tokens each"
-)
 def test_pieces_of_a_staged_operator_share_the_slots_of_a_tile() -> None:
     tile = GemmMapping(
         m=1, k=1, n=1, order="kmn", stationarity="ws", a_slots=1, b_slots=1, out_slots=1
