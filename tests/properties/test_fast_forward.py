@@ -115,7 +115,7 @@ def test_every_figure_is_the_same_anywhere(seed: int) -> None:
 
 def test_the_trace_tells_the_same() -> None:
     segments = 0
-    for case in cases(range(500)):
+    for case in cases(range(300)):
         full, told = Heard(), Heard()
         Machine(case.on, case.program, full, fast_forward=False).run()
         assert replace(Machine(case.on, case.program, told).run(), events=0) == replace(
@@ -123,4 +123,4 @@ def test_the_trace_tells_the_same() -> None:
         )
         assert _merged(told.expanded()) == _merged(full.expanded()), f"seed {case.seed}"
         segments += sum(isinstance(row, Repeated) for row in told.rows)
-    assert segments > 100
+    assert segments > 60

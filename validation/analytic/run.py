@@ -154,11 +154,11 @@ def summary(outcomes: list[Outcome]) -> str:
 
 def write_readme(text: str, path: Path) -> None:
     """Put the figures between the markers."""
-    start, end = "<!-- figures -->\n", "\n<!-- end of figures -->"
+    start, end = "<!-- figures -->\n", "<!-- end of figures -->"
     old = path.read_text(encoding="utf-8")
     head, rest = old.split(start)
     tail = rest.split(end)[1]
-    path.write_text(f"{head}{start}{text}{end}{tail}", encoding="utf-8")
+    path.write_text(f"{head}{start}{text}\n{end}{tail}", encoding="utf-8")
 
 
 def main() -> int:
