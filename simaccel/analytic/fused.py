@@ -17,6 +17,7 @@ from simaccel.analytic.work import (
     ceil_div,
     contention,
     ints,
+    most,
     over_blocks,
     split,
 )
@@ -50,6 +51,7 @@ class _Fused:
         reads, writes = self._stored(traffic.read), ints(sum(self._dram(traffic.write)[0].values()))
         dram = ints(sum(load.values())) + store
         slow = contention(sums.chain, ((sums.read_port, reads), (sums.write_port, writes)))
+        fill, drain = self._fill(), self._drain()
         return Work(
             macs=ints(problem.g * problem.q * problem.c * (problem.d + problem.e)),
             elements=sums.elements,
@@ -61,9 +63,9 @@ class _Fused:
             read_port=sums.read_port + reads,
             write_port=sums.write_port + writes,
             chain=sums.chain,
-            pace=self._pace(blocks, slow),
-            fill=self._fill(),
-            drain=self._drain(),
+            pace=most(self._pace(blocks, slow), dram + self._last(blocks) - fill - drain),
+            fill=fill,
+            drain=drain,
         )
 
     def _blocks(self) -> list[list[tuple[Ints, Ints, RowTimes]]]:
@@ -107,9 +109,7 @@ class _Fused:
             )
             n_full, n_edge = by_rows[0][0], by_rows[1][0]
             # each software-pipelined loop (of full blocks, of the last one) starts anew
-            start = sum(
-                (n > 0) * (times.alone - times.steady) * self._restarts() for n, _, times in by_rows
-            )
+            start = self._restarts() * sum(self.rows_of.beyond(n, times) for n, _, times in by_rows)
             work = loop_cycles((n_full, full), (n_edge, edge), slots, cyclic) + start * slow
             inside = full.dram.times(n_full).plus(edge.dram.times(n_edge))
             keys = ints(problem.c)
@@ -121,10 +121,15 @@ class _Fused:
         never = np.zeros((), dtype=bool)
         total = loop_cycles((n_full, steps[0]), (n_edge, steps[1]), slots, never)
         starts = sum(
-            (n > 0) * (by_rows[0][2].alone - by_rows[0][2].steady)
+            self.rows_of.beyond(n, by_rows[0][2])
             for (n, _), by_rows in zip(head_blocks, blocks, strict=True)
         )
         return ints(total + starts * ~self._restarts())
+
+    def _last(self, blocks: list[list[tuple[Ints, Ints, RowTimes]]]) -> Ints:
+        """Cycles behind the last load, if the DRAM has to serve everything else before it."""
+        times = blocks[0][0][2]
+        return ints((times.steady + times.lone + self.traffic.latency) * ~self.streamed)
 
     def _restarts(self) -> Bools:
         """Whether the software pipeline starts anew in each head block."""

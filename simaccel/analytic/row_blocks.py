@@ -46,10 +46,14 @@ class Sums:
 
 @dataclass(frozen=True)
 class RowTimes:
-    """One row block: cycles between two, of one alone, and DRAM service of streamed keys."""
+    """One row block: cycles between two of them, beyond them, DRAM service of streamed keys.
+
+    A lone block of a pipelined loop takes ``lone`` cycles more, a loop of several ``ends``.
+    """
 
     steady: Ints
-    alone: Ints
+    lone: Ints
+    ends: Ints
     streamed: Flow
 
 
@@ -170,8 +174,8 @@ class RowBlocks:
         ahead = np.minimum(self.tiles.slots[0], ceil_div(ints(problem.c), self.keys))
         k_ahead = ahead * self.load("k", heads, self.keys).load
         v_ahead = ahead * self.load("v", heads, self.keys).load
-        ends = self.q_and_z(heads, rows)
-        l_dram = k_all.load - k_ahead + v_ahead + ends.load + ends.store
+        q_and_z = self.q_and_z(heads, rows)
+        l_dram = k_all.load - k_ahead + v_ahead + q_and_z.load + q_and_z.store
         a_dram = v_all.load - v_ahead + np.maximum(0, k_ahead - softmax.cycles)
         latency = ceil_div(ints(problem.c), self.keys) * self.traffic.latency
         l_ring = (logit.cycles + k_all.load + latency) / self.tiles.slots[0]
@@ -181,10 +185,13 @@ class RowBlocks:
         alone = ints(logit.cycles + softmax.cycles + attend.cycles + l_wait + a_wait)
         streamed = k_all.plus(v_all).times(self.streamed)
         if not self.tiles.pipelined:
-            return RowTimes(alone, alone, streamed)
+            return RowTimes(alone, ints(0), ints(0), streamed)
         # softmax of one block runs behind A of the block before, then behind L of the next
         array = ints(logit.cycles + attend.beside(softmax) + l_wait + a_wait)
-        return RowTimes(most(array, attend.slowed(softmax)), alone, streamed)
+        steady = most(array, attend.slowed(softmax))
+        # the last softmax runs behind A of the block before, unless there is none
+        ends = ints(np.maximum(0, softmax.cycles - attend.cycles))
+        return RowTimes(steady, alone - steady, ends, streamed)
 
     def _online(self, times: Ints, heads: Ints, rows: Ints) -> RowTimes:
         """Key tiles with online softmax: L, softmax of the tile, correction, A."""
@@ -220,7 +227,12 @@ class RowBlocks:
         divide = self._sfu(times, "divide", out, problem.names["z"], z_width).cycles
         # the array is at L of the next block while the SFU divides
         between = np.maximum(0, divide - logit.cycles)
-        return RowTimes(ints(total + between), ints(total + divide), streamed)
+        return RowTimes(ints(total + between), ints(0), ints(0), streamed)
+
+    @staticmethod
+    def beyond(n: Ints, times: RowTimes) -> Ints:
+        """Cycles of a pipelined loop of ``n`` blocks beyond its steady steps."""
+        return np.where(n > 1, times.ends, (n > 0) * times.lone)
 
     def _key_steps(self) -> list[tuple[Ints, Ints, bool]]:
         """Key tiles of a row block: the first starts the sums of A, the others add."""

@@ -11,10 +11,12 @@ import pytest
 
 from simaccel.analytic.estimate import estimate
 from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
+from simaccel.mapping.choices import GemmGroup, GemmMapping, SoftmaxGroup, SoftmaxMapping
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, gigabytes
-from tests.mapping.programs import Case, gemm_case
+from tests.mapping.programs import Case, attention_workload, case, gemm_case
 
 ONE_SLOT = {"a_slots": 1, "b_slots": 1, "out_slots": 1}
 
@@ -57,9 +59,9 @@ def remainder(batch: int, **slots: int) -> Case:
     return gemm_case(workload, m=4, stationarity="os", **slots)
 
 
-def _cycles(case: Case, machine: Accelerator) -> tuple[int, int]:
-    run = Machine(machine, case.program).run()
-    return run.cycles, estimate(case.workload, case.mapping, machine).cycles
+def _cycles(made: Case, machine: Accelerator) -> tuple[int, int]:
+    run = Machine(machine, made.program).run()
+    return run.cycles, estimate(made.workload, made.mapping, machine).cycles
 
 
 @pytest.mark.parametrize(
@@ -149,3 +151,39 @@ def test_latency_hides_behind_the_other_transfers() -> None:
 def test_latency_shows_with_one_slot() -> None:
     """A and B are asked for at the same time and wait for the same latency: 94 + 5 cycles."""
     assert _steady(one_tile, on(4, 1, latency=5), ONE_SLOT) == (99, 99)
+
+
+@pytest.mark.parametrize("slots", [2, 3, 4])
+@pytest.mark.parametrize("latency", [50, 200])
+def test_as_many_tiles_are_on_their_way_as_there_are_slots(slots: int, latency: int) -> None:
+    """16 B/cycle: a slot is taken for the latency, A and B (2 + 2 cycles), and the GEMM (14)."""
+    taken = {"a_slots": slots, "b_slots": slots, "out_slots": slots}
+    run, predicted = _steady(one_tile, on(4, 16, latency=latency), taken)
+    expected = max(14, (latency + 4 + 14) / slots)
+    assert run == pytest.approx(expected, rel=0.03)
+    assert predicted == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_softmax_turns_the_dram_around_at_most_twice_a_block(slots: int) -> None:
+    """A block goes out before another one comes into its slot: they never take turns."""
+    workload = attention_workload(20, 1, 16, 2)
+    logit = GemmMapping(m=16, k=2, n=16, order="mnk", stationarity="os")
+    attend = GemmMapping(m=16, k=16, n=2, order="mnk", stationarity="os")
+    made = case(
+        workload,
+        GemmGroup(operator="L", mapping=logit),
+        SoftmaxGroup(operator="softmax", mapping=SoftmaxMapping(rows=8, cols=16, slots=slots)),
+        GemmGroup(operator="A", mapping=attend),
+    )
+    cycles = {}
+    for turnaround in (0, 7):
+        toy = load_accelerator(
+            "toy",
+            ["buffer.capacity_bytes=unlimited", f"dram.turnaround_cycles={turnaround}"],
+        )
+        run = Machine(toy, made.program).run().operators[1].cycles
+        cycles[turnaround] = run, estimate(workload, made.mapping, toy).operators[1].cycles
+    blocks = 20 * 2
+    for without, beside in zip(cycles[0], cycles[7], strict=True):
+        assert without <= beside <= without + blocks * 2 * 7

@@ -224,6 +224,21 @@ def test_flex_keeps_everything_if_memory_is_slow_and_the_buffer_unlimited() -> N
     assert group.resident_rows == 2 * SMALL.heads * 8
 
 
+def test_flex_spills_nothing_for_nothing() -> None:
+    """Where memory is unlimited, keeping all of the intermediate costs no cycle and saves bytes."""
+    on = load_accelerator(
+        "toy",
+        [
+            "buffer.capacity_bytes=unlimited",
+            "dram.bandwidth_bytes_per_second=unlimited",
+            "dram.latency_cycles=0",
+            "dram.turnaround_cycles=0",
+        ],
+    )
+    group = staged(make_mapping(la(2, 8), on, "flex"))
+    assert group.resident_rows == 2 * SMALL.heads * 8
+
+
 def test_flash_tiles_the_keys_online() -> None:
     tiles = fused(make_mapping(la(2, 40), toy("1 KiB"), "flash"))
     assert tiles.online
