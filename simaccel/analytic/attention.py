@@ -219,26 +219,27 @@ def _pace(
 ) -> Ints:
     """Give the time of blocks that are loaded, worked on in place and stored.
 
-    With two slots a block's load has to wait for the store of the block before the last.
+    A block's load has to wait for the store of the block that had its slot.
     Rows in segments pass twice, first for their statistics (nothing is stored).
     """
     traffic = Traffic(accelerator)
     buffering = Slots(
         latency=traffic.latency,
         turnaround=accelerator.dram.turnaround_cycles,
-        single_in=np.asarray(slots == 1),
-        single_out=np.asarray(slots == 1),
-        chained=np.asarray(slots == 2),  # noqa: PLR2004 - one in work, one on its way
+        come=ints(slots),
+        go=ints(slots),
+        chained=np.ones((), dtype=bool),
     )
     w_in, w_out = problem.widths["logits"], problem.widths["weights"]
     rows, cols = split(ints(problem.q), tile[0]), split(ints(problem.c), tile[1])
     always = np.ones((), dtype=bool)
 
     def step(work: SfuWork, n: Ints) -> Step:
-        own = Flow(traffic.dram(n * w_in) * 1.0, load_turns=traffic.turns(n * w_in) * 1.0)
+        # a block goes out before another one comes into its slot: they don't take turns
+        once = np.ones(())
+        own = Flow(traffic.dram(n * w_in) * 1.0, load_turns=once)
         if work != "statistics":
-            out = traffic.dram(n * w_out) * 1.0
-            own = own.plus(Flow(store=out, store_turns=traffic.turns(n * w_out) * 1.0))
+            own = own.plus(Flow(store=traffic.dram(n * w_out) * 1.0, store_turns=once))
         done = sfu_pass(accelerator, work, n, problem.tile_width).cycles * 1.0
         return Step(done, Flow(), own)
 

@@ -90,8 +90,8 @@ class _Fused:
         slots = Slots(
             latency=self.traffic.latency,
             turnaround=self.accelerator.dram.turnaround_cycles,
-            single_in=np.asarray(self.tiles.slots[0] == 1),
-            single_out=np.asarray(self.tiles.slots[1] == 1),
+            come=ints(self.tiles.slots[0]),
+            go=ints(self.tiles.slots[1]),
             chained=np.zeros((), dtype=bool),
         )
         head_blocks = split(ints(problem.g), self.heads)

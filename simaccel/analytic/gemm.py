@@ -26,6 +26,7 @@ from simaccel.analytic.work import (
 )
 from simaccel.hardware import Accelerator, Stationarity
 
+_MANY = 64
 _RANKS = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n")}
 
 
@@ -317,16 +318,16 @@ class _Paces:
         self.slots = Slots(
             latency=nest.traffic.latency,
             turnaround=nest.accelerator.dram.turnaround_cycles,
-            single_in=self._single("a") | self._single("b"),
-            single_out=self._single("out"),
+            come=np.minimum(self._slots("a"), self._slots("b")),
+            go=self._slots("out"),
             chained=nest.spills,
         )
         self.depth = {name: self._depth(name) for name in _RANKS}
 
-    def _single(self, name: str) -> Bools:
-        """Whether a tensor that is loaded more than once has one slot."""
+    def _slots(self, name: str) -> Ints:
+        """Slots of a tensor's tile; many if it comes once, then it holds nothing up."""
         nest = self.nest
-        return np.asarray((nest.loads(name) > 1) & (nest.slots(name) == 1))
+        return np.where(nest.loads(name) > 1, nest.slots(name), _MANY)
 
     def _depth(self, name: str) -> Ints:
         """How many loops stand outside a tensor's tile: up to the last one over its ranks."""

@@ -95,22 +95,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Slots:
-    """How a loop's tiles are buffered: DRAM latency, and which tiles have a single slot.
+    """How a loop's tiles are buffered: the DRAM's delays, slots of what comes and of what goes.
 
     ``chained``: a tile is loaded into the slot that a store has to free first.
     """
 
     latency: int
     turnaround: int
-    single_in: Bools
-    single_out: Bools
+    come: Ints
+    go: Ints
     chained: Bools
 
     def held(self, at: Step) -> Cycles:
         """Cycles of an iteration with what it has to wait for where tiles have one slot."""
         own = at.own
         loads = own.load + self.latency * (own.load > 0)
-        return np.asarray(at.work + (self.single_in * loads + self.single_out * own.store))
+        return np.asarray(at.work + ((self.come == 1) * loads + (self.go == 1) * own.store))
 
     def arrival(self, after: Flow) -> Arrival:
         """Give the loads after an iteration."""
@@ -121,14 +121,24 @@ class Slots:
         """Give the stores before an iteration."""
         return Departure(before, before.store > 0, before.store * self.chained)
 
-    def step(self, at: Step, held: Cycles, after: Arrival, before: Departure) -> Cycles:
-        """Cycles of an iteration beside the loads ``after`` it and the stores ``before`` it."""
+    def step(
+        self, at: Step, held: Cycles, after: Arrival, before: Departure, *, ragged: Bools
+    ) -> Cycles:
+        """Cycles of an iteration beside the loads ``after`` it and the stores ``before`` it.
+
+        S slots hold S tiles on their way: a tile comes, is used (and goes) within S steps.
+        Between tiles of different sizes (``ragged``) the transfers of two slots have to fit
+        into this very step.
+        """
         dram = at.inside.plus(after.flow).plus(before.flow).cycles(self.turnaround)
-        # two slots: a tile comes, is used (and goes) within two steps
-        chain = after.cycles + before.chained
-        comes = (at.work + chain) * after.loads
-        goes = (at.work + before.flow.store) * before.stores
-        return most_of(held, dram, chain, np.maximum(comes, goes) / 2)
+        comes = (at.work + after.cycles) * after.loads / self.come
+        goes = (at.work + before.flow.store + after.cycles * self.chained) * before.stores / self.go
+        chain = ragged * np.where(
+            self.chained,
+            (self.go == 2) * (after.cycles + before.chained),  # noqa: PLR2004 - two slots
+            (self.come == 2) * after.cycles,  # noqa: PLR2004
+        )
+        return most_of(held, dram, comes, goes, np.asarray(chain))
 
 
 @dataclass(frozen=True)
@@ -174,10 +184,11 @@ def loop_cycles(
     held = slots.held(f)
     to_next, to_last = slots.arrival(to_full), slots.arrival(next_after_full)
     from_one, from_last = slots.departure(from_full), slots.departure(last_before)
-    alone = slots.step(f, held, to_last, from_last)
-    first = slots.step(f, held, to_next, from_last)
-    middle = slots.step(f, held, to_next, from_one)
-    last = slots.step(f, held, to_last, from_one)
-    ending = slots.step(e, slots.held(e), slots.arrival(to_full.times(cyclic)), from_one)
+    alone = slots.step(f, held, to_last, from_last, ragged=has_edge)
+    first = slots.step(f, held, to_next, from_last, ragged=has_edge)
+    middle = slots.step(f, held, to_next, from_one, ragged=np.zeros((), dtype=bool))
+    last = slots.step(f, held, to_last, from_one, ragged=has_edge)
+    to_first = slots.arrival(to_full.times(cyclic))
+    ending = slots.step(e, slots.held(e), to_first, from_one, ragged=has_edge)
     many = first + np.maximum(n - 2, 0) * middle + last
     return np.asarray(np.where(n > 1, many, alone) + has * ending, dtype=np.float64)

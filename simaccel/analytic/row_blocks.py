@@ -210,7 +210,7 @@ class RowBlocks:
             flow = self.load("k", heads, keys).plus(self.load("v", heads, keys))
             arrives = ints(flow.load) + self.traffic.latency
             one = ints(logit.cycles + softmax.cycles + corrected + attend.cycles)
-            one = most(one, arrives, (one + arrives) // self.tiles.slots[0])
+            one = most(one, ints(flow.load), (one + arrives) // self.tiles.slots[0])
             streamed = streamed.plus(flow.times(n))
             if self.tiles.pipelined and accumulate:
                 behind = _Share().plus(ints(1), attend)
@@ -218,7 +218,7 @@ class RowBlocks:
                 steady = most(
                     most(behind.beside(softmax), behind.slowed(softmax)) + corrected,
                     behind.beside(softmax) + _Share().plus(ints(1), logit).beside(rescale),
-                    arrives,
+                    ints(flow.load),
                 )
                 steady = most(steady, (steady + arrives) // self.tiles.slots[0])
                 total = total + np.where(n > 1, one + (n - 1) * steady, n * one)

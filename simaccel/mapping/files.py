@@ -68,8 +68,12 @@ def _oversized(mapping: Mapping, workload: Workload, file: str) -> Iterator[Faul
         for field, size, extent in _sizes(group, workload):
             if size > extent:
                 name = "+".join(operators_of(group))
-                allowed = f"1 to {extent}, the size of the rank in {name}"
-                yield Fault(file, f"groups.{index}.{field}", size, allowed)
+                allowed = (
+                    f"0 to {extent}, the rows of the intermediate"
+                    if field == "resident_rows"
+                    else f"1 to {extent}, the size of the rank in {name}"
+                )
+                yield Fault(file, f"groups[{index}].{field}", size, allowed)
 
 
 def _sizes(group: Group, workload: Workload) -> Iterator[tuple[str, int, int]]:

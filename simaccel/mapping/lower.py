@@ -127,7 +127,7 @@ def require_same(workload: Workload, mapping: Mapping) -> None:
     expected = [operator.name for operator in workload.operators]
     if mapped != expected:
         raise NotThisWorkloadError(
-            f"the mapping's groups cover {', '.join(mapped)}; the workload needs "
+            f"the mapping's groups cover {', '.join(mapped) or 'nothing'}; the workload needs "
             f"{', '.join(expected)} in this order"
         )
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from simaccel.analytic.attention import AttentionProblem
 from simaccel.analytic.estimate import attention_problem, estimate, gemm_problem, softmax_problem
 from simaccel.hardware import Accelerator
@@ -74,15 +72,20 @@ def staged_group(
     tried = sorted({int(most * share) * unit for share in _SHARES})
     found = [g for kept in tried if (g := _with_resident(problem, part, kept, search))]
     if not found:
+        tables = (search.table(p, (1, 1, 1)) for p in (problem.logit(), problem.attend()))
+        smallest = max(int(table.buffer_bytes.min()) for table in tables)
         raise NothingFitsError(
-            f"{'+'.join(part)}: no tiling fits the buffer of {capacity(search.accelerator)} B"
+            f"{'+'.join(part)}: no tiling fits the buffer of {capacity(search.accelerator)} B; "
+            f"the smallest that was tried needs {smallest} B"
         )
-    costs = [_cycles(workload, group, search.accelerator) for group in found]
-    return found[int(np.argmin(costs))]
+    return min(found, key=lambda group: _cost(workload, group, search.accelerator))
 
 
-def _cycles(workload: Workload, group: Group, accelerator: Accelerator) -> int:
-    return estimate(workload, mapping_of(workload, "", [group]), accelerator).cycles
+def _cost(workload: Workload, group: Group, accelerator: Accelerator) -> tuple[int, int]:
+    """Cycles, then bytes that cross the DRAM channels."""
+    whole = estimate(workload, mapping_of(workload, "", [group]), accelerator)
+    moved = sum(n for (level, _), n in whole.moved.items() if level.startswith("dram"))
+    return whole.cycles, moved
 
 
 def _with_resident(
@@ -127,7 +130,7 @@ def _flex(granularities: str, name: str) -> Callable[[Workload, Accelerator, Opt
 
         def attention(workload: Workload, part: tuple[str, str, str]) -> Group:
             groups = [staged_group(workload, part, x, search) for x in granularities]
-            return min(groups, key=lambda group: _cycles(workload, group, accelerator))
+            return min(groups, key=lambda group: _cost(workload, group, accelerator))
 
         return schedule(workload, name, search, attention)
 

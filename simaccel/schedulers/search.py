@@ -156,6 +156,6 @@ class GemmSearch:
             if index is not None:
                 return table.mapping(index)
         raise NothingFitsError(
-            f"{operator}: no tiling fits the buffer of {limit} B; the smallest needs "
-            f"{int(table.buffer_bytes.min())} B"
+            f"{operator}: no tiling fits the buffer of {limit} B; the smallest that was tried "
+            f"needs {int(table.buffer_bytes.min())} B"
         )

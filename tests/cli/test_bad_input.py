@@ -312,7 +312,7 @@ def test_a_tile_larger_than_its_rank_is_refused(cli: Call, tmp_path: Path) -> No
     file = _map(cli, tmp_path)
     file.write_text(file.read_text().replace("    n: 5", "    n: 6"))
     assert refused(cli(f"run {GEMM} --mapping {file}")) == [
-        f"{file}: groups.0.mapping.n: got 6; allowed: 1 to 5, the size of the rank in gemm"
+        f"{file}: groups[0].mapping.n: got 6; allowed: 1 to 5, the size of the rank in gemm"
     ]
 
 

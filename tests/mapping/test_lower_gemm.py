@@ -144,7 +144,9 @@ def test_equal_bodies_are_one_object() -> None:
 
 @given(gemm_cases())
 def test_loads_of_a_tensor_keep_to_its_queue(case: Case) -> None:
-    queues = {(c.tile.view.name, c.queue) for c in executed(case.program.body) if isinstance(c, Load)}
+    queues = {
+        (c.tile.view.name, c.queue) for c in executed(case.program.body) if isinstance(c, Load)
+    }
     assert queues <= {("A", 0), ("B", 1), ("C", 2)}
 
 

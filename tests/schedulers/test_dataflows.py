@@ -233,6 +233,7 @@ def test_flex_spills_nothing_for_nothing() -> None:
             "dram.bandwidth_bytes_per_second=unlimited",
             "dram.latency_cycles=0",
             "dram.turnaround_cycles=0",
+            "sfu.passes=2",
         ],
     )
     group = staged(make_mapping(la(2, 8), on, "flex"))

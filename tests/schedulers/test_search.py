@@ -45,7 +45,7 @@ def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], bandwidth: st
     problem = gemm_problem(gemm(m=m, k=k, n=n, batch=2), "gemm")
     chosen = GemmSearch(on).best(problem, "gemm")
     cycles = int(gemm_work(problem, tiles_of(chosen), on).cycles())
-    assert cycles <= 1.02 * _fastest_of_all(problem, on)
+    assert cycles <= 1.05 * _fastest_of_all(problem, on)
 
 
 @given(st.integers(1, 5000), st.integers(1, 300))
@@ -87,7 +87,7 @@ def test_nothing_fits() -> None:
     problem = gemm_problem(gemm(m=50, k=60, n=70), "gemm")
     with pytest.raises(NothingFitsError) as caught:
         GemmSearch(on).best(problem, "gemm")
-    expected = "gemm: no tiling fits the buffer of 64 B; the smallest needs 96 B"
+    expected = "gemm: no tiling fits the buffer of 64 B; the smallest that was tried needs 96 B"
     assert str(caught.value) == expected
 
 

@@ -128,7 +128,7 @@ def test_a_failed_run_keeps_the_file_that_was_there(tmp_path: Path) -> None:
 def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     path.write_text("precious")
-    with pytest.raises(TraceError, match=r"t\.h5: exists already; allowed: a new file, or force"):
+    with pytest.raises(TraceError, match=r"t\.h5: exists already; allowed: a new file, or --force"):
         TraceWriter(path, HEADER)
     assert path.read_text() == "precious"
     write(path, SCRIPT).check()
