@@ -99,8 +99,29 @@ class Estimate:
         return total
 
 
+MOST_MACS = 2**60
+"""Beyond, counts in 64-bit integers could wrap."""
+
+
+def require_countable(workload: Workload) -> None:
+    """Refuse a workload whose counts may not fit 64-bit integers.
+
+    Raises:
+        EstimateError: names the MACs and the limit.
+
+    """
+    if workload.macs > MOST_MACS:
+        raise EstimateError(f"{workload.name}: {workload.macs} MACs; allowed: at most 2^60")
+
+
 def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> Estimate:
-    """Predict a mapping of a whole workload."""
+    """Predict a mapping of a whole workload.
+
+    Raises:
+        EstimateError: the counts would not fit 64-bit integers.
+
+    """
+    require_countable(workload)
     found: list[OperatorEstimate] = []
     for group in mapping.groups:
         for name, work in group_works(workload, group, accelerator):

@@ -1,5 +1,6 @@
 """Who decides: schedulers turn a workload and an accelerator into a mapping."""
 
+from simaccel.analytic.estimate import require_countable
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Mapping
@@ -20,10 +21,12 @@ def make_mapping(
     Raises:
         InputError: no dataflow of this name.
         NothingFitsError: no mapping of this dataflow fits the buffer.
+        EstimateError: the workload is too large to count.
 
     """
     if dataflow not in DATAFLOWS:
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, DATAFLOWS))])
+    require_countable(workload)
     return DATAFLOWS[dataflow](workload, accelerator, options or Options())
 
 

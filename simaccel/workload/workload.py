@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 _FILE = "workload"
 _FINGERPRINT_DIGITS = 16
 
-_MOST_MACS = 2**56
-"""Beyond, byte counts of 64-bit integers could wrap."""
-
 
 @dataclass(frozen=True)
 class Workload:
@@ -47,8 +44,6 @@ class Workload:
         faults = size_faults(_FILE, {"repeat": self.repeat}) + _name_faults(self)
         if not faults:
             faults = _shape_faults(self) + _role_faults(self) + _cycle_faults(self)
-        if not faults and self.repeat * sum(o.macs for o in self.operators) > _MOST_MACS:
-            faults = [Fault(_FILE, "macs", "more than 2^56", "at most 2^56 MACs in all")]
         if faults:
             raise InputError(faults)
         object.__setattr__(self, "operators", _topological(self))

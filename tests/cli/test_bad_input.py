@@ -348,11 +348,14 @@ def test_a_trace_that_exists_is_kept(cli: Call, tmp_path: Path) -> None:
     assert h5py.is_hdf5(file)
 
 
-def test_a_mapping_file_that_exists_is_kept(cli: Call, tmp_path: Path) -> None:
-    file = tmp_path / "mapping.yaml"
+def test_a_mapping_file_that_exists_is_kept(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path("mapping.yaml")
     file.write_text("precious")
     assert refused(cli(f"map {GEMM} -o {file}")) == [
-        f"command line: -o: got '{file}'; allowed: a new file, or --force to replace it"
+        "command line: -o: got 'mapping.yaml'; allowed: a new file, or --force to replace it"
     ]
     assert cli(f"map {GEMM} -o {file} --force").exit_code == 0
     assert file.read_text() == cli(f"map {GEMM}").stdout
