@@ -235,12 +235,14 @@ def _pace(
     always = np.ones((), dtype=bool)
 
     def step(work: SfuWork, n: Ints) -> Step:
-        # a block goes out before another one comes into its slot: they don't take turns
-        once = np.ones(())
-        own = Flow(traffic.dram(n * w_in) * 1.0, load_turns=once)
-        if work != "statistics":
-            own = own.plus(Flow(store=traffic.dram(n * w_out) * 1.0, store_turns=once))
         done = sfu_pass(accelerator, work, n, problem.tile_width).cycles * 1.0
+        own = Flow(traffic.dram(n * w_in) * 1.0)
+        if work != "statistics":
+            own = own.plus(Flow(store=traffic.dram(n * w_out) * 1.0))
+        # a block's store takes turns with the load of the next one as long as both last
+        beside = np.maximum(0, own.load - traffic.latency - done) / np.maximum(1, own.load)
+        turns = 1 + (slots > 1) * beside * traffic.turns(n * w_in)
+        own = Flow(own.load, own.store, turns, turns * (work != "statistics"))
         return Step(done, Flow(), own)
 
     if works == ("softmax",):
