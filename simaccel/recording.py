@@ -84,8 +84,9 @@ def record(
 
         def listen(mapping: Mapping, program: Program) -> Listener:
             header = trace_header(workload, accelerator, mapping, program)
-            writer = stack.enter_context(TraceWriter(path, header, force=force))
-            writers.append(writer)
+            writer = TraceWriter(path, header, force=force)
+            stack.push(writer)  # before it makes a file, so that Ctrl-C never leaves one
+            writers.append(writer.__enter__())
             return writer
 
         result = simulate(

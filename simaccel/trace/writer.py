@@ -118,6 +118,9 @@ class TraceWriter:
         except OSError as error:
             self._discard()
             raise self._not_written(error) from None
+        except BaseException:
+            self._discard()
+            raise
         return self
 
     def __exit__(

@@ -178,3 +178,15 @@ def test_a_killed_run_leaves_a_file_that_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(TraceError):
         Trace.open(partial)
     write(path, SCRIPT).check()
+
+
+def test_ctrl_c_while_the_file_is_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(file: object, block_rows: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simaccel.trace.writer.write_beginning", interrupted)
+    with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "t.h5", HEADER):
+        pass
+    assert not any(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""`simaccel trace`: what a trace file holds."""
+"""`simaccel trace info`: what ran, on what, and whether the file is sound."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from simaccel.report.catalogues import fields_table
 from simaccel.report.units import cycles_text
 
 
-@click.group()
-def trace() -> None:
-    """Traces: say what ran, on what, and whether the file is sound."""
-
-
-@trace.command("info")
+@click.command()
 @click.argument("file")
 @json_option
 def info(file: str, as_json: bool) -> None:

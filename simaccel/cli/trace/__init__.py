@@ -1,0 +1,16 @@
+"""`simaccel trace`: one module for each sub-command."""
+
+from __future__ import annotations
+
+import click
+
+from simaccel.cli.trace.info import info
+
+
+@click.group()
+def trace() -> None:
+    """Traces: what ran, why engines waited, and what to change."""
+
+
+for _command in (info,):
+    trace.add_command(_command)
