@@ -3,6 +3,7 @@ import sys
 import time
 from pathlib import Path
 from textwrap import dedent
+from unittest.mock import Mock
 
 import h5py
 import pytest
@@ -183,9 +184,7 @@ def test_a_killed_run_leaves_a_file_that_is_no_trace(tmp_path: Path) -> None:
 def test_ctrl_c_while_the_file_is_made_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(file: object, block_rows: int) -> None:
-        raise KeyboardInterrupt
-
+    interrupted = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("simaccel.trace.writer.write_beginning", interrupted)
     with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "t.h5", HEADER):
         pass
