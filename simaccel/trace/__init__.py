@@ -4,7 +4,8 @@ from simaccel.trace.questions import Stall, Utilisation
 from simaccel.trace.reader import Event, Trace
 from simaccel.trace.schema import SCHEMA_VERSION, Site, TraceError, TraceHeader
 from simaccel.trace.sites import program_sites
-from simaccel.trace.writer import TraceWriter, require_target
+from simaccel.trace.target import require_target
+from simaccel.trace.writer import TraceWriter
 
 __all__ = [
     "SCHEMA_VERSION",
