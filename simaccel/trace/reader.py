@@ -29,6 +29,7 @@ from simaccel.trace.schema import (
     Site,
     TraceError,
     TraceHeader,
+    WindowTooLargeError,
 )
 from simaccel.trace.store import BlockIndex, File
 from simaccel.trace.track import NOTHING, Chain, TooManyEventsError
@@ -149,7 +150,8 @@ class Trace:
         numbers; ``decode`` puts them in.
 
         Raises:
-            TraceError: no such engine, or the window holds more than ``at_most`` events.
+            TraceError: no such engine.
+            WindowTooLargeError: the window holds more than ``at_most`` events.
 
         """
         end = self.cycles if end is None else end
@@ -161,7 +163,8 @@ class Trace:
                 at_most -= len(parts[-1])
         except TooManyEventsError:
             problem = f"too many events in cycles {start} to {end}"
-            raise TraceError(self.path, problem, "a smaller window, or a larger at_most") from None
+            allowed = "a smaller window, or a larger at_most"
+            raise WindowTooLargeError(self.path, problem, allowed) from None
         rows = np.concatenate(parts)
         return rows[np.lexsort((rows["engine"], rows["start"]))]
 

@@ -71,6 +71,10 @@ class TraceError(SimaccelError):
         return f"{path}: {problem}; allowed: {allowed}"
 
 
+class WindowTooLargeError(TraceError):
+    """A window of a trace holds more events than the caller wants."""
+
+
 @dataclass(frozen=True)
 class Site:
     """A place in the program: the operator it belongs to and its command as text."""

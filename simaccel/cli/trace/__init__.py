@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from simaccel.cli.trace.export import export
 from simaccel.cli.trace.info import info
 
 
@@ -12,5 +13,5 @@ def trace() -> None:
     """Traces: what ran, why engines waited, and what to change."""
 
 
-for _command in (info,):
+for _command in (info, export):
     trace.add_command(_command)
