@@ -16,8 +16,8 @@ from simaccel.trace.exports.excerpt import Excerpt
 from simaccel.trace.reader import Event
 from simaccel.trace.schema import TraceError
 
-LAST_CYCLE = 2**53
-"""Beyond it neither viewer knows every cycle: one counts in floats, one in 64-bit nanoseconds."""
+LAST_CYCLE = 2**52
+"""Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""
 PROCESSES = {"engine": (1, "engines")}
 """Number and name of the process that shows the lanes of a kind."""
 COLOURS: Mapping[str, str] = {
@@ -45,7 +45,7 @@ def write_perfetto(stream: TextIO, part: Excerpt) -> None:
     hands over a tile to the first slice after the wait for it.
 
     Raises:
-        TraceError: the window goes beyond cycle 2^53.
+        TraceError: the window goes beyond cycle 2^52.
 
     """
     if part.end > LAST_CYCLE:
@@ -130,6 +130,8 @@ class _Arrows:
     one hands over, the wait ends, or goes on as DRAM latency until the data have arrived. So
     the tile was handed over where the last part of the wait that isn't latency ends. There the
     arrow starts, in the slice before, if that slice is of a command and no wait itself.
+
+    Both ends lie half a cycle inside their slices: at a border the viewers choose differently.
     """
 
     count: int = 0
@@ -150,7 +152,7 @@ class _Arrows:
                 self.count += 1
                 arrow = {"name": waited.tile, "cat": waited.kind, "id": self.count}
                 yield {"ph": "s", **arrow, **self.begun.pop(lane)}
-                yield {"ph": "f", "bp": "e", **arrow, **where, "ts": event.start}
+                yield {"ph": "f", "bp": "e", **arrow, **where, "ts": event.start + 0.5}
         self.latest[lane] = event, where
 
     def _begin(self, waited: Event) -> None:
@@ -160,7 +162,7 @@ class _Arrows:
             giver, where = known.get(waited.waits_for, (waited, {}))
             works = giver.site and not giver.waits_for and giver.cause not in ("idle", "drain")
             if works and giver.start <= last < giver.end:
-                self.begun[waited.engine] = {**where, "ts": last}
+                self.begun[waited.engine] = {**where, "ts": last + 0.5}
 
 
 def _wait(event: Event) -> tuple[str, str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
@@ -85,7 +86,7 @@ class Flow(_Strict):
     id: int
     pid: int
     tid: int
-    ts: Annotated[int, Field(ge=0)]
+    ts: Annotated[float, Field(ge=0)]
 
 
 class Counter(_Strict):
@@ -183,14 +184,14 @@ def _arrows(
     for flow in flows:
         ends[flow.id].append(flow)
         row = slices[names[flow.pid, flow.tid]]
-        assert any(one.ts <= flow.ts < one.ts + one.dur for one in row)
+        assert any(one.ts < flow.ts < one.ts + one.dur for one in row)
         assert (flow.bp == "e") == (flow.ph == "f")
     found = set()
     for first, last in ends.values():
         assert (first.ph, last.ph) == ("s", "f")
         assert (first.name, first.cat) == (last.name, last.cat)
         assert first.ts <= last.ts
-        where = [(names[flow.pid, flow.tid], flow.ts) for flow in (first, last)]
+        where = [(names[flow.pid, flow.tid], math.floor(flow.ts)) for flow in (first, last)]
         found.add((*where[0], *where[1], first.name))
     return found
 
