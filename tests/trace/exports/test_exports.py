@@ -247,6 +247,20 @@ def test_an_arrow_leads_from_who_hands_over_to_who_waited(tmp_path: Path) -> Non
         assert late.arrows == {("array", 16, "sfu", 17, "S")}
 
 
+def test_who_waits_itself_in_the_end_hands_nothing_over(tmp_path: Path) -> None:
+    """The DMA works for 4 cycles, then waits for a slot for as long as the array waits for it."""
+    from_dma, slot = Wait("K", "ready", "dma_in"), Wait("K", "free", "sfu")
+    script = [
+        Row("dma_in", 4, (Cause.BUSY, NO_WAIT, 1)),
+        Row("dma_in", 6, (Cause.SFU, slot, 1)),
+        Row("array", 4, (Cause.DRAM_BANDWIDTH, from_dma, 1)),
+        Row("array", 3, (Cause.SFU, from_dma, 1)),
+        Row("array", 3, (Cause.BUSY, NO_WAIT, 1)),
+    ]
+    with write(tmp_path / "t.h5", script) as trace:
+        assert read_perfetto(text("perfetto", excerpt(trace))).arrows == set()
+
+
 def _expected_arrows(
     events: dict[str, list[Event]], start: int
 ) -> Iterator[tuple[str, int, str, int, str]]:
