@@ -15,6 +15,12 @@ TRACES = Path(__file__).parents[2] / "traces"
 TOY = TRACES / "toy_gemm_naive.h5"
 
 
+def _n_events(start: int, end: int, *kinds: str) -> int:
+    with Trace.open(TOY) as trace:
+        lanes = [lane for lane, kind in trace.lanes.items() if kind in kinds]
+        return sum(len(trace.events(start, end, lane)) for lane in lanes)
+
+
 def _refused(result: Result) -> list[str]:
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -23,14 +29,13 @@ def _refused(result: Result) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "first"),
-    [("perfetto", '{"displayTimeUnit":"ns"'), ("csv", "engine,start,"), ("vcd", "$comment 1 ns")],
+    [("perfetto", '{"displayTimeUnit":"ns"'), ("csv", "lane,start,"), ("vcd", "$comment 1 ns")],
 )
 def test_a_window_is_written_to_a_file(cli: Call, tmp_path: Path, name: str, first: str) -> None:
     out = tmp_path / "out"
     result = cli(f"trace export {TOY} --format {name} -o {out} --from 100 --to 200")
     assert (result.exit_code, result.stderr) == (0, "")
-    with Trace.open(TOY) as trace:
-        n_events = len(trace.events(100, 200))
+    n_events = _n_events(100, 200, "engine", "tile")
     assert result.stdout == f"{out}: {n_events} events of cycles 100 to 200\n"
     assert out.read_bytes().startswith(first.encode())
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -41,14 +46,27 @@ def test_the_whole_run_goes_to_the_standard_output(cli: Call, tmp_path: Path) ->
     assert (shown.exit_code, shown.stderr) == (0, "")
     cli(f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'}")
     assert shown.stdout_bytes == (tmp_path / "out.csv").read_bytes()
-    with Trace.open(TOY) as trace:
-        assert shown.stdout.count("\n") == 1 + len(trace.events())
+    assert shown.stdout.count("\n") == 1 + _n_events(0, 548, "engine", "tile")
 
 
 def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = cli(f"trace export {TOY} --format vcd -o {out} --to 8 --json")
-    assert json.loads(result.stdout) == {"file": str(out), "events": 6, "from": 0, "to": 8}
+    assert json.loads(result.stdout) == {"file": str(out), "events": 9, "from": 0, "to": 8}
+
+
+@pytest.mark.parametrize(
+    ("lanes", "kinds"),
+    [("channel", ["channel"]), ("engine,~channel,tile", ["engine", "channel", "tile"])],
+)
+def test_lanes_are_chosen_by_kind(cli: Call, lanes: str, kinds: list[str]) -> None:
+    shown = cli(f"trace export {TOY} --format csv -o - --lanes {lanes}").stdout
+    assert shown.count("\n") == 1 + _n_events(0, 548, *kinds)
+
+
+def test_lanes_are_chosen_by_name(cli: Call) -> None:
+    shown = cli(f"trace export {TOY} --format csv -o - --lanes array,tile~A").stdout
+    assert {line.partition(",")[0] for line in shown.splitlines()} == {"lane", "array", "tile A"}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +74,7 @@ def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
     [
         ("--format vdc", ["command line: --format: got 'vdc'; allowed: did you mean 'vcd'?"]),
         ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd"]),
+        ("--format csv --lanes aray", ["no lane 'aray'; allowed: did you mean 'array'?"]),
         ("--format csv --from 548", ["--from: got '548'; allowed: a cycle from 0 to 547"]),
         ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 to 547"]),
         ("--format csv --to 549", ["--to: got '549'; allowed: a cycle from 1 to 548"]),
@@ -64,7 +83,7 @@ def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
         ("--format perfetto --bins 0", ["--bins: got '0'; allowed: 1 to 100000 bins"]),
         ("--format csv --from -1 --to -2", ["--from: got '-1'", "--to: got '-2'"]),
         (
-            "--format csv --at-most 100",
+            "--format csv --lanes engine --at-most 100",
             ["more than 100 events in cycles 0 to 548; allowed: --from 0 --to 137 (62 events)"],
         ),
     ],
@@ -90,7 +109,7 @@ def test_a_file_is_replaced_by_force_only(cli: Call, tmp_path: Path) -> None:
     assert message == f"error: {out}: exists already; allowed: a new file, or --force to replace it"
     assert out.read_text() == "mine"
     assert cli(f"trace export {TOY} --format csv -o {out} --force").exit_code == 0
-    assert out.read_text().startswith("engine,")
+    assert out.read_text().startswith("lane,")
 
 
 def test_targets_and_traces_that_can_t_be_are_refused(cli: Call, tmp_path: Path) -> None:
@@ -125,6 +144,6 @@ def test_a_reader_that_closes_the_pipe_ends_it_without_a_traceback() -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline().startswith(b"engine,")
+        assert process.stdout.readline().startswith(b"lane,")
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()

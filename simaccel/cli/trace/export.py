@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simaccel.trace.exports import Excerpt, Format
 
 _STDOUT = "-"
-_BINS, _AT_MOST = "1000", "500000"
+_LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
 
 
 @click.command()
@@ -32,6 +32,12 @@ _BINS, _AT_MOST = "1000", "500000"
 )
 @click.option("--from", "start", default="0", metavar="CYCLE", help="First cycle (default 0).")
 @click.option("--to", "end", metavar="CYCLE", help="Cycle after the last (default: the run's end).")
+@click.option(
+    "--lanes",
+    default=_LANES,
+    metavar="NAME,..",
+    help=f"Lanes, or kinds of lanes: engine, channel, tile (default {_LANES}).",
+)
 @click.option(
     "--bins", default=_BINS, metavar="N", help=f"Bins of the bandwidth counters (default {_BINS})."
 )
@@ -50,6 +56,7 @@ def export(
     output: str,
     start: str,
     end: str | None,
+    lanes: str,
     bins: str,
     at_most: str,
     force: bool,
@@ -76,6 +83,7 @@ def export(
             trace,
             window["--from"],
             window["--to"],
+            lanes=[lane.strip() for lane in lanes.split(",")],
             bins=window["--bins"],
             at_most=window["--at-most"],
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-from simaccel.trace.exports.excerpt import MOST_EVENTS, Excerpt, excerpt
+from simaccel.trace.exports.excerpt import LANES_SHOWN, MOST_EVENTS, Excerpt, excerpt
 from simaccel.trace.exports.perfetto import write_perfetto
 from simaccel.trace.exports.table import write_csv
 from simaccel.trace.exports.vcd import write_vcd
@@ -19,4 +19,4 @@ FORMATS: Mapping[str, Format] = {
     "vcd": write_vcd,
 }
 
-__all__ = ["FORMATS", "MOST_EVENTS", "Excerpt", "Format", "excerpt"]
+__all__ = ["FORMATS", "LANES_SHOWN", "MOST_EVENTS", "Excerpt", "Format", "excerpt"]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.trace.reader import Event, Trace
-from simaccel.trace.schema import Events, TraceError, WindowTooLargeError
+from simaccel.errors import suggest
+from simaccel.trace.events import Event
+from simaccel.trace.reader import Trace
+from simaccel.trace.schema import LANES, Events, TraceError, WindowTooLargeError
 from simaccel.trace.track import NOTHING
 
 MOST_EVENTS = 500_000
 """Events of an export unless more are asked for: what viewers open without trouble."""
+LANES_SHOWN = ("engine", "tile")
+"""What is exported unless other lanes are asked for; channels have ten times as many events."""
 _CHUNK = 10_000
 
 
@@ -24,7 +28,7 @@ class Excerpt:
     start: int
     end: int
     lanes: dict[str, str]
-    """Kind of each lane, ``engine``, in the order in which they are shown."""
+    """Kind of each lane (engine, channel, tile), in the order in which they are shown."""
     rows: Events
     """Events of all lanes, in order of start cycle and lane."""
     bins: int
@@ -41,13 +45,16 @@ def excerpt(
     start: int = 0,
     end: int | None = None,
     *,
+    lanes: Sequence[str] = LANES_SHOWN,
     bins: int = 1000,
     at_most: int = MOST_EVENTS,
 ) -> Excerpt:
     """Take the events of a window; the default is the whole run.
 
+    ``lanes`` are names of lanes, or kinds (``engine``, ``channel``, ``tile``) for all of a kind.
+
     Raises:
-        TraceError: the window is not a part of the run, or holds more than ``at_most``
+        TraceError: there is no such lane, or the window is not a part of the run, or holds more than ``at_most``
             events; the message names one that doesn't.
 
     """
@@ -55,12 +62,19 @@ def excerpt(
     if not 0 <= start <= end <= trace.cycles:
         allowed = f"a part of cycles 0 to {trace.cycles}"
         raise TraceError(trace.path, f"cycles {start} to {end}", allowed)
-    lanes = dict.fromkeys(trace.engines, "engine")
+    chosen = _chosen(trace, lanes)
     try:
-        rows = _rows(trace, lanes, start, end, at_most)
+        rows = _rows(trace, chosen, start, end, at_most)
     except WindowTooLargeError:
-        raise _refused(trace, lanes, start, end, at_most) from None
-    return Excerpt(trace, start, end, lanes, rows, bins)
+        raise _refused(trace, chosen, start, end, at_most) from None
+    return Excerpt(trace, start, end, chosen, rows, bins)
+
+
+def _chosen(trace: Trace, asked: Sequence[str]) -> dict[str, str]:
+    for name in asked:
+        if name not in LANES and name not in trace.lanes:
+            raise TraceError(trace.path, f"no lane {name!r}", suggest(name, (*LANES, *trace.lanes)))
+    return {lane: kind for lane, kind in trace.lanes.items() if {lane, kind} & {*asked}}
 
 
 def _rows(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: int) -> Events:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TextIO
+from itertools import groupby, pairwise
+from typing import TextIO
 
+from simaccel.trace.events import Event
+from simaccel.trace.exports.arrows import Arrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
-from simaccel.trace.reader import Event
 from simaccel.trace.schema import TraceError
 
 LAST_CYCLE = 2**52
 """Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""
-PROCESSES = {"engine": (1, "engines")}
+PROCESSES = {"engine": (1, "engines"), "channel": (2, "channels"), "tile": (3, "buffer")}
 """Number and name of the process that shows the lanes of a kind."""
 COLOURS: Mapping[str, str] = {
     "busy": "thread_state_running",
@@ -34,15 +35,15 @@ COLOURS: Mapping[str, str] = {
 }
 """Colours of chrome://tracing, by cause; the Perfetto UI colours by name."""
 
-Json = dict[str, Any]
-
 
 def write_perfetto(stream: TextIO, part: Excerpt) -> None:
-    """Write a process for each kind of lane, a thread for each lane, a slice for each event.
+    """Write a process for each kind of lane, with slices and counters.
 
-    Slices are cut at the window, so that it fills the screen; where one is cut its arguments
-    have ``start`` and ``end``, its own cycles. An arrow goes from the slice of the engine that
-    hands over a tile to the first slice after the wait for it.
+    Engines and channels have a thread each, with a slice for each event (of channels: while they
+    are in use). Slices are cut at the window, so that it fills the screen; where one is cut its
+    arguments have ``start`` and ``end``, its own cycles. An arrow goes from the slice of the
+    engine that hands over a tile to the first slice after the wait for it. Counters say the
+    bytes that tiles hold, at each change, and the bytes per cycle of all channels by bin.
 
     Raises:
         TraceError: the window goes beyond cycle 2^52.
@@ -66,6 +67,7 @@ def _about(part: Excerpt) -> Json:
     return {
         "time": "1 us stands for 1 cycle of the accelerator clock",
         **{name: value for name, value in known.items() if value is not None},
+        **({"partial": "the run was killed; this is what it kept"} if trace.partial else {}),
         "simaccel": trace.header.version,
         "cycles": trace.cycles,
         "from": part.start,
@@ -74,31 +76,62 @@ def _about(part: Excerpt) -> Json:
 
 
 def _trace_events(part: Excerpt) -> Iterator[Json]:
-    threads = {lane: 101 + number for number, lane in enumerate(part.lanes)}
-    yield from _names(part, threads)
-    arrows = _Arrows()
-    for event in part.events():
-        where = {"pid": PROCESSES[part.lanes[event.engine]][0], "tid": threads[event.engine]}
-        yield _slice(part, event, where)
-        yield from arrows.at_start_of(event, where)
+    where = {
+        lane: {"pid": PROCESSES[kind][0], "tid": 101 + number}
+        for number, (lane, kind) in enumerate(part.lanes.items())
+    }
+    yield from _names(part, where)
+    yield from _bandwidth(part)
+    arrows = Arrows()
+    held: dict[str, int] = {}
+    for cycle, events in groupby(part.events(), lambda event: max(event.start, part.start)):
+        before = dict(held)
+        for event in events:
+            kind = part.lanes[event.lane]
+            if kind == "tile":
+                held[event.lane] = event.held
+            elif kind == "engine" or event.cause == "busy":
+                yield _slice(part, event, where[event.lane])
+            if kind == "engine":
+                yield from arrows.at_start_of(event, where[event.lane])
+        if held != before:
+            yield _counter("tile", "bytes held", cycle, held)
 
 
-def _names(part: Excerpt, threads: Mapping[str, int]) -> Iterator[Json]:
-    for kind in dict.fromkeys(part.lanes.values()):
+def _names(part: Excerpt, where: Mapping[str, Json]) -> Iterator[Json]:
+    kinds = {*part.lanes.values(), *(["channel"] if part.trace.channels else [])}
+    for kind in sorted(kinds, key=lambda kind: PROCESSES[kind]):
         pid, name = PROCESSES[kind]
         yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}
     for lane, kind in part.lanes.items():
-        where = {"pid": PROCESSES[kind][0], "tid": threads[lane]}
-        yield {"ph": "M", "name": "thread_name", **where, "args": {"name": lane}}
-        index = {"sort_index": threads[lane]}
-        yield {"ph": "M", "name": "thread_sort_index", **where, "args": index}
+        if kind != "tile":
+            index = {"sort_index": where[lane]["tid"]}
+            yield {"ph": "M", "name": "thread_name", **where[lane], "args": {"name": lane}}
+            yield {"ph": "M", "name": "thread_sort_index", **where[lane], "args": index}
+
+
+def _bandwidth(part: Excerpt) -> Iterator[Json]:
+    if part.start == part.end or not part.trace.channels:
+        return
+    found = part.trace.bandwidth(bins=part.bins, start=part.start, end=part.end)
+    for channel, moved in zip(found.channels, found.moved.tolist(), strict=True):
+        limit = found.bytes_per_cycle[channel]
+        name = f"{channel} ({'no limit' if limit is None else f'at most {limit:g}'})"
+        for (start, end), n_bytes in zip(pairwise(found.edges.tolist()), moved, strict=True):
+            rate = {"bytes per cycle": n_bytes / (end - start)}
+            yield _counter("channel", name, start, rate)
+
+
+def _counter(kind: str, name: str, cycle: int, values: Mapping[str, float]) -> Json:
+    pid, _ = PROCESSES[kind]
+    return {"ph": "C", "name": name, "pid": pid, "ts": cycle, "args": dict(values)}
 
 
 def _slice(part: Excerpt, event: Event, where: Json) -> Json:
     start, end = max(event.start, part.start), min(event.end, part.end)
     own = {"start": event.start, "end": event.end}
-    names = ("cause", "operator", "command", "site", "tile", "kind", "waits_for")
+    names = ("cause", "operator", "command", "site", "tile", "kind", "waits_for", "served")
     args = {name: getattr(event, name) for name in names}
     return {
         "ph": "X",
@@ -115,55 +148,8 @@ def _slice(part: Excerpt, event: Event, where: Json) -> Json:
 
 def _title(event: Event) -> str:
     if event.cause == "busy":
-        return event.command or event.engine
+        return event.command or event.cause
     if event.cause == "idle":
         return "idle"
     waits = f"waits: {event.tile} {event.kind}" if event.tile else "waits"
     return f"{waits} ({event.cause})"
-
-
-@dataclass
-class _Arrows:
-    """Who handed over the tiles that others waited for: arrows from slice to slice.
-
-    While an engine waits for a tile it shares the cause of the engine that holds it; when that
-    one hands over, the wait ends, or goes on as DRAM latency until the data have arrived. So
-    the tile was handed over where the last part of the wait that isn't latency ends. There the
-    arrow starts, in the slice before, if that slice is of a command and no wait itself.
-
-    Both ends lie half a cycle inside their slices: at a border the viewers choose differently.
-    """
-
-    count: int = 0
-    latest: dict[str, tuple[Event, Json]] = field(default_factory=dict)
-    before: dict[str, tuple[Event, Json]] = field(default_factory=dict)
-    begun: dict[str, Json] = field(default_factory=dict)
-    """Where the arrow to an engine that still waits starts."""
-
-    def at_start_of(self, event: Event, where: Json) -> Iterator[Json]:
-        """Give the two ends of an arrow; events come in the order of their first cycles."""
-        lane = event.engine
-        if lane in self.latest:
-            self.before[lane] = self.latest[lane]
-            waited = self.before[lane][0]
-            if waited.waits_for and waited.cause != "dram_latency":
-                self._begin(waited)
-            if lane in self.begun and _wait(waited) != _wait(event):
-                self.count += 1
-                arrow = {"name": waited.tile, "cat": waited.kind, "id": self.count}
-                yield {"ph": "s", **arrow, **self.begun.pop(lane)}
-                yield {"ph": "f", "bp": "e", **arrow, **where, "ts": event.start + 0.5}
-        self.latest[lane] = event, where
-
-    def _begin(self, waited: Event) -> None:
-        self.begun.pop(waited.engine, None)
-        last = waited.end - 1
-        for known in (self.latest, self.before):
-            giver, where = known.get(waited.waits_for, (waited, {}))
-            works = giver.site and not giver.waits_for and giver.cause not in ("idle", "drain")
-            if works and giver.start <= last < giver.end:
-                self.begun[waited.engine] = {**where, "ts": last + 0.5}
-
-
-def _wait(event: Event) -> tuple[str, str, str]:
-    return event.tile, event.kind, event.waits_for

@@ -6,8 +6,8 @@ import csv
 from dataclasses import fields
 from typing import TextIO
 
+from simaccel.trace.events import Event
 from simaccel.trace.exports.excerpt import Excerpt
-from simaccel.trace.reader import Event
 
 COLUMNS = tuple(field.name for field in fields(Event))
 
@@ -15,6 +15,7 @@ COLUMNS = tuple(field.name for field in fields(Event))
 def write_csv(stream: TextIO, part: Excerpt) -> None:
     """Write a line of column names and a line for each event, in the order of the events."""
     writer = csv.writer(stream)
-    writer.writerow(COLUMNS)
+    writer.writerow([*COLUMNS, "lane_kind"])
     for event in part.events():
-        writer.writerow([getattr(event, name) for name in COLUMNS])
+        values = [getattr(event, name) for name in COLUMNS]
+        writer.writerow([*values, part.lanes[event.lane]])

@@ -1,15 +1,15 @@
-"""VCD (IEEE 1364) for GTKWave: what each engine does, as signals."""
+"""VCD (IEEE 1364) for GTKWave: what engines, channels and tiles do, as signals."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
 
 from vcd.writer import Variable, VCDWriter
 
+from simaccel.trace.events import Event
 from simaccel.trace.exports.excerpt import Excerpt
-from simaccel.trace.reader import Event
 from simaccel.trace.schema import CAUSES
 
 _NONE = "-"
@@ -17,18 +17,18 @@ _NONE = "-"
 _TEXTS = ("cause", "tile", "wait", "waits_for", "operator", "command")
 
 
-@dataclass(frozen=True)
-class _Engine:
-    """The signals of one engine."""
+_SIGNALS: Mapping[str, Sequence[tuple[str, str, int]]] = {
+    "engine": (("busy", "wire", 1), ("state", "reg", 8), ("site", "integer", 32)),
+    "channel": (("busy", "wire", 1), ("served", "integer", 64)),
+    "tile": (("held", "integer", 64),),
+}
+"""Name, type and bits of the signals that are numbers, by kind of lane."""
 
-    busy: Variable[object]
-    state: Variable[object]
-    site: Variable[object]
-    texts: dict[str, Variable[object]]
+Signals = dict[str, Variable[Any]]
 
 
 def write_vcd(stream: TextIO, part: Excerpt) -> None:
-    """Write the signals of each engine; events are cut at the window.
+    """Write the signals of each lane; events are cut at the window.
 
     A tick of the time scale, 1 ns, is one cycle, whatever the clock: real times are no
     multiples of what VCD can say. There is no date in the file.
@@ -42,9 +42,11 @@ def write_vcd(stream: TextIO, part: Excerpt) -> None:
         init_timestamp=part.start,
     ) as writer:
         names = identifiers(part.lanes)
-        engines = {lane: _register(writer, names[lane]) for lane in part.lanes}
+        lanes = {lane: _register(writer, kind, names[lane]) for lane, kind in part.lanes.items()}
         for event in part.events():
-            _change(writer, engines[event.engine], max(event.start, part.start), event)
+            cycle = max(event.start, part.start)
+            for name, signal in lanes[event.lane].items():
+                writer.change(signal, cycle, _value(event, name))
         writer.close(part.end)
 
 
@@ -67,22 +69,25 @@ def _comment(part: Excerpt) -> str:
     )
 
 
-def _register(writer: VCDWriter, name: str) -> _Engine:
-    return _Engine(
-        busy=writer.register_var(name, "busy", "wire", 1),
-        state=writer.register_var(name, "state", "reg", 8),
-        site=writer.register_var(name, "site", "integer", 32),
-        texts={text: writer.register_var(name, text, "string", init=_NONE) for text in _TEXTS},
-    )
+def _register(writer: VCDWriter, kind: str, name: str) -> Signals:
+    scope = f"{kind}s", name
+    signals: Signals = {
+        signal: writer.register_var(scope, signal, form, bits)
+        for signal, form, bits in _SIGNALS[kind]
+    }
+    if kind == "engine":
+        for text in _TEXTS:
+            signals[text] = writer.register_var(scope, text, "string", init=_NONE)
+    return signals
 
 
-def _change(writer: VCDWriter, engine: _Engine, cycle: int, event: Event) -> None:
-    writer.change(engine.busy, cycle, int(event.cause == "busy"))
-    writer.change(engine.state, cycle, CAUSES.index(event.cause))
-    writer.change(engine.site, cycle, event.site)
-    for name, signal in engine.texts.items():
-        text = getattr(event, "kind" if name == "wait" else name)
-        writer.change(signal, cycle, _escaped(text) or _NONE)
+def _value(event: Event, name: str) -> int | str:
+    if name == "busy":
+        return int(event.cause == "busy")
+    if name == "state":
+        return CAUSES.index(event.cause)
+    value: int | str = getattr(event, "kind" if name == "wait" else name)
+    return value if isinstance(value, int) else _escaped(value) or _NONE
 
 
 def _escaped(text: str) -> str:

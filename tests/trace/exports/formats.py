@@ -14,8 +14,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from vcd.reader import Token, TokenKind, tokenize
 
+from simaccel.trace import Event
 from simaccel.trace.exports import FORMATS, Excerpt
-from simaccel.trace.reader import Event
 
 RESERVED_COLOURS = [
     "thread_state_uninterruptible",
@@ -129,10 +129,14 @@ def text(name: str, part: Excerpt) -> str:
     return stream.getvalue()
 
 
+def read_frame(written: str) -> pd.DataFrame:
+    """Read CSV with pandas, as the documentation says."""
+    return pd.read_csv(io.StringIO(written, newline=""), keep_default_na=False)
+
+
 def read_table(written: str) -> list[dict[str, Any]]:
-    """Read CSV with pandas: a dictionary for each row."""
-    stream = io.StringIO(written, newline="")
-    frame = pd.read_csv(stream, keep_default_na=False)
+    """Give a dictionary for each row of CSV."""
+    frame = read_frame(written)
     return [{str(name): row[name] for name in row} for row in frame.to_dict("records")]
 
 
@@ -166,6 +170,7 @@ def _names(entries: list[Entry]) -> dict[tuple[int, int], str]:
             assert key not in known
             (known[key],) = entry.args.values()
             assert isinstance(known[key], str if what == "name" else int)
+    assert {pid for _, pid, _ in known} >= {entry.pid for entry in entries}
     for what, pid, tid in list(known):
         assert (what.replace("name", "sort_index"), pid, tid) in known
         assert ("process_name", pid, None) in known
@@ -199,7 +204,7 @@ def _arrows(
 def slice_event(lane: str, one: Slice) -> Event:
     """Turn a slice back into the whole event."""
     absent = {"operator": "", "command": "", "site": 0, "tile": "", "kind": "", "waits_for": ""}
-    whole = {"engine": lane, "start": one.ts, "end": one.ts + one.dur, **absent, **one.args}
+    whole = {"lane": lane, "start": one.ts, "end": one.ts + one.dur, **absent, **one.args}
     return TypeAdapter(Event).validate_json(json.dumps(whole), strict=True)
 
 
@@ -209,7 +214,7 @@ class Signals:
 
     header: dict[str, str]
     types: dict[tuple[str, str], tuple[str, int]]
-    """Type and bits, by scope and name."""
+    """Type and bits, by scope (``engines.array``) and name."""
     values: dict[tuple[str, str], list[tuple[int, str | int]]]
     """Time and new value, by scope and name."""
     end: int
@@ -219,13 +224,15 @@ def read_vcd(written: str) -> Signals:
     """Read VCD with the tokenizer of pyvcd."""
     found = Signals({}, {}, defaultdict(list), 0)
     idents: dict[str, tuple[str, str]] = {}
-    scope = ""
+    scopes: list[str] = []
     for token in tokenize(io.BytesIO(written.encode("ascii"))):
         if token.kind is TokenKind.SCOPE:
-            scope = token.scope.ident
+            scopes.append(token.scope.ident)
+        elif token.kind is TokenKind.UPSCOPE:
+            scopes.pop()
         elif token.kind is TokenKind.VAR:
             var = token.var
-            idents[var.id_code] = key = scope, var.reference
+            idents[var.id_code] = key = ".".join(scopes), var.reference
             found.types[key] = var.type_.value, var.size
         elif token.kind in (TokenKind.COMMENT, TokenKind.VERSION, TokenKind.TIMESCALE):
             found.header[token.kind.name.lower()] = str(token.data)
@@ -236,7 +243,7 @@ def read_vcd(written: str) -> Signals:
             found.values[idents[change[0]]].append((found.end, change[1]))
         else:
             assert token.kind in (
-                TokenKind.UPSCOPE, TokenKind.ENDDEFINITIONS, TokenKind.DUMPVARS, TokenKind.END,
+                TokenKind.ENDDEFINITIONS, TokenKind.DUMPVARS, TokenKind.END,
             )  # fmt: skip
     return found
 
