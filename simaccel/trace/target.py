@@ -34,8 +34,8 @@ def require_target(path: str | Path, *, force: bool = False) -> Path:
 
 
 def partial_path(path: Path) -> Path:
-    """Name the hidden file beside ``path`` that is written first."""
-    return path.with_name(f".{path.name}.{token_hex(4)}.partial")
+    """Name the file beside ``path`` that is written first."""
+    return path.with_name(f"{path.name}.{token_hex(4)}.partial")
 
 
 def not_written(path: Path, error: Exception) -> TraceError:
@@ -45,10 +45,10 @@ def not_written(path: Path, error: Exception) -> TraceError:
 
 @contextmanager
 def writing_text(path: str | Path, *, force: bool = False) -> Iterator[TextIO]:
-    """Give a stream of UTF-8 text to a hidden file, which takes the target's place at the end.
+    """Give a stream of UTF-8 text to a file beside the target, which takes its place at the end.
 
-    Line ends are written as given. Any exception, Ctrl-C included, removes the hidden file:
-    at the target there is never a half-written one.
+    Line ends are written as given. Any exception, Ctrl-C included, removes the file: at the
+    target there is never a half-written one.
 
     Raises:
         TraceError: the target can't be written (see ``require_target``).

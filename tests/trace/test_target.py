@@ -14,8 +14,8 @@ def test_a_text_takes_the_target_s_place_when_it_is_whole(tmp_path: Path) -> Non
     with writing_text(target, force=True) as stream:
         stream.write("né\r\n")
         assert target.read_text() == "old"
-        (hidden,) = set(tmp_path.iterdir()) - {target}
-        assert hidden.name.startswith(".out.txt.")
+        (partial,) = set(tmp_path.iterdir()) - {target}
+        assert partial.name.startswith("out.txt.")
     assert target.read_bytes() == "né\r\n".encode()
     assert list(tmp_path.iterdir()) == [target]
 

@@ -54,8 +54,8 @@ def excerpt(
     ``lanes`` are names of lanes, or kinds (``engine``, ``channel``, ``tile``) for all of a kind.
 
     Raises:
-        TraceError: there is no such lane, or the window is not a part of the run, or holds more than ``at_most``
-            events; the message names one that doesn't.
+        TraceError: there is no such lane, or the window is not a part of the run, or it holds
+            more than ``at_most`` events; the message names one that doesn't.
 
     """
     end = trace.cycles if end is None else end

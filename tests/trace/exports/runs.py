@@ -95,8 +95,7 @@ def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator
     served = {name: sum(row[2] for row in rows) for name, rows in channels.items()}
     with TemporaryDirectory() as folder:
         with TraceWriter(Path(folder) / "t.h5", header, block_rows=16) as writer:
-            kinds = {"channel": channels, "tile": tiles}
-            lanes = {name: kind for kind, names in kinds.items() for name in names}
+            lanes = {**dict.fromkeys(channels, "channel"), **dict.fromkeys(tiles, "tile")}
             writer.announce({**dict.fromkeys(ENGINES, "engine"), **lanes})
             tell(writer, script)
             for name, in_use in channels.items():
