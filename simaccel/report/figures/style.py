@@ -28,11 +28,11 @@ DPI: Final = 300
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "busy": ("#0072B2", ""),
-        "dram_bandwidth": ("#D55E00", ""),
-        "dram_latency": ("#CC79A7", "////"),
-        "dram_queue": ("#E69F00", "\\\\\\\\"),
+        "dram_bandwidth": ("#D55E00", "////"),
+        "dram_latency": ("#CC79A7", "\\\\\\\\"),
+        "dram_queue": ("#E69F00", "xxxx"),
         "buffer_port": ("#009E73", "----"),
-        "noc": ("#56B4E9", "xxxx"),
+        "noc": ("#56B4E9", "++++"),
         "array": ("#882255", ""),
         "sfu": ("#F0E442", "...."),
         "drain": ("#888888", "||||"),
