@@ -24,7 +24,9 @@ SUFFIXES: Final = (".png", ".svg", ".pdf")
 DPI: Final = 300
 
 # Okabe and Ito's palette, and wine of Paul Tol's "muted" for the ninth. Hatches tell the stalls
-# apart in grey as well. The order is that of stacks and legends: work, its waits, nothing to do.
+# apart in grey as well; the two without one are as light and as dark as can be. Light blue for
+# "waits for the array", blue's neighbour: that wait is how a well-fed array looks from outside.
+# The order is that of stacks and legends: work, its waits, nothing to do.
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "busy": ("#0072B2", ""),
@@ -32,8 +34,8 @@ CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "dram_latency": ("#CC79A7", "\\\\\\\\"),
         "dram_queue": ("#E69F00", "xxxx"),
         "buffer_port": ("#009E73", "----"),
-        "noc": ("#56B4E9", "++++"),
-        "array": ("#882255", ""),
+        "noc": ("#882255", ""),
+        "array": ("#56B4E9", ""),
         "sfu": ("#F0E442", "...."),
         "drain": ("#888888", "||||"),
         "idle": ("#E8E8E8", ""),
