@@ -129,18 +129,27 @@ def dram_bytes(result: dict[str, Any]) -> int:
 
 
 def problem_lines(rows: Sequence[Compared]) -> list[str]:
-    """Say why runs have no result."""
+    """Say why runs have no result; of a sweep, the first reason per dataflow and length."""
     names = varied(rows)
-    lines = []
+    point = rows[0].point
+    lengths_are_points = point is not None and point.axis.column == "seq_len"
+    failed: dict[tuple[str, int | None], list[Compared]] = {}
     for row in rows:
         if row.result is None:
-            places = [
-                text if name == "seq-len" else f"{name} {text}"
-                for name, text in zip(names, _place_texts(row, names), strict=True)
-            ]
-            where = f" at {', '.join(places)}" if places else ""
-            lines.append(f"{row.dataflow}{where}: {row.problem}")
-    return lines
+            length = None if lengths_are_points else row.seq_len
+            failed.setdefault((row.dataflow, length), []).append(row)
+    return [_problem_line(group, names) for group in failed.values()]
+
+
+def _problem_line(rows: Sequence[Compared], names: Sequence[str]) -> str:
+    row = rows[0]
+    places = [
+        text if name == "seq-len" else f"{name} {text}"
+        for name, text in zip(names, _place_texts(row, names), strict=True)
+    ]
+    more = f" and at {len(rows) - 1} more" if len(rows) > 1 else ""
+    where = f" at {', '.join(places)}{more}" if places else ""
+    return f"{row.dataflow}{where}: {row.problem}"
 
 
 def place_json(row: Compared) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from simaccel.report.figures.style import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -28,6 +29,8 @@ EDGE_COLOUR: Final = "#333333"
 EDGE_POINTS: Final = 0.3
 UTILISATION: Final = "utilisation (% of peak MACs)"
 ARRAY: Final = "cycles of the PE array (%)"
+FILLED: Final = "utilisation (busy beyond it: with empty PEs)"
+"""A line across a stack."""
 
 _FAMILIES: Final = ("flat", "flex", "flash", "naive")
 """Each keeps its colour from figure to figure; others take the next ones."""
@@ -98,10 +101,15 @@ def draw_comparison(rows: Sequence[Compared], title: str) -> Figure:
     left.set_yticks(places, [_label(row, rows) for row in rows])
     left.invert_yaxis()
     figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
-    handles, labels = right.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=6)
+    figure.legend(*legend_of(right), loc="outside lower center", ncols=6)
     return figure
+
+
+def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
+    """Give handles and labels of a stack, in the order of stacks; the line across it comes last."""
+    handles, labels = axes.get_legend_handles_labels()
+    pairs = sorted(zip(handles, labels, strict=True), key=lambda pair: pair[1] == FILLED)
+    return [handle for handle, _ in pairs], [label for _, label in pairs]
 
 
 def _groups(rows: Sequence[Compared]) -> list[int]:
@@ -119,7 +127,7 @@ def _draw_utilisation(axes: Axes, rows: Sequence[Compared], places: Sequence[flo
     look = looks([row.dataflow for row in rows])
     for row, place in zip(rows, places, strict=True):
         if row.result is None:
-            axes.text(1, place, "does not run", va="center", style="italic")
+            axes.text(1, place, "does not run", va="center_baseline", style="italic")
             continue
         share = 100 * row.result["utilisation"]
         one = look[row.dataflow]
@@ -132,7 +140,7 @@ def _draw_utilisation(axes: Axes, rows: Sequence[Compared], places: Sequence[flo
             edgecolor=EDGE_COLOUR,
             linewidth=EDGE_POINTS,
         )
-        axes.text(share + 1, place, f"{share:.1f}", va="center")
+        axes.text(share + 1, place, f"{share:.1f}", va="center_baseline")
     axes.set_xlim(0, 112)
     axes.set_xticks(range(0, 101, 20))
     axes.set_xlabel(UTILISATION)
@@ -163,7 +171,7 @@ def _draw_stacks(axes: Axes, rows: Sequence[Compared], places: Sequence[float]) 
             [at + _BAR / 2 for _, at in ran],
             color=LIMIT_COLOUR,
             linewidth=1.5,
-            label="utilisation",
+            label=FILLED,
         )
     axes.set_xlim(0, 100)
     axes.set_xlabel(ARRAY)

@@ -7,7 +7,7 @@ against buffer size, one line per dataflow.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from simaccel.report.comparison import Axis, Compared, Point
@@ -15,10 +15,12 @@ from simaccel.report.figures.comparison import (
     ARRAY,
     EDGE_COLOUR,
     EDGE_POINTS,
+    FILLED,
     UTILISATION,
     Look,
     array_shares,
     causes_of,
+    legend_of,
     looks,
 )
 from simaccel.report.figures.style import (
@@ -30,6 +32,7 @@ from simaccel.report.figures.style import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
@@ -39,31 +42,31 @@ _MOST_STACK_ROWS = 6
 """More small panels than these don't fit a page; the lines are drawn alone then."""
 _MOST_TICKS: Final = 12
 """Names of points that stand beside each other across the whole figure."""
+_STRIP, _STRIP_INCHES = 9.0, 0.13
+"""Height of a row of crosses: on the axis, in percent, and on paper."""
 _NAN = float("nan")
 
 
 def draw_sweep(rows: Sequence[Compared], title: str) -> Figure:
     """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
 
-    Where a dataflow does not run its line has a gap with a cross. Call it inside ``style()``.
+    Where a dataflow does not run its line has a gap, and a cross stands under the axis. Call it
+    inside ``style()``.
     """
     panels = _panels(rows)
     names = list(dict.fromkeys(row.dataflow for row in rows))
-    stacks = [
-        (f"{name}, {panel}" if panel else name, [row for row in of_panel if row.dataflow == name])
-        for panel, of_panel in panels.items()
-        for name in names
-    ]
-    upper_rows, lower_rows = -(-len(panels) // _ACROSS), -(-len(stacks) // _STACKS_ACROSS)
+    upper_rows = -(-len(panels) // _ACROSS)
+    lower_rows = len(panels) * -(-len(names) // _STACKS_ACROSS)
     if lower_rows > _MOST_STACK_ROWS:
         lower_rows = 0
-    heights = (upper_rows * _LINES_INCHES, lower_rows * _STACK_INCHES + _REST_INCHES)
+    upper_inches = upper_rows * (_LINES_INCHES + _STRIP_INCHES * len(_strips(rows)))
+    heights = (upper_inches, lower_rows * _STACK_INCHES + _REST_INCHES)
     figure = new_figure(DOUBLE_COLUMN_INCHES, sum(heights))
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights).flat
     _draw_lines(upper, panels, looks(names), upper_rows)
     upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
     if lower_rows:
-        _draw_stacks(lower, stacks, lower_rows)
+        _draw_stacks(lower, panels, names, lower_rows)
     return figure
 
 
@@ -101,47 +104,68 @@ def _draw_lines(
 ) -> None:
     across = min(_ACROSS, len(panels))
     grid = upper.subplots(n_rows, across, sharey=True, squeeze=False).flat
+    every = [row for rows in panels.values() for row in rows]
+    strips = _strips(every)
     for axes, (panel, rows) in zip(grid, panels.items(), strict=False):
-        for number, (name, one) in enumerate(look.items()):
-            mine = _in_order([row for row in rows if row.dataflow == name])
-            _draw_line(axes, mine, name, one, number)
-        _set_ticks(axes, [_point(row) for row in mine], _MOST_TICKS // across)
+        for name, one in look.items():
+            _draw_line(axes, _in_order([row for row in rows if row.dataflow == name]), one)
+        _draw_failures(axes, rows, strips)
+        first = [row for row in rows if row.dataflow == rows[0].dataflow]
+        _set_ticks(axes, [_point(row) for row in _in_order(first)], _MOST_TICKS // across)
         axes.set_title(panel)
         axes.set_xlabel(_axis(rows).label)
-        axes.set_ylim(0, 105)
+        axes.set_ylim(min(strips.values(), default=0) - bool(strips) * _STRIP / 2, 105)
         axes.grid(visible=True, linewidth=0.3, alpha=0.6)
-    first = upper.axes[0]
-    first.set_ylabel(UTILISATION)
+    shares = range(0, 101, 20)
+    upper.axes[0].set_yticks([*shares, *strips.values()], [*map(str, shares), *strips])
+    upper.axes[0].set_ylabel(UTILISATION)
     for axes in upper.axes[len(panels) :]:
         axes.set_axis_off()
-    upper.legend(*first.get_legend_handles_labels(), loc="outside right upper")
+    labelled = dict(pair[::-1] for axes in upper.axes for pair in _legend(axes))
+    upper.legend(labelled.values(), labelled.keys(), loc="outside right upper")
 
 
-def _draw_line(axes: Axes, rows: Sequence[Compared], name: str, look: Look, number: int) -> None:
-    shares = [100 * row.result["utilisation"] if row.result else _NAN for row in rows]
-    places = _places([_point(row) for row in rows])
+def _legend(axes: Axes) -> Iterator[tuple[Artist, str]]:
+    return zip(*axes.get_legend_handles_labels(), strict=True)
+
+
+def _strips(rows: Sequence[Compared]) -> dict[str, float]:
+    """Give each dataflow that fails somewhere a height below 0 for its crosses."""
+    failing = dict.fromkeys(row.dataflow for row in rows if row.result is None)
+    return {name: -_STRIP * number for number, name in enumerate(failing, 1)}
+
+
+def _draw_line(axes: Axes, rows: Sequence[Compared], look: Look) -> None:
     axes.plot(
-        places,
-        shares,
+        _places([_point(row) for row in rows]),
+        [100 * row.result["utilisation"] if row.result else _NAN for row in rows],
         color=look.colour,
         linestyle=look.line,
         marker=look.marker,
         markersize=4,
         markeredgecolor="white",
         markeredgewidth=0.4,
-        label=name,
+        label=rows[0].dataflow,
     )
-    fails = [place for place, row in zip(places, rows, strict=True) if row.result is None]
-    if fails:
+
+
+def _draw_failures(axes: Axes, rows: Sequence[Compared], strips: dict[str, float]) -> None:
+    for name, height in strips.items():
+        mine = _in_order([row for row in rows if row.dataflow == name])
+        places = _places([_point(row) for row in mine])
+        fails = [place for place, row in zip(places, mine, strict=True) if row.result is None]
         axes.plot(
             fails,
-            [2.5 + 5 * number] * len(fails),
-            color=look.colour,
+            [height] * len(fails),
+            color=LIMIT_COLOUR,
             linestyle="",
             marker="x",
-            markersize=3.5,
-            label=f"{name} does not run",
+            markersize=3,
+            markeredgewidth=0.6,
+            label="does not run",
         )
+    if strips:
+        axes.axhline(0, color=LIMIT_COLOUR, linewidth=0.6)
 
 
 def _set_ticks(axes: Axes, points: Sequence[Point], most: int) -> None:
@@ -159,22 +183,24 @@ def _every(count: int, most: int) -> int:
 
 
 def _draw_stacks(
-    lower: SubFigure, stacks: Sequence[tuple[str, list[Compared]]], n_rows: int
+    lower: SubFigure, panels: dict[str, list[Compared]], names: Sequence[str], n_rows: int
 ) -> None:
-    across = min(_STACKS_ACROSS, len(stacks))
+    across = min(_STACKS_ACROSS, len(names))
     grid = lower.subplots(n_rows, across, sharey=True, squeeze=False)
-    causes = causes_of([row for _, rows in stacks for row in rows])
-    for axes, (name, rows) in zip(grid.flat, stacks, strict=False):
-        _draw_stack(axes, _in_order(rows), causes, _MOST_TICKS // across)
-        axes.set_title(name)
-        axes.set_xlabel(_axis(rows).label)
-    for axes in lower.axes[len(stacks) :]:
-        axes.set_axis_off()
+    causes = causes_of([row for rows in panels.values() for row in rows])
+    rows_each = n_rows // len(panels)
+    for number, (panel, rows) in enumerate(panels.items()):
+        block = grid[number * rows_each : (number + 1) * rows_each].ravel()
+        for axes, name in zip(block, names, strict=False):
+            mine = _in_order([row for row in rows if row.dataflow == name])
+            _draw_stack(axes, mine, causes, _MOST_TICKS // across)
+            axes.set_title(f"{name}, {panel}" if panel else name)
+            axes.set_xlabel(_axis(rows).label)
+        for axes in block[len(names) :]:
+            axes.set_axis_off()
     for axes in grid[:, 0]:
         axes.set_ylabel(ARRAY)
-    handles, labels = lower.axes[0].get_legend_handles_labels()
-    if handles:
-        lower.legend(handles, labels, loc="outside lower center", ncols=6)
+    lower.legend(*legend_of(lower.axes[0]), loc="outside lower center", ncols=6)
 
 
 def _draw_stack(
@@ -200,9 +226,7 @@ def _draw_stack(
         )
         base = top
     useful = [100 * row.result["utilisation"] if row.result else _NAN for row in rows]
-    axes.hlines(
-        useful, edges[:-1], edges[1:], color=LIMIT_COLOUR, linewidth=1.2, label="utilisation"
-    )
+    axes.hlines(useful, edges[:-1], edges[1:], color=LIMIT_COLOUR, linewidth=1.2, label=FILLED)
     shown = range(0, len(rows), _every(len(rows), most_ticks))
     axes.set_xticks(list(shown), [_point(rows[i]).text for i in shown])
     axes.set_xlim(edges[0], edges[-1])
