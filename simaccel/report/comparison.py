@@ -81,8 +81,9 @@ def comparison_table(rows: Sequence[Compared]) -> Table:
     table = make_table((), (*names, "dataflow", *figures))
     table.columns[len(names)].justify = "left"
     before = rows[0].place
+    several = len({row.dataflow for row in rows}) > 1
     for row, faster in zip(rows, speedups(rows), strict=True):
-        if row.place != before:
+        if several and row.place != before:
             table.add_section()
         before = row.place
         add_row(table, [*_place_texts(row, names), row.dataflow, *_figures(row, faster)])

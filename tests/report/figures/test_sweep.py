@@ -1,6 +1,7 @@
 """The figure of a sweep shows the figures of its rows."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.patches import StepPatch
 
 from simaccel.report.comparison import Axis, Compared, Point
 from simaccel.report.figures.comparison import array_shares
-from simaccel.report.figures.style import style
+from simaccel.report.figures.style import SUFFIXES, save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
 
 BUFFER = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
@@ -163,6 +164,17 @@ def test_one_point_and_nothing_that_runs_are_figures() -> None:
     assert [text.get_text() for text in drawn(failed).axes[0].get_yticklabels()][-2:] == [
         *("flat", "flash")
     ]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+    written = []
+    for number in (1, 2):
+        with style():
+            figure = draw_sweep(rows([1024, 2048], fails=1), "title")
+            path = save_figure(figure, tmp_path / f"{number}{suffix}")
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
 
 
 def test_more_stacks_than_fit_a_page_are_left_out() -> None:
