@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from simaccel.check import Checked
 from simaccel.experiment import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.report.comparison import Compared, comparison_table, speedup
+from simaccel.report.comparison import Compared, comparison_table, speedups
 from simaccel.report.estimates import estimate_table
 from simaccel.report.results import checked_table, engines_table, operators_table
 from simaccel.workload import Dimensions, attention
@@ -57,7 +57,7 @@ def test_speedup_is_against_the_first_of_the_length(result: Result) -> None:
         Compared("naive", 1024, None, "does not fit", 2),
         Compared("flat", 1024, figures),
     ]
-    assert [speedup(row, rows) for row in rows] == [1, 2, None, None]
+    assert speedups(rows) == [1, 2, None, None]
     lines = printed(comparison_table(rows), 100)
     assert sum("does not run" in line for line in lines) == 1
     assert lines[2].split()[:2] == ["512", "naive"]
