@@ -34,7 +34,7 @@ def experiment_title(
 ) -> str:
     """Say what runs on what; without a dataflow, what several runs have in common."""
     given = workload.parameters
-    names = {"scope": "scope", "batch": "batch", "seq_len": "seq-len"}
+    names = {"layer": "layer", "scope": "scope", "batch": "batch", "seq_len": "seq-len"}
     if dataflow is None:
         del names["seq_len"]
     sizes = [f"{label} {given[key]}" for key, label in names.items() if key in given]

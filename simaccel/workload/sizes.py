@@ -7,6 +7,9 @@ from simaccel.errors import Fault
 MAX_SIZE = 2**40
 """The largest size of a rank: beyond any published workload, and a typing error is soon beyond."""
 
+MAX_LAYER_SIZE = 2**30
+"""The largest size of a rank of a layer: 2,000 times the largest published (DeepBench)."""
+
 MAX_BYTES_PER_ELEMENT = 16
 """The widest element: complex128."""
 
