@@ -187,14 +187,18 @@ def _expected(workload: Workload, given: dict[str, Array]) -> dict[str, Array]:
     tensors = dict(given)
     for operator in workload.operators:
         tensors[operator.output.tensor] = (
-            _einsum(operator, tensors)
+            einsum_values(operator, tensors)
             if isinstance(operator, Einsum)
             else _softmax(operator, tensors)
         )
     return tensors
 
 
-def _einsum(einsum: Einsum, tensors: dict[str, Array]) -> Array:
+def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
+    """Compute an einsum, with affine projections of its inputs, in plain numpy.
+
+    ``tensors`` has the inputs in their natural shapes; the result is the output in its.
+    """
     number = {rank: index for index, rank in enumerate(einsum.ranks)}
     arguments: list[object] = []
     for one in einsum.inputs:

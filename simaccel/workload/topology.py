@@ -270,5 +270,5 @@ def _refuse_surplus(sheet: _Sheet, row: _Row) -> None:
     count = max(sheet.columns.values()) + 1
     for at in range(count, len(row.cells)):
         where = f"line {row.line}, column {at + 1}"
-        allowed = f"nothing; the header has {count} columns"
+        allowed = f"nothing; a row has at most {count} cells"
         sheet.faults.append(Fault(sheet.file, where, row.cells[at], allowed))

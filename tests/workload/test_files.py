@@ -120,8 +120,10 @@ layers:
         "layers.a.shape.P: got 0; allowed: an integer >= 1",
         "layers.a.stried: got 2; allowed: did you mean 'stride'?",
         "layers.b.shape.K: got 'x'; allowed: an integer",
-        "layers.c: got a mapping of kind, shape; allowed: a mapping with 'kind' one of "
-        "'conv', 'gemm'",
+        (
+            "layers.c: got a mapping of kind, shape; allowed: a mapping with 'kind' one of "
+            "'conv', 'gemm'"
+        ),
     ]
     assert _faults(tmp_path, "{kind: layers, name: x, layers: {}}") == [
         "layers: got 'no layers'; allowed: at least one layer"
