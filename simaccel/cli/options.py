@@ -47,7 +47,12 @@ _SIZES = (
         help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}).",
     ),
     click.option("--layer", metavar="NAME", help="One layer of a network or topology."),
-    click.option("--shape", metavar="M=..,K=..,N=..[,B=..]", help="Sizes of the workload gemm."),
+    click.option(
+        "--shape",
+        metavar="M=..,...",
+        help="Sizes of the workload gemm (M, K, N, B) or conv (M, C, P, Q, R, S, G, N, stride, "
+        "dilation).",
+    ),
     click.option(
         "--bytes-per-element",
         multiple=True,
@@ -97,7 +102,7 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (`simaccel workload list`), gemm, a YAML or a CSV file.",
+            help="A model or network (`simaccel workload list`), gemm, conv, a YAML or a CSV file.",
         ),
         workload_options,
         click.option(

@@ -39,6 +39,9 @@ def experiment_title(
         del names["seq_len"]
     sizes = [f"{label} {given[key]}" for key, label in names.items() if key in given]
     sizes += [f"{rank}={size}" for rank, size in given.get("shape", {}).items()]
+    for step in ("stride", "dilation"):
+        height, width = given.get(step, (1, 1))
+        sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     return ", ".join([f"{workload.name} on {accelerator.name}", *sizes, *last])
 

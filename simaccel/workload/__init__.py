@@ -2,7 +2,7 @@
 
 from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
 from simaccel.workload.catalogue import MODELS, Model, build, find_model
-from simaccel.workload.conv import Conv, conv2d
+from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
 from simaccel.workload.einsum import (
     Affine,
@@ -75,6 +75,7 @@ __all__ = [
     "network_names",
     "operand",
     "operands_of",
+    "parse_conv",
     "parse_shape",
     "parse_workload",
     "read_topology",

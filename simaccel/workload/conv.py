@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from simaccel.errors import Fault, InputError
 from simaccel.workload.einsum import Affine, Einsum, Kind, Operand
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.sizes import MAX_LAYER_SIZE, parse_sizes, size_faults
 from simaccel.workload.tensors import make_tensors
 from simaccel.workload.workload import Workload
 
@@ -121,6 +121,25 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
         "bytes_by_tensor": dict(bytes_by_tensor or {}),
     }
     return Workload("conv", (conv.einsum("conv"),), tensors, parameters=parameters)
+
+
+def parse_conv(text: str, source: str = "--shape") -> Conv:
+    """Return the sizes in a text; G, N, stride and dilation are 1 if left out.
+
+    >>> parse_conv("M=64,C=3,P=112,Q=112,R=7,S=7,stride=2").stride
+    (2, 2)
+    """
+    found = parse_sizes(
+        text,
+        source,
+        needed="MCPQRS",
+        optional=("G", "N", "stride", "dilation"),
+        example="M=64,C=3,P=112,Q=112,R=7,S=7,stride=2",
+        limit=MAX_LAYER_SIZE,
+    )
+    stride, dilation = (pair(found.pop(key, 1)) for key in ("stride", "dilation"))
+    sizes = {key.lower(): size for key, size in found.items()}
+    return Conv(stride=stride, dilation=dilation, **sizes)
 
 
 def pair(given: int | Pair) -> Pair:

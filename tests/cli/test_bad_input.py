@@ -98,8 +98,8 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload brt",
             [
                 (
-                    "command line: --workload: got 'brt'; allowed: a model, a network, gemm or "
-                    "the path of a .yaml or .csv file; did you mean 'bert'?"
+                    "command line: --workload: got 'brt'; allowed: a model, a network, gemm, "
+                    "conv or a .yaml or .csv file; did you mean 'bert'?"
                 )
             ],
             id="unknown workload",
@@ -108,8 +108,8 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload rsnet50 --batch 0",
             [
                 (
-                    "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm "
-                    "or the path of a .yaml or .csv file; did you mean 'resnet50'?"
+                    "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, "
+                    "conv or a .yaml or .csv file; did you mean 'resnet50'?"
                 ),
                 f"command line: --batch: got 0; allowed: {SIZE}",
             ],
@@ -220,6 +220,28 @@ def refused(result: Result) -> list[str]:
             id="shape with zero and text",
         ),
         pytest.param(
+            "run --hw toy --workload conv --shape M=0,c=4,P=1000000000000,R=3,S=3,strid=2",
+            [
+                ("--shape: c: got '4'; allowed: did you mean 'C'?"),
+                "--shape: strid: got '2'; allowed: did you mean 'stride'?",
+                "--shape: M: got 0; allowed: a whole number from 1 to 1073741824",
+                ("--shape: P: got 1000000000000; allowed: a whole number from 1 to 1073741824"),
+                "--shape: C: got nothing; allowed: a whole number from 1 to 1073741824",
+                "--shape: Q: got nothing; allowed: a whole number from 1 to 1073741824",
+            ],
+            id="shape of a convolution",
+        ),
+        pytest.param(
+            "run --hw toy --workload conv",
+            [
+                (
+                    "command line: --shape: got nothing; allowed: the sizes of the conv, "
+                    "as in --shape M=64,C=3,P=112,Q=112,R=7,S=7,stride=2"
+                )
+            ],
+            id="conv without shape",
+        ),
+        pytest.param(
             "run --hw toy --workload gemm --shape M=9,N=5",
             [f"--shape: K: got nothing; allowed: {SIZE}"],
             id="shape without K",
@@ -267,7 +289,8 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --shape: got 'M=1,K=1,N=1'; "
-                    "allowed: nothing with --workload bert; only the workload gemm has a shape"
+                    "allowed: nothing with --workload bert; "
+                    "only the workloads gemm and conv have a shape"
                 )
             ],
             id="a model with a shape",

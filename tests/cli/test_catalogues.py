@@ -84,6 +84,14 @@ def test_a_network_is_shown_layer_by_layer(cli: Call) -> None:
     assert alone["macs"] == conv2["macs"]
 
 
+def test_a_convolution_is_shown(cli: Call) -> None:
+    shape = "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2,N=2"
+    found = json.loads(cli(f"workload show conv --json --shape {shape}").stdout)
+    assert found["macs"] == 2 * 64 * 3 * 112 * 112 * 49
+    (row,) = found["operators"]
+    assert row["tensors"] == "I[n,g,c,2*p+r,2*q+s] W[g,m,c,r,s] O[n,g,m,p,q]"
+
+
 def test_a_topology_is_shown(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("Layer,M,N,K\nfirst,4,5,6\nsecond,1,2,3\n")
