@@ -38,10 +38,13 @@ def experiment_title(
 ) -> str:
     """Say what runs on what; for several runs, leave out the parameters that ``varied`` names."""
     given = workload.parameters
-    names = {"scope": "scope", "batch": "batch", "seq-len": "seq_len"}
+    names = {"layer": "layer", "scope": "scope", "batch": "batch", "seq-len": "seq_len"}
     shown = {name: key for name, key in names.items() if key in given and name not in varied}
     sizes = [f"{name} {given[key]}" for name, key in shown.items()]
     sizes += [f"{rank}={size}" for rank, size in given.get("shape", {}).items()]
+    for step in ("stride", "dilation"):
+        height, width = given.get(step, (1, 1))
+        sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     return ", ".join([f"{workload.name} on {accelerator.name}", *sizes, *last])
 
