@@ -1,12 +1,14 @@
 """What is exported is what the run did, read back by other parsers than those that wrote it."""
 
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import h5py
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,6 +194,22 @@ def test_texts_of_any_characters_arrive(tmp_path: Path) -> None:
         assert by_lane(_from_vcd(part)) == {
             names[event.lane]: [replace(event, lane=names[event.lane])] for event in events
         }
+
+
+def test_what_a_killed_run_kept_is_exported_and_says_so(tmp_path: Path) -> None:
+    shutil.copy(FOLDER / "toy_gemm_naive.h5", tmp_path / "t.h5")
+    with Trace.open(tmp_path / "t.h5") as trace:
+        whole = {name: text(name, excerpt(trace, lanes=ALL)) for name in FORMATS}
+    with h5py.File(tmp_path / "t.h5", "r+") as file:
+        file.attrs["complete"] = False
+        del file["totals"], file["header/figures"]
+    with Trace.open(tmp_path / "t.h5") as trace:
+        part = excerpt(trace, lanes=ALL)
+        assert (text("csv", part), text("vcd", part)) == (whole["csv"], whole["vcd"])
+        shown, before = read_perfetto(text("perfetto", part)), read_perfetto(whole["perfetto"])
+    assert shown.slices == before.slices
+    assert "the run was killed" in str(shown.about["partial"])
+    assert "partial" not in before.about
 
 
 def test_an_empty_run_is_exported(tmp_path: Path) -> None:
