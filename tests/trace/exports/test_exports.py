@@ -113,12 +113,15 @@ def _require_the_same(part: Excerpt, events: list[Event]) -> None:
 def _held(part: Excerpt) -> dict[str, list[tuple[int, int | float]]]:
     """Give when each tile changed to how many bytes; all tiles stand in each counter event."""
     found: dict[str, list[tuple[int, int | float]]] = defaultdict(list)
+    before: dict[str, int | float] = {}
     for counter in read_perfetto(text("perfetto", part)).counters:
         if counter.name == "bytes held":
             assert {*counter.args} == {lane for lane, kind in part.lanes.items() if kind == "tile"}
-            for tile, n_bytes in counter.args.items():
-                if not found[tile] or found[tile][-1][1] != n_bytes:
-                    found[tile].append((counter.ts, n_bytes))
+            assert counter.args != before
+            for tile in counter.args:
+                if counter.args[tile] != before.get(tile):
+                    found[tile].append((counter.ts, counter.args[tile]))
+            before = counter.args
     return found
 
 
