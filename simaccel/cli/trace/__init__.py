@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from simaccel.cli.trace.diff import diff
 from simaccel.cli.trace.info import info
+from simaccel.cli.trace.stalls import stalls
 
 
 @click.group()
@@ -12,5 +14,5 @@ def trace() -> None:
     """Traces: what ran, why engines waited, and what to change."""
 
 
-for _command in (info,):
+for _command in (info, stalls, diff):
     trace.add_command(_command)
