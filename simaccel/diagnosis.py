@@ -112,19 +112,31 @@ def diagnose(trace: Trace, start: int = 0, end: int | None = None) -> Diagnosis:
 
     """
     end = trace.cycles if end is None else end
-    rows = trace.account(_BY, start, end)
     whole = (start, end) == (0, trace.cycles)
-    known = {one["name"]: one for one in trace.figures.get("operators", ())} if whole else {}
+    known = trace.figures if whole else {}
+    by_name = {one["name"]: one for one in known.get("operators", ())}
     by_operator: dict[str, list[Stall]] = defaultdict(list)
-    for row in rows:
+    for row in trace.account(_BY, start, end):
         by_operator[row.operator].append(row)
     parts = [_part(name, found, trace.engines) for name, found in by_operator.items()]
     order = _operators(trace)
     parts = sorted((p for p in parts if p.cycles), key=lambda part: order.index(part.name))
-    operators = tuple(_with_figures(part, known.get(part.name)) for part in parts)
-    total = _sum(operators, trace.engines)
-    total = _with_figures(total, trace.figures if whole else None)
+    operators = tuple(_with_figures(part, by_name.get(part.name, {})) for part in parts)
+    total = _with_figures(_sum(operators, trace.engines), known)
+    if not total.moved and total.cycles and trace.header.accelerator:
+        total = replace(total, moved=_moved(trace, start, end))
+        if len(operators) == 1:
+            operators = (replace(operators[0], moved=total.moved),)
     return Diagnosis(start, end, total, operators)
+
+
+def _moved(trace: Trace, start: int, end: int) -> dict[str, dict[str, int]]:
+    """Give the bytes that each channel moved in a window; the trace knows no tensors there."""
+    found = trace.bandwidth(bins=1, start=start, end=end)
+    moved: Counter[str] = Counter()
+    for channel, n_bytes in zip(found.channels, found.moved, strict=True):
+        moved["dram" if channel.startswith("dram") else channel] += int(n_bytes.sum())
+    return {channel: {"": n_bytes} for channel, n_bytes in moved.items()}
 
 
 def _operators(trace: Trace) -> list[str]:
@@ -157,9 +169,9 @@ def _sum(operators: Sequence[Part], engines: Sequence[str]) -> Part:
     return Part(TOTAL, cycles, {name: dict(one) for name, one in causes.items()}, tuple(waits))
 
 
-def _with_figures(part: Part, figures: Mapping[str, Any] | None) -> Part:
-    """Add what the run counted itself."""
-    if not figures or "bytes" not in figures:
+def _with_figures(part: Part, figures: Mapping[str, Any]) -> Part:
+    """Add what the run counted itself, where it is known."""
+    if "bytes" not in figures:
         return part
     moved = {
         f"{where}_{way}": tensors

@@ -142,7 +142,7 @@ def waits_table(part: Part) -> Table | None:
     whole = part.name == TOTAL
     table = make_table(
         ("engine", *(["operator"] if whole else []), "root cause", "waits for"),
-        ("cycles", "of the run" if whole else f"of {part.name}"),
+        ("cycles", "of all" if whole else f"of {part.name}"),
     )
     for wait in _longest(part, whole=whole):
         place = [wait.operator] if whole else []
@@ -188,6 +188,8 @@ def what_if_table(what_if: WhatIf, operator: str) -> Table:
 def verdicts(analysis: Analysis, part: Part) -> Iterator[str]:
     """Say what an expert would: of one operator, or of those that make up the run."""
     found = analysis.diagnosis
+    if len(found.operators) == 1:
+        part = found.operators[0]
     if part.name != TOTAL:
         yield " ".join(sentences(analysis.scene(part)))
         return

@@ -165,6 +165,8 @@ def _dram_bandwidth(scene: Scene) -> str:
 
 def _way(part: Part) -> str:
     reads, writes = (sum(part.moved.get(f"dram_{way}", {}).values()) for way in ("read", "write"))
+    if not reads + writes:
+        return "runs"
     if reads >= _ONE_WAY * (reads + writes):
         return "reads run"
     return "writes run" if writes >= _ONE_WAY * (reads + writes) else "runs"

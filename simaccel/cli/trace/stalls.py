@@ -10,6 +10,7 @@ from simaccel.cli.asked import fault, number
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
+from simaccel.cli.trace.title import run_title
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
 
@@ -50,9 +51,11 @@ def stalls(
     """
     from simaccel.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.report.stalls import Analysis, stalls_json  # noqa: PLC0415 - as above
-    from simaccel.trace import Trace  # noqa: PLC0415 - as above
+    from simaccel.trace import Trace, TraceError  # noqa: PLC0415 - as above
 
     with Trace.open(file) as opened:
+        if not opened.cycles:
+            raise TraceError(opened.path, "holds no cycle", "a trace of a run")
         found = diagnose(opened, *window(start, end, opened.cycles))
         found.part(operator)
         accelerator = _accelerator(opened)
@@ -103,13 +106,12 @@ def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | No
 
 
 def _title(trace: Trace, found: Diagnosis) -> str:
-    figures = trace.figures
-    names = [figures.get("workload"), "on", figures.get("accelerator"), figures.get("dataflow")]
-    what = " ".join(str(name) for name in names) if figures.get("workload") else str(trace.path)
-    part = f" of {cycles_text(trace.cycles)}" if found.total.cycles < trace.cycles else ""
-    where = f", {cycles_text(found.start)} to {cycles_text(found.end)}" if part else ""
-    partial = " (partial: its run did not end)" if trace.partial else ""
-    return f"{what}: {cycles_text(found.total.cycles)}{part} cycles{where}{partial}"
+    cycles = f"{cycles_text(found.total.cycles)} cycles"
+    if found.total.cycles < trace.cycles:
+        ends = f"{cycles_text(found.start)} to {cycles_text(found.end)}"
+        cycles = f"cycles {ends}, {cycles} of {cycles_text(trace.cycles)}"
+    partial = ", as far as the run came (the trace is partial)" if trace.partial else ""
+    return f"{run_title(trace)}: {cycles}{partial}"
 
 
 def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
