@@ -12,11 +12,11 @@ from simaccel.trace import TraceHeader, TraceWriter, program_sites
 from tests.mapping.programs import Case
 
 
-def write_trace(path: Path, on: Accelerator, one: Case) -> Run:
+def write_trace(path: Path, on: Accelerator, one: Case, workload: str = "") -> Run:
     """Run a case and write its trace to ``path``, without figures."""
     header = TraceHeader(
         accelerator=yaml.safe_dump(accelerator_document(on)),
-        workload=yaml.safe_dump({"name": one.workload.name, "of": one.workload.fingerprint}),
+        workload=workload,
         program=program_text(one.program),
         version="1",
         sites=program_sites(one.program, on),

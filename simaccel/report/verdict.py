@@ -25,6 +25,7 @@ _LARGE_PART = 0.2
 _SUMS = "_sums"
 """How the lowering of a GEMM names the tiles of partial sums that go through DRAM."""
 _NEARLY = 0.95
+_SLOTS = ("slots",)
 
 FREED_NAMES = {
     "dram_bandwidth": "DRAM bandwidth",
@@ -316,9 +317,9 @@ def _advice(scene: Scene) -> Iterator[str]:
     if most < _WORTH_A_CHANGE:
         yield "Nothing that is freed gains 2% here: only another mapping can."
         return
-    # the least change that gains nearly as much as any
+    # the least change that gains nearly as much as any, slots first: they cost only buffer
     near = [case for case, gain in scene.gains.items() if gain - 1 >= _NEARLY * (most - 1)]
-    case = min(near, key=lambda one: (len(one), -scene.gains[one]))
+    case = min(near, key=lambda one: (len(one), one != _SLOTS, -scene.gains[one]))
     text = f"Most to gain: {_change(case)}, at most {scene.gains[case]:.2f} x."
     single = {one: gain for one, gain in scene.gains.items() if len(one) == 1 and one != case}
     ranked = sorted(single, key=lambda one: -single[one])
@@ -330,7 +331,7 @@ def _advice(scene: Scene) -> Iterator[str]:
 
 
 def _change(case: Sequence[str]) -> str:
-    if tuple(case) == ("slots",):
+    if tuple(case) == _SLOTS:
         return "more slots for the tiles (deeper prefetch)"
     if tuple(case) == ("dram_bandwidth",):
         return "DRAM bandwidth (or a mapping that moves fewer bytes)"
