@@ -42,7 +42,8 @@ class Part:
 
     def share(self, engine: str, cause: str) -> float:
         """Cycles of one cause of one engine, as a part of all cycles."""
-        return self.engines[engine].get(cause, 0) / self.cycles if self.cycles else 0.0
+        causes = self.engines.get(engine, {})
+        return causes.get(cause, 0) / self.cycles if self.cycles else 0.0
 
     def stalls(self, engine: str) -> list[tuple[str, int]]:
         """Give the stall causes of an engine and their cycles, the largest first."""
@@ -66,8 +67,8 @@ class Part:
     @property
     def compute(self) -> str:
         """The engine to tell of: the array, unless the SFU is busier."""
-        array, sfu = (self.engines[name].get("busy", 0) for name in _WORK_FIRST)
-        return "sfu" if sfu > array else "array"
+        found = [name for name in _WORK_FIRST if name in self.engines] or [*self.engines]
+        return max(found, key=lambda name: self.engines[name].get("busy", 0))
 
     def blamed(self, engine: str) -> int:
         """Cycles that the others wait directly for an engine."""

@@ -91,7 +91,7 @@ def compare(a: Trace, b: Trace, engine: str = "array") -> Difference:
     """
     for trace in (a, b):
         if trace.partial:
-            raise TraceError(trace.path, "is partial: its run did not end", "a complete trace")
+            raise TraceError(trace.path, "is partial: its run did not end", "a whole trace")
     _require_same_workload(a, b)
     engines = [name for name in a.engines if name in b.engines]
     if engine not in engines:

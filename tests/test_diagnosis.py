@@ -148,6 +148,7 @@ def test_the_critical_engine_is_busy_longest() -> None:
 def test_the_array_is_told_of_unless_the_sfu_is_busier() -> None:
     assert _part(array=5, sfu=5).compute == "array"
     assert _part(array=5, sfu=6).compute == "sfu"
+    assert _part(dma_in=5, dma_out=6).compute == "dma_out"
 
 
 def test_stalls_come_in_order() -> None:

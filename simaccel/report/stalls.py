@@ -35,9 +35,9 @@ _MEANINGS = {
     "dram_latency": "data arrive as soon as they are read",
     "buffer_ports": "reads and writes of the buffer take no cycles",
     "noc": "pipes without limit of width and without latency",
-    "sfu": "softmax takes no cycles; its port traffic stays",
-    "array": "folds take no cycles; their NoC and port traffic stays",
-    "slots": f"{FREE_SLOTS} slots of each tile, whatever the buffer holds: a bound, no design",
+    "sfu": "softmax takes no cycles; its port use stays",
+    "array": "folds take no cycles; their NoC and port use stays",
+    "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
 }
 
 
@@ -56,7 +56,13 @@ class Analysis:
             gain = speedup(self.what_if, freed, part.name)
             if gain is not None:
                 gains[freed.resources] = gain
-        return Scene(part, self.accelerator, gains)
+        return Scene(part, self.accelerator, gains, self._idle_in(part))
+
+    def _idle_in(self, part: Part) -> tuple[str, ...]:
+        if part.name != TOTAL:
+            return ()
+        found = [one for one in self.diagnosis.operators if one.share(part.compute, "idle")]
+        return tuple(one.name for one in found)
 
 
 def cycles_of(run: Freed, operator: str) -> int | None:

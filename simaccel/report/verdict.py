@@ -43,12 +43,14 @@ _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_
 class Scene:
     """What the sentences are made from. Without ``accelerator`` no resource is judged.
 
-    ``gains``: the speedup of this operator by each case of freed resources.
+    ``gains``: the speedup of this operator by each case of freed resources. ``idle_in``: of a
+    whole run, the operators in which its compute engine is idle.
     """
 
     part: Part
     accelerator: Accelerator | None = None
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    idle_in: tuple[str, ...] = ()
 
     @property
     def engine(self) -> str:
@@ -64,9 +66,13 @@ def sentences(scene: Scene) -> list[str]:
     worst = worst_causes(part)
     if not worst:
         return [_unclear(scene), *_advice(scene)]
-    subject = f"{_name(part)} waits" if engine == "array" else f"The SFU in {_name(part)} waits"
+    who = engine_text(engine)
+    place = _name(part) if part.name != TOTAL else "the run"
+    subject = _name(part) if engine == "array" else f"{who[0].upper()}{who[1:]} in {place}"
     said = _direct(scene, worst[0])
-    found = [f"{subject} {_share(scene, worst[0])} of its time{said}: {_why(scene, worst[0])}."]
+    found = [
+        f"{subject} waits {_share(scene, worst[0])} of its time{said}: {_why(scene, worst[0])}."
+    ]
     for cause in worst[1:]:
         direct = _direct(scene, cause)
         again = "" if direct == said else direct
@@ -99,7 +105,8 @@ def _bound(scene: Scene) -> str:
         if pes < _FULL_PES * busy:
             return (
                 f"{text}, but its PEs multiply in only {short_share_text(pes)} of the cycles: "
-                "folds that are part-filled, or short against fill and skew."
+                "folds that are part-filled, or short against fill and skew. Other tiles or "
+                "another stationarity may fill them."
             )
         return f"{text}, with {short_share_text(pes)} of its peak."
     return f"{text}."
@@ -108,7 +115,10 @@ def _bound(scene: Scene) -> str:
 def _unclear(scene: Scene) -> str:
     part, engine = scene.part, scene.engine
     idle, busy = part.share(engine, "idle"), part.share(engine, "busy")
-    rest = f"idle {short_share_text(idle)}" if idle >= _WORTH_SAYING else "no cause stands out"
+    where = f" (in {', '.join(scene.idle_in)})" if scene.idle_in else ""
+    rest = "no cause stands out"
+    if idle >= _WORTH_SAYING:
+        rest = f"idle {short_share_text(idle)}{where}"
     return f"{_name(part)}: {engine_text(engine)} is busy {short_share_text(busy)}, {rest}."
 
 
@@ -159,9 +169,12 @@ def _dram_bandwidth(scene: Scene) -> str:
     if use is None:
         return "its transfers queue for DRAM bandwidth"
     text = f"DRAM {_way(scene.part)} at {use.text()}{_tensor(scene.part)}"
-    if use.share < _SATURATED:
-        return f"{text}; it is not full, so the transfers come in bursts that nothing overlaps"
-    return text
+    if use.share >= _SATURATED:
+        return text
+    both = all(scene.part.moved.get(f"dram_{way}") for way in ("read", "write"))
+    if both and scene.accelerator is not None and scene.accelerator.dram.turnaround_cycles:
+        return f"{text}; the rest goes to turnarounds, or comes in bursts that nothing overlaps"
+    return f"{text}; it is not full, so the transfers come in bursts that nothing overlaps"
 
 
 def _way(part: Part) -> str:

@@ -193,3 +193,37 @@ def _gemm(cli: Call, folder: Path) -> Path:
     path = folder / "gemm.h5"
     assert cli(f"run {GEMM.format(m=4)} --trace {path} --quiet").exit_code == 0
     return path
+
+
+def test_a_partial_trace_has_accounts_and_no_what_if(cli: Call, traces: dict[str, Path]) -> None:
+    with h5py.File(traces["flat"], "r+") as file:
+        file.attrs["complete"] = False
+    shown = cli(f"trace stalls {traces['flat']}")
+    assert shown.exit_code == 0, shown.stderr
+    assert "as far as the run came (the trace is partial)" in shown.stdout
+    assert "no what-if: the trace is partial" in shown.stdout
+    found = json.loads(cli(f"trace stalls {traces['flat']} --json").stdout)
+    assert found["what_if"] is None
+    assert found["cycles"] > 0
+    assert "partial: ended at " in cli(f"trace info {traces['flat']}").stdout
+    (message,) = refused(cli(f"trace diff {traces['flex']} {traces['flat']}"))
+    assert message == f"{traces['flat']}: is partial: its run did not end; allowed: a whole trace"
+
+
+def test_a_trace_of_another_machine_is_compared_with_this_one(
+    cli: Call, traces: dict[str, Path]
+) -> None:
+    """As if the machine had changed since: here it is the accelerator in the header."""
+    with h5py.File(traces["gemm"], "r+") as file:
+        text = file["header/accelerator"].asstr()[0]
+        assert "latency_cycles: 5\n" in text
+        changed = text.replace("latency_cycles: 5\n", "latency_cycles: 9\n")
+        file["header/accelerator"][0] = changed.encode()
+    with Trace.open(traces["gemm"]) as trace:
+        cycles = trace.cycles
+    found = json.loads(cli(f"trace stalls {traces['gemm']} --json").stdout)
+    again = found["what_if"]["cycles"]
+    assert again > cycles == found["cycles"]
+    shown = cli(f"trace stalls {traces['gemm']}").stdout
+    assert f"the trace's {cycles:,} cycles are those of simaccel" in shown
+    assert f"this one takes {again:,}, to which the table compares" in shown

@@ -141,6 +141,14 @@ def test_verdicts_group_what_is_alike() -> None:
     ]
 
 
+def test_the_run_is_idle_where_its_compute_engine_is() -> None:
+    softmax = Part("softmax", 500, {"array": {"idle": 500}, "sfu": {"busy": 500}})
+    total = Part(TOTAL, 1100, {"array": {"busy": 600, "idle": 500}, "sfu": {"busy": 500}})
+    found = Diagnosis(0, 1100, total, (L, softmax))
+    first, *_ = verdicts(Analysis(found), total)
+    assert first == "The run: the array is busy 55%, idle 45% (in softmax)."
+
+
 def test_one_operator_is_told_once() -> None:
     found = Diagnosis(0, 400, A, (A,))
     assert len(list(verdicts(Analysis(found), found.total))) == 1

@@ -188,7 +188,8 @@ CASES = {
         _scene(busy=1000, macs=4_800),
         (
             "A is bound by the array, busy 100% of the time, but its PEs multiply in only 30% of "
-            "the cycles: folds that are part-filled, or short against fill and skew."
+            "the cycles: folds that are part-filled, or short against fill and skew. Other tiles "
+            "or another stationarity may fill them."
         ),
     ),
     "bound by the SFU": (
@@ -241,6 +242,28 @@ def test_array_and_sfu_take_turns() -> None:
             "its 8 lanes in 3 passes, and array and SFU take turns instead of overlapping."
         )
     ]
+
+
+def test_a_run_is_idle_in_some_operators() -> None:
+    engines = {"array": {"busy": 600, "idle": 400}, "sfu": {"busy": 50}}
+    scene = Scene(Part(TOTAL, 1000, engines), idle_in=("softmax",))
+    assert sentences(scene) == ["The run: the array is busy 60%, idle 40% (in softmax)."]
+
+
+def test_turnarounds_cost_bandwidth_too() -> None:
+    one = accelerator(
+        dram={"bandwidth_bytes_per_second": "50 GB/s", "turnaround_cycles": 2},
+    )
+    engines = {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}}
+    moved = {"dram_read": {"X": 10_000}, "dram_write": {"Y": 10_000}}
+    for turnaround, said in (
+        (one, "the rest goes to turnarounds, or comes in bursts that nothing overlaps"),
+        (MACHINE, "it is not full, so the transfers come in bursts that nothing overlaps"),
+    ):
+        (sentence,) = sentences(Scene(Part("A", 1000, engines, (), None, moved), turnaround))
+        assert sentence == (
+            f"A waits 50% of its time: DRAM runs at 20.0 of 50.0 GB/s (40%); {said}."
+        )
 
 
 def test_engines_have_names() -> None:
