@@ -77,6 +77,19 @@ def test_stalls_of_a_run(cli: Call, traces: dict[str, Path]) -> None:
     assert each.count("dma_out") > plain.count("dma_out") + 2
 
 
+def test_what_is_not_freed_is_told(cli: Call, tmp_path: Path) -> None:
+    free = (
+        "dram.bandwidth_bytes_per_second=unlimited",
+        "dram.latency_cycles=0",
+        "buffer.read_bytes_per_second=unlimited",
+    )
+    path = tmp_path / "free.h5"
+    sets = " ".join(f"--set {field}" for field in free)
+    assert cli(f"run {GEMM.format(m=4)} {sets} --trace {path} --quiet").exit_code == 0
+    assert "array and SFU are not freed: " in cli(f"trace stalls {path}").stdout
+    assert "are not freed" not in cli(f"trace stalls {_gemm(cli, tmp_path)}").stdout
+
+
 def test_stalls_as_json_are_the_runs_figures(cli: Call, traces: dict[str, Path]) -> None:
     found = json.loads(cli(f"trace stalls {traces['flat']} --json").stdout)
     with Trace.open(traces["flat"]) as trace:

@@ -147,6 +147,8 @@ def _show_what_if(trace: Trace, analysis: Analysis, operator: str | None, reason
     show("", f"what if, for {where}{also}: the same program again with something infinitely fast")
     part = analysis.diagnosis.part(operator)
     show(what_if_table(analysis.what_if, part.name))
+    if not any("array" in freed.resources for freed in analysis.what_if.freed):
+        show("array and SFU are not freed: where memory takes no time, nothing else would either")
     if any(freed.cycles > analysis.what_if.base.cycles for freed in analysis.what_if.freed):
         show(
             "a negative saving is real: what comes sooner shares buffer ports and DRAM with what "
