@@ -13,6 +13,7 @@ function pieces(lane, start, end, width, visit) {
   const scale = (end - start) / width;
   for (let cycle = start; cycle < end; ) {
     const row = lane.row(cycle);
+    if (row.end <= cycle) return; // the lane of a killed run is shorter than others
     if (row.end >= end || row.end - cycle >= WIDE * scale) {
       visit(cycle, Math.min(row.end, end), row);
       cycle = row.end;
@@ -23,6 +24,13 @@ function pieces(lane, start, end, width, visit) {
       cycle = next;
     }
   }
+}
+
+function span(box, start, scale, from, to) {
+  // Left edge and width of a stretch, on pixels of the screen so that neighbours meet.
+  const ratio = window.devicePixelRatio || 1;
+  const [left, right] = [from, to].map((cycle) => Math.round((cycle - start) * scale * ratio) / ratio);
+  return [box.x + left, right - left];
 }
 
 function fitCanvas(canvas) {
@@ -45,7 +53,7 @@ function drawActivities(context, lane, run, start, end, box, labels) {
   const texts = [];
   let last = -1;
   pieces(lane, start, end, box.width, (from, to, row) => {
-    const [x, width] = [box.x + (from - start) * scale, (to - from) * scale];
+    const [x, width] = span(box, start, scale, from, to);
     if (row) {
       const cause = lane.causeOf[row.activity];
       const edge = width > 4 && row.activity !== last && row.start >= start && cause !== idle ? 1 : 0;
@@ -99,7 +107,8 @@ function drawLevel(context, lane, limit, start, end, box, colour, line) {
     const share = sums[sums.length - 1] / (high - low) / limit;
     if (share <= 0) return;
     const height = Math.max(share * box.height, 1);
-    context.fillRect(box.x + (from - start) * scale, box.y + box.height - height, (to - from) * scale, height);
+    const [x, width] = span(box, start, scale, from, to);
+    context.fillRect(x, box.y + box.height - height, width, height);
   });
 }
 

@@ -49,9 +49,9 @@ function placeText(place) {
 function placeTitle(run, place) {
   const lines = [place.text];
   if (place.lane) {
-    const waiting = place.cycles - place.busy;
+    const stalled = place.cycles - place.busy;
     lines.push(`${place.lane}: ${place.cycles.toLocaleString("en")} of ${run.cycles.toLocaleString("en")} cycles,`);
-    lines.push(`working in ${place.busy.toLocaleString("en")}, waiting in ${waiting.toLocaleString("en")}`);
+    lines.push(`busy in ${place.busy.toLocaleString("en")}, stalled in ${stalled.toLocaleString("en")}`);
   }
   lines.push(`executed ${place.executions.toLocaleString("en")} times`);
   if (place.window) {

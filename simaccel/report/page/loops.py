@@ -1,9 +1,10 @@
 """The loop tree of a trace's program: each loop's share of time, and where an iteration lies.
 
 **Share of time**, exact: the cycles in which the loop's *critical engine* is at a command of the
-loop, busy or waiting, divided by the cycles of the run. The critical engine is the array where
-it has commands in the loop, else the engine with most cycles there. Loops of different critical
-engines overlap in time, so shares of neighbours may add up to more than 100%.
+loop, busy or stalled (an idle engine is nowhere), divided by the cycles of the run. The critical
+engine is the array where it has commands in the loop, else the engine with most cycles there.
+Loops of different critical engines overlap in time, so shares of neighbours may add up to more
+than 100%; operators come one after the other, so theirs don't.
 
 **One iteration**: where in the run the middle iteration of a loop lies. The array and the SFU
 work the same number of cycles each time that they execute a command, so the first busy cycle of
@@ -48,7 +49,7 @@ class Place:
     lane: str
     """Critical engine; empty where no engine spends a cycle."""
     cycles: int
-    """Cycles of the critical engine here."""
+    """Cycles of the critical engine here, idle ones apart."""
     busy: int
     """Those of them in which it works."""
     executions: int
@@ -87,6 +88,7 @@ class Work:
     def __init__(self, tree: Tree, causes: np.ndarray, sites: np.ndarray) -> None:
         """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""
         self._busy = causes == Cause.BUSY
+        self._idle = causes == Cause.IDLE
         self._sites = sites
         self.cycles: Counter[int] = Counter()
         self._count(tree, 1)
@@ -98,7 +100,9 @@ class Work:
             if isinstance(node, Again):
                 self._count(node.body, times * node.times)
             else:
-                for site, cycles in _by_site(self._sites[node.activities], node.lengths):
+                there = ~self._idle[node.activities]
+                at = self._sites[node.activities[there]]
+                for site, cycles in _by_site(at, node.lengths[there]):
                     self.cycles[site] += cycles * times
 
     def _stretch(self, node: Rows | Again) -> _Stretch:

@@ -72,7 +72,7 @@ def test_shares_are_what_counting_gives(trace: Trace) -> None:
     worked: Counter[tuple[str, int]] = Counter()
     for engine in trace.engines:
         for event in _events(trace, engine):
-            spent[engine, event.site] += event.end - event.start
+            spent[engine, event.site] += (event.end - event.start) * (event.cause != "idle")
             worked[engine, event.site] += (event.end - event.start) * (event.cause == "busy")
     nodes = list(_subtrees(parse_program(trace.header.program).body))
     seen = 0
@@ -85,6 +85,12 @@ def test_shares_are_what_counting_gives(trace: Trace) -> None:
         assert place.busy == sum(worked[place.lane, site] for site in mine)
         assert place.executions == executions
     assert 0 < max(place.cycles for place in places) <= trace.cycles
+
+
+def test_operators_come_one_after_the_other(trace: Trace) -> None:
+    """Their critical engines are never at two of them at once, and idle only between them."""
+    cycles = sum(place.cycles for place in loops(trace) if place.kind == "operator")
+    assert 0.95 * trace.cycles <= cycles <= trace.cycles
 
 
 def test_array_and_sfu_work_equally_long_each_time(trace: Trace) -> None:
@@ -217,7 +223,9 @@ def test_a_busy_cycle_is_found_where_counting_finds_it(
             ]
             assert work.busy[site] == len(busy)
             assert work.cycles[site] == sum(
-                e.end - e.start for e in _events(trace, engine) if e.site == site
+                e.end - e.start
+                for e in _events(trace, engine)
+                if e.site == site and e.cause != "idle"
             )
             for n in range(len(busy)):
                 cycle, start, end = work.row(site, n)
