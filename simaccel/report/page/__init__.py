@@ -16,7 +16,7 @@ from simaccel.trace import Trace, TraceError, require_target
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
 
-_SCRIPTS = ("model.js", "lanes.js", "loops.js", "viewer.js")
+_SCRIPTS = ("model.js", "lanes.js", "loops.js", "tip.js", "viewer.js")
 
 
 def page_text(data: dict[str, Any]) -> str:

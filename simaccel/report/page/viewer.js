@@ -34,7 +34,7 @@ const rows = []; // lanes as shown: {lane, level, canvas, small, group}
 
 function setWindow(start, end, remember = true) {
   const length = Math.min(Math.max(end - start, Math.min(LEAST, run.cycles)), run.cycles);
-  const first = Math.min(Math.max((start + end - length) / 2, 0), run.cycles - length);
+  const first = Math.min(Math.max(start - (length - (end - start)) / 2, 0), run.cycles - length);
   if (first === view.start && first + length === view.end) return;
   if (remember) view.before.push([view.start, view.end]);
   [view.start, view.end] = [first, first + length];
@@ -238,110 +238,40 @@ function wheel(event, canvas) {
 }
 
 function grab(event, canvas) {
-  // Drag: the cycle under the pointer stays under it.
+  // Drag: the cycle under the pointer stays under it. With shift: what is dragged over is shown.
   if (event.button !== 0) return;
   canvas.setPointerCapture(event.pointerId);
   canvas.classList.add("moving");
-  let last = event.clientX;
+  const from = event.clientX;
+  let last = from;
   canvas.onpointermove = (moved) => {
-    move(((last - moved.clientX) * (view.end - view.start)) / canvas.clientWidth);
+    if (event.shiftKey) showSelection(from, moved.clientX);
+    else move(((last - moved.clientX) * (view.end - view.start)) / canvas.clientWidth);
     last = moved.clientX;
   };
   canvas.onpointerup = canvas.onpointercancel = () => {
     canvas.onpointermove = canvas.onpointerup = canvas.onpointercancel = null;
     canvas.classList.remove("moving");
+    byId("selection").hidden = true;
+    if (event.shiftKey && last !== from) {
+      const [start, end] = [from, last].sort((a, b) => a - b).map((x) => cycleAt(canvas, x));
+      setWindow(start, end);
+    }
   };
 }
 
-function eventUnder() {
-  // The event under the pointer, or null where a pixel holds more than one.
-  const { row, x } = view.pointer;
-  const cycle = Math.min(Math.floor(cycleAt(row.canvas, x)), run.cycles - 1);
-  const event = row.lane.event(cycle);
-  const perPixel = (view.end - view.start) / row.canvas.clientWidth;
-  return { ...event, cycle, wide: event.end - event.start >= WIDE * perPixel };
+function showSelection(from, to) {
+  const lanes = byId("lanes").getBoundingClientRect();
+  const [left, width] = [Math.min(from, to), Math.abs(to - from)];
+  byId("selection").hidden = false;
+  byId("selection").style.cssText =
+    `left:${left}px;width:${width}px;top:${lanes.top}px;height:${lanes.height}px`;
 }
 
 function fitEvent() {
   if (!view.pointer) return;
   const event = eventUnder();
   zoomTo(event.start, event.end, 0.1);
-}
-
-// The tip
-
-function showTip() {
-  const { row, x, y } = view.pointer;
-  const event = eventUnder();
-  const tip = byId("tip");
-  tip.replaceChildren(event.wide ? eventTip(row, event) : sharesTip(row));
-  tip.hidden = false;
-  const [width, height] = [tip.offsetWidth, tip.offsetHeight];
-  tip.style.left = `${x + 18 + width > innerWidth ? Math.max(x - width - 12, 4) : x + 18}px`;
-  tip.style.top = `${Math.min(y + 16, innerHeight - height - 6)}px`;
-  const cursor = byId("cursor");
-  const lanes = byId("lanes").getBoundingClientRect();
-  cursor.hidden = false;
-  cursor.style.cssText = `left:${x}px;top:${lanes.top}px;height:${lanes.height}px`;
-  markSite(places, event.wide ? run.activities[event.activity][4] : 0);
-}
-
-function hideTip() {
-  view.pointer = null;
-  byId("tip").hidden = byId("cursor").hidden = true;
-  markSite(places, 0);
-}
-
-function eventTip(row, event) {
-  const [cause, tile, kind, engine, site] = run.activities[event.activity];
-  const [operator, command] = run.site(site);
-  const cycles = event.end - event.start;
-  const lines = [["cycles", `${count(event.start)} to ${count(event.end)}`]];
-  lines.push(["length", `${count(cycles)} cycles${clockText(cycles)}`]);
-  if (row.lane.kind !== "engine") lines.push(...amountLines(row, event));
-  if (tile) lines.push(["waits for", `tile ${run.tiles[tile]} ${run.kinds[kind]}, held by ${run.engines[engine]}`]);
-  if (operator) lines.push(["operator", operator], ["command", command]);
-  return tipTable(row.lane.name, swatch(element("b"), run.causes[cause]), lines);
-}
-
-function amountLines(row, event) {
-  const sums = row.lane.sums(event.start, event.end);
-  const amount = sums[sums.length - 1];
-  const cycles = event.end - event.start;
-  if (row.lane.kind === "tile") return [["holds", bytesText(amount / cycles)]];
-  return [["served", `${count(amount)} cycles (${shareText(amount / cycles)} of the limit)`]];
-}
-
-function sharesTip(row) {
-  // A pixel that holds several events: the shares of its cycles.
-  const perPixel = (view.end - view.start) / row.canvas.clientWidth;
-  const left = row.canvas.getBoundingClientRect().left;
-  const start = Math.max(view.start + Math.floor(view.pointer.x - left) * perPixel, 0);
-  const end = Math.min(start + perPixel, run.cycles);
-  const sums = row.lane.sums(start, end);
-  const lines = [["this pixel", `cycles ${count(start)} to ${count(end)}`]];
-  if (row.lane.kind !== "engine") lines.push(...amountLines(row, { start, end }));
-  run.causes
-    .map((cause, at) => [sums[at], cause])
-    .filter(([cycles]) => cycles > 0)
-    .sort((a, b) => b[0] - a[0])
-    .forEach(([cycles, cause]) => {
-      lines.push([swatch(element("span"), cause), shareText(cycles / (end - start))]);
-    });
-  return tipTable(row.lane.name, element("span", "", "several events; zoom in"), lines);
-}
-
-function tipTable(name, what, lines) {
-  const table = element("table");
-  const head = table.insertRow();
-  head.append(element("th", "", name), element("td"));
-  head.lastChild.append(what);
-  for (const [key, value] of lines) {
-    const row = table.insertRow();
-    row.append(element("th"), element("td", "", value));
-    row.firstChild.append(key);
-  }
-  return table;
 }
 
 // Controls

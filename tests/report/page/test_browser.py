@@ -19,13 +19,14 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
+from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.recording import record
-from simaccel.report.page import timeline, write_page
+from simaccel.report.page import page_text, timeline, write_page
 from simaccel.report.page.data import loops
 from simaccel.trace import Trace
 from simaccel.trace.schema import KEY
 from simaccel.workload import build
-from tests.trace.scripts import SCRIPTS, Script, written
+from tests.trace.scripts import SCRIPTS, Again, Row, Script, write, written
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -151,6 +152,24 @@ def test_the_wheel_zooms_at_the_pointer_and_dragging_moves(page: Page) -> None:
     assert near - moved == pytest.approx(100 / canvas.size["width"] * (far - near), rel=0.02)
     ActionChains(browser).scroll_from_origin(quarter, 0, 50_000).perform()
     assert _window(browser) == [start, end]
+
+
+def test_dragging_with_shift_and_clicking_the_overview(page: Page) -> None:
+    browser = page(FOLDER / "edge_bert_flat.h5")
+    end = _window(browser)[1]
+    canvas = _canvas(browser, "array")
+    keys = ActionChains(browser).key_down(Keys.SHIFT).click_and_hold(canvas).move_by_offset(100, 0)
+    keys.release().key_up(Keys.SHIFT).perform()
+    width = canvas.size["width"]
+    shown = [end / 2, end * (0.5 + 100 / width)]
+    assert _window(browser) == pytest.approx(shown, rel=0.01)
+    overview = browser.find_element(By.ID, "overview-track")
+    ActionChains(browser).move_to_element(overview).move_by_offset(-width // 4, 0).click().perform()
+    near, far = _window(browser)
+    assert far - near == pytest.approx(shown[1] - shown[0])
+    assert (near + far) / 2 == pytest.approx(end / 4, rel=0.02)
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.BACKSPACE)
+    assert _window(browser) == [0, end]
 
 
 def test_keys_buttons_and_boxes_set_the_window(page: Page) -> None:
@@ -345,6 +364,28 @@ def test_the_page_expands_any_run_as_the_reader_does(
         starts = drawn.draw(st.lists(st.integers(0, trace.cycles - 1), max_size=3))
         windows = [(start, drawn.draw(st.integers(start + 1, trace.cycles))) for start in starts]
         _require_same(browser, trace, [(0, trace.cycles), *windows])
+
+
+def test_the_longest_run_is_counted_exactly(page: Page, tmp_path: Path) -> None:
+    """2^53 cycles: at the very end, one cycle is still one cycle."""
+    waits = Row("array", 1, (Cause.NOC, Wait("S", "free", "sfu"), 2))
+    works = Row("array", 7, (Cause.BUSY, NO_WAIT, 1))
+    body = Again((works, waits), 2**20 - 1)
+    with write(tmp_path / "t.h5", (Again((body,), 2**30 - 1),)) as trace:
+        assert trace.cycles == 2**53
+        out = tmp_path / "page.html"
+        out.write_text(page_text(timeline(trace) | {"loops": []}), encoding="utf-8")
+        browser = page(FOLDER / "toy_gemm_naive.h5")
+        browser.get(out.as_uri())
+        windows = [(0, 100), (2**52 - 50, 2**52 + 50), (2**53 - 100, 2**53)]
+        _require_same(browser, trace, windows)
+        for start, end in windows:
+            _run(browser, "simaccel.show(...args)", start, end)
+            assert _window(browser) == [start, end]
+            assert _colours(browser, "array") > 1
+        text = _hover(browser, "array", 2**53 - 1)
+    assert f"cycles {_count(2**53 - 1)} to {_count(2**53)}" in text
+    assert "length 1 cycles" in text
 
 
 def test_it_follows_the_dark_scheme(page: Page) -> None:
