@@ -373,9 +373,9 @@ def test_the_longest_run_is_counted_exactly(page: Page, tmp_path: Path) -> None:
     body = Again((works, waits), 2**20 - 1)
     with write(tmp_path / "t.h5", (Again((body,), 2**30 - 1),)) as trace:
         assert trace.cycles == 2**53
+        browser = page(FOLDER / "toy_gemm_naive.h5")
         out = tmp_path / "page.html"
         out.write_text(page_text(timeline(trace) | {"loops": []}), encoding="utf-8")
-        browser = page(FOLDER / "toy_gemm_naive.h5")
         browser.get(out.as_uri())
         windows = [(0, 100), (2**52 - 50, 2**52 + 50), (2**53 - 100, 2**53)]
         _require_same(browser, trace, windows)
