@@ -19,18 +19,18 @@ MAX_CYCLES: Final = 2**53
 MAX_ROWS: Final = 4_000_000
 """More stored rows make a page of more than some 30 MB, which browsers open slowly."""
 
-# Okabe and Ito's colours, which colour-blind people can tell apart, and two greys and a wine red.
+# Okabe and Ito's colours, which colour-blind people can tell apart; the same as in the figures.
 COLOURS: Final = {
-    "busy": "#009e73",
-    "idle": "#e6e8eb",
-    "dram_bandwidth": "#d55e00",
-    "dram_latency": "#e69f00",
-    "dram_queue": "#f0e442",
-    "buffer_port": "#0072b2",
-    "noc": "#56b4e9",
-    "array": "#cc79a7",
-    "sfu": "#882255",
-    "drain": "#8c8c8c",
+    "busy": "#0072B2",
+    "dram_bandwidth": "#D55E00",
+    "dram_latency": "#CC79A7",
+    "dram_queue": "#E69F00",
+    "buffer_port": "#009E73",
+    "noc": "#999933",
+    "array": "#56B4E9",
+    "sfu": "#F0E442",
+    "drain": "#888888",
+    "idle": "#E8E8E8",
 }
 
 
