@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-import yaml
-
-from simaccel.mapping.program import ProgramError
-from simaccel.mapping.text import parse_program
 from simaccel.report.page.loops import Place, Work, loop_tree
 from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
 from simaccel.trace import Trace, TraceError
-from simaccel.trace.schema import CAUSES, KEY
+from simaccel.trace.schema import CAUSES
+from simaccel.trace.series import limits_of
 
 MAX_CYCLES: Final = 2**53
 """Up to here a number of JavaScript is an exact integer."""
@@ -35,34 +31,60 @@ COLOURS: Final = {
 
 
 def document(trace: Trace) -> dict[str, Any]:
-    """Give the page's document: the time line and the loop tree.
+    """Give the page's document: the run, its lanes, and the loop tree.
 
     Raises:
-        TraceError: the rows don't tile the run, the program is not that of the rows, or the
-            run is too long or has too many rows for a page.
+        TraceError: the rows don't tile the run, the header does not tell what ran, or the run
+            is too long or has too many rows for a page.
 
     """
-    return timeline(trace) | {"loops": [vars(place) for place in loops(trace)]}
+    return {**about(trace), **timeline(trace), "loops": [vars(place) for place in loops(trace)]}
+
+
+def about(trace: Trace) -> dict[str, Any]:
+    """Say what ran, and how much each channel moves in a cycle at most.
+
+    Raises:
+        TraceError: the header does not tell.
+
+    """
+    accelerator = trace.accelerator()
+    limits = {**limits_of(accelerator)}
+    dram = limits.pop("dram")
+    share = None if dram is None else dram / accelerator.dram.channels
+    return {
+        "workload": trace.workload().name,
+        "accelerator": accelerator.name,
+        "dataflow": trace.mapping().dataflow,
+        "version": trace.header.version,
+        "clock_hz": accelerator.clock_hz,
+        "utilisation": trace.figures.get("utilisation"),
+        "limits": {name: limits.get(name, share) for name in trace.channels},
+    }
 
 
 def timeline(trace: Trace) -> dict[str, Any]:
-    """Give the document without the loop tree.
+    """Give what the page shows of the rows.
 
     Raises:
-        TraceError: as for ``document``, the program apart.
+        TraceError: as for ``document``, the header apart.
 
     """
     _require_small(trace)
     trace.check()
     activities = Activities()
     lanes = [
-        {"name": name, "kind": "engine", "tree": _plain(engine_tree(trace, name, activities))}
-        for name in trace.engines
+        {"name": name, "kind": kind, "tree": _plain(lane_tree(trace.track(name), activities))}
+        for name, kind in trace.lanes.items()
     ]
     return {
-        **_about(trace),
+        "cycles": trace.cycles,
+        "partial": trace.partial,
+        "stored_rows": trace.n_rows,
         "causes": [{"name": name, "colour": COLOURS[name]} for name in CAUSES],
-        **{name: trace.tables[name] for name in ("tiles", "kinds", "engines")},
+        "tiles": trace.tables["tiles"],
+        "kinds": trace.tables["kinds"],
+        "holders": trace.tables["lanes"],
         "activities": [list(activity) for activity in activities],
         "sites": {site: [s.operator, s.command] for site, s in trace.header.sites.items()},
         "lanes": lanes,
@@ -76,24 +98,25 @@ def loops(trace: Trace) -> list[Place]:
         TraceError: the program can't be read or is not that of the rows.
 
     """
-    activities = Activities()
-    trees = {name: engine_tree(trace, name, activities) for name in trace.engines}
-    numbers = np.array(list(activities), dtype=np.int64).reshape(-1, len(KEY))
-    causes, sites = (numbers[:, KEY.index(name)] for name in ("cause", "site"))
-    works = {name: Work(tree, causes, sites) for name, tree in trees.items()}
+    program, sites = trace.program(), trace.header.sites
     try:
-        return loop_tree(parse_program(trace.header.program), trace.header.sites, works)
-    except (ProgramError, ValueError) as error:
+        return loop_tree(program, sites, engine_works(trace), complete=not trace.partial)
+    except ValueError as error:
         problem = f"damaged: header/program: {error}"
         raise TraceError(trace.path, problem, "the program whose run the trace holds") from None
 
 
-def engine_tree(trace: Trace, name: str, activities: Activities) -> Tree:
-    """Give the tree of one engine."""
-    return lane_tree(trace._tracks[name], activities, with_amounts=False, holds=False)
+def engine_works(trace: Trace) -> dict[str, Work]:
+    """Measure what each engine did, by site."""
+    activities = Activities()
+    trees = {name: lane_tree(trace.track(name), activities) for name in trace.engines}
+    causes, sites = activities.column("cause"), activities.column("site")
+    return {name: Work(tree, causes, sites) for name, tree in trees.items()}
 
 
 def _require_small(trace: Trace) -> None:
+    if trace.cycles == 0:
+        raise TraceError(trace.path, "has no cycles", "a trace of at least one cycle")
     if trace.cycles > MAX_CYCLES:
         problem = f"has {trace.cycles} cycles, which a browser can't count exactly"
         raise TraceError(trace.path, problem, f"up to {MAX_CYCLES} cycles in a page")
@@ -102,26 +125,13 @@ def _require_small(trace: Trace) -> None:
         raise TraceError(trace.path, problem, f"up to {MAX_ROWS} stored rows in a page")
 
 
-def _about(trace: Trace) -> dict[str, Any]:
-    figures = trace.figures
-    accelerator = yaml.safe_load(trace.header.accelerator) or {}
-    return {
-        **{name: figures.get(name, "") for name in ("workload", "accelerator", "dataflow")},
-        "version": trace.header.version,
-        "cycles": trace.cycles,
-        "clock_hz": accelerator.get("clock_hz"),
-        "utilisation": figures.get("utilisation"),
-        "stored_rows": trace.n_rows,
-    }
-
-
 def _plain(tree: Tree) -> list[dict[str, Any]]:
-    """Write a tree with lists: rows as {n: lengths, a: activities, v: amounts if any}."""
+    """Write a tree with lists: rows as {n: lengths, a: activities, v: cycles of service if any}."""
     plain: list[dict[str, Any]] = []
     for node in tree:
         if isinstance(node, Again):
             plain.append({"times": node.times, "body": _plain(node.body)})
         else:
             rows = {"n": node.lengths.tolist(), "a": node.activities.tolist()}
-            plain.append(rows | ({"v": node.amounts.tolist()} if node.amounts.any() else {}))
+            plain.append(rows | ({"v": node.served.tolist()} if node.served.any() else {}))
     return plain

@@ -94,17 +94,16 @@ function label(context, run, x, width, activity, cause, box) {
   context.restore();
 }
 
-function drawLevel(context, lane, limit, start, end, box, colour, line) {
+function drawLevel(context, lane, start, end, box, line) {
   // Bandwidth and occupancy: a filled step line; the top of the lane is the limit.
   const scale = box.width / (end - start);
   context.fillStyle = line;
   context.fillRect(box.x, box.y, box.width, 1);
   context.fillRect(box.x, box.y + box.height - 1, box.width, 1);
-  context.fillStyle = colour;
+  context.fillStyle = LEVEL_COLOURS[lane.kind];
   pieces(lane, start, end, box.width, (from, to, row) => {
     const [low, high] = row ? [row.start, row.end] : [from, to];
-    const sums = lane.sums(low, high);
-    const share = sums[sums.length - 1] / (high - low) / limit;
+    const share = lane.amount(low, high) / (high - low) / lane.limit;
     if (share <= 0) return;
     const height = Math.max(share * box.height, 1);
     const [x, width] = span(box, start, scale, from, to);

@@ -19,7 +19,7 @@ function bisect(starts, cycle) {
 }
 
 class Leaf {
-  // Rows one after the other. `rates` turns cycles of a row into its amount: see Lane.
+  // Rows one after the other. The rate of a row is its amount in a cycle: see Lane.
   constructor(rows, lane) {
     const n = rows.n.length;
     this.lane = lane;
@@ -30,9 +30,10 @@ class Leaf {
     for (let row = 0; row < n; row += 1) {
       this.starts[row] = at;
       at += rows.n[row];
-      if (rows.v) this.rates[row] = lane.kind === "channel" ? rows.v[row] / rows.n[row] : rows.v[row];
+      this.rates[row] = rows.v ? rows.v[row] / rows.n[row] : lane.heldOf[rows.a[row]];
     }
     this.length = at;
+    this.most = this.rates.reduce((most, rate) => Math.max(most, rate), 0);
     this.activity = this.activities.every((one) => one === this.activities[0]) ? this.activities[0] : -1;
     this.sums = [];
     const sum = lane.zero();
@@ -81,6 +82,7 @@ class Chain {
       this.length += node.length;
       addTo(this.total, node.total, 1);
     });
+    this.most = this.nodes.reduce((most, node) => Math.max(most, node.most), 0);
     const first = this.nodes[0].activity;
     this.activity = this.nodes.every((node) => node.activity === first) ? first : -1;
   }
@@ -103,6 +105,7 @@ class Again {
     this.times = node.times;
     this.period = this.body.length;
     this.length = this.period * this.times;
+    this.most = this.body.most;
     this.activity = this.body.activity;
     this.total = lane.zero();
     addTo(this.total, this.body.total, this.times);
@@ -141,11 +144,13 @@ class Lane {
   constructor(plain, run) {
     this.name = plain.name;
     this.kind = plain.kind;
-    this.plain = plain;
     this.causes = run.causes.length;
     this.causeOf = run.activities.map((activity) => activity[0]);
+    this.heldOf = run.activities.map((activity) => activity[5]);
     this.root = new Chain(plain.tree, this);
     this.length = this.root.length;
+    // The most that a lane can serve or hold, as far as the trace knows.
+    this.limit = this.kind === "channel" ? 1 : Math.max(1, this.root.most);
   }
 
   zero() {
@@ -158,6 +163,16 @@ class Lane {
     const sum = this.before(end).slice();
     addTo(sum, before, -1);
     return sum;
+  }
+
+  amount(start, end) {
+    // Cycles of service, or bytes times cycles. Within a row no sums are subtracted, which could
+    // be too large to be exact.
+    const row = this.row(start);
+    if (end <= row.end && this.kind === "tile") {
+      return this.heldOf[row.activity] * (end - start);
+    }
+    return this.sums(start, end).at(-1);
   }
 
   before(cycle) {

@@ -38,17 +38,25 @@ function eventTip(row, event) {
   const lines = [["cycles", `${count(event.start)} to ${count(event.end)}`]];
   lines.push(["length", `${count(cycles)} cycles${clockText(cycles)}`]);
   if (row.lane.kind !== "engine") lines.push(...amountLines(row, event));
-  if (tile) lines.push(["waits for", `tile ${run.tiles[tile]} ${run.kinds[kind]}, held by ${run.engines[engine]}`]);
+  if (tile) lines.push(["waits for", `tile ${run.tiles[tile]} ${run.kinds[kind]}, held by ${run.holders[engine]}`]);
   if (operator) lines.push(["operator", operator], ["command", command]);
   return tipTable(row.lane.name, swatch(element("b"), run.causes[cause]), lines);
 }
 
-function amountLines(row, event) {
-  const sums = row.lane.sums(event.start, event.end);
-  const amount = sums[sums.length - 1];
-  const cycles = event.end - event.start;
-  if (row.lane.kind === "tile") return [["holds", bytesText(amount / cycles)]];
-  return [["served", `${count(amount)} cycles (${shareText(amount / cycles)} of the limit)`]];
+function amountLines(row, { start, end }) {
+  const { lane } = row;
+  const amount = lane.amount(start, end);
+  const mean = amount / (end - start);
+  if (lane.kind === "tile") return [["holds", `${bytesText(mean)} (at most ${bytesText(lane.limit)})`]];
+  const lines = [["served", `${count(amount)} cycles, ${shareText(mean)} of the limit`]];
+  const limit = run.limits[lane.name];
+  if (limit) lines.push(["limit", rateText(limit)]);
+  return lines;
+}
+
+function rateText(bytesPerCycle) {
+  const text = `${Number(bytesPerCycle.toPrecision(4))} B per cycle`;
+  return run.clock_hz ? `${text} = ${Number(((bytesPerCycle * run.clock_hz) / 1e9).toPrecision(4))} GB/s` : text;
 }
 
 function sharesTip(row) {

@@ -16,7 +16,7 @@ from simaccel.trace.schema import KEY, Cycles, Events
 from simaccel.trace.track import Chain, Leaf, Node, Repeat
 
 Activity = tuple[int, ...]
-"""Numbers of cause, waited-for tile, kind and engine, and site; of a tile's row also its bytes."""
+"""What makes a row's activity: the numbers of the columns ``KEY``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,8 @@ class Rows:
     """Cycles of each row."""
     activities: Cycles
     """What happens in each row: numbers in ``Activities``."""
-    amounts: Cycles
-    """Cycles of service in each row of a channel; bytes held in each row of a tile; 0 else."""
+    served: Cycles
+    """Cycles of service in each row of a channel; 0 else."""
 
     @property
     def cycles(self) -> int:
@@ -66,32 +66,27 @@ class Activities:
     def __iter__(self) -> Iterator[Activity]:
         return iter(self._numbers)
 
-    def number(self, rows: Events, extra: Cycles | None = None) -> Cycles:
-        """Give the number of each row's activity; ``extra`` also tells activities apart."""
-        columns = [rows[name].astype(np.int64) for name in KEY]
-        keys = np.stack([*columns, *([] if extra is None else [extra])], axis=1)
+    def number(self, rows: Events) -> Cycles:
+        """Give the number of each row's activity."""
+        keys = np.stack([rows[name].astype(np.int64) for name in KEY], axis=1)
         found, back = np.unique(keys, axis=0, return_inverse=True)
         known = self._numbers
         numbers = [known.setdefault(tuple(key), len(known)) for key in found.tolist()]
         return np.array(numbers, dtype=np.int64)[back.reshape(-1)]
 
+    def column(self, name: str) -> Cycles:
+        """Give one column of all activities, by number."""
+        at = KEY.index(name)
+        return np.array([activity[at] for activity in self], dtype=np.int64)
 
-def lane_tree(track: Chain, activities: Activities, *, with_amounts: bool, holds: bool) -> Tree:
-    """Turn a track of a trace into the page's tree.
 
-    ``holds`` says that an amount is what the lane holds (the bytes of a tile), so that rows of
-    different amounts are different activities.
-    """
-
-    def rows_of(leaf: Leaf) -> Rows:
-        rows = leaf.rows
-        amounts = rows["amount"] if with_amounts else np.zeros(len(rows), dtype=np.int64)
-        numbers = activities.number(rows, amounts if holds else None)
-        return Rows(rows["end"] - rows["start"], numbers, amounts)
+def lane_tree(track: Chain, activities: Activities) -> Tree:
+    """Turn a track of a trace into the page's tree."""
 
     def nodes_of(node: Node) -> Iterator[Rows | Again]:
         if isinstance(node, Leaf):
-            yield rows_of(node)
+            rows = node.rows
+            yield Rows(rows["end"] - rows["start"], activities.number(rows), rows["served"])
         elif isinstance(node, Repeat):
             yield Again(node.times + 1, list(nodes_of(node.body)))
         elif isinstance(node, Chain):

@@ -85,10 +85,10 @@ function takeColours() {
 function draw() {
   const [start, end] = [view.start, view.end];
   for (const row of rows) {
-    if (row.group.hidden) continue;
+    if (!inSight(row.canvas)) continue;
     const { context, width, height } = fitCanvas(row.canvas);
     const box = { x: 0, y: 0, width, height };
-    if (row.level) drawLevel(context, row.lane, row.limit, start, end, box, LEVEL_COLOURS[row.lane.kind], run.line);
+    if (row.level) drawLevel(context, row.lane, start, end, box, run.line);
     else drawActivities(context, row.lane, run, start, end, box, true);
     row.small.textContent = windowText(row);
   }
@@ -101,6 +101,11 @@ function draw() {
   if (document.activeElement !== byId("to")) byId("to").value = count(Math.ceil(end));
   byId("span").textContent = `= ${count(end - start)} cycles${clockText(end - start)}`;
   if (view.pointer) showTip();
+}
+
+function inSight(canvas) {
+  const [lanes, box] = [byId("lanes"), canvas].map((one) => one.getBoundingClientRect());
+  return box.height > 0 && box.bottom > lanes.top && box.top < lanes.bottom;
 }
 
 function drawOverview() {
@@ -116,11 +121,11 @@ function drawOverview() {
 
 function windowText(row) {
   // What a lane's label says about the window.
-  const sums = row.lane.sums(view.start, view.end);
+  const { lane, level } = row;
   const cycles = view.end - view.start;
-  const amount = sums[sums.length - 1] / cycles;
-  if (row.level && row.lane.kind === "tile") return bytesText(Math.round(amount));
-  return shareText(row.level ? amount / row.limit : sums[0] / cycles);
+  if (!level) return shareText(lane.sums(view.start, view.end)[0] / cycles);
+  const mean = lane.amount(view.start, view.end) / cycles;
+  return lane.kind === "tile" ? bytesText(Math.round(mean)) : shareText(mean);
 }
 
 function clockText(cycles) {
@@ -133,9 +138,10 @@ function makeHead() {
   byId("title").textContent = [run.workload, "on", run.accelerator].join(" ");
   const facts = [`dataflow ${run.dataflow}`, `${count(run.cycles)} cycles${clockText(run.cycles)}`];
   if (run.utilisation) facts.push(`utilisation ${shareText(run.utilisation)}`);
+  if (run.partial) facts.push("PARTIAL: the run was killed after these cycles");
   facts.push(`${count(run.stored_rows)} stored rows`, `simaccel ${run.version}`);
   byId("facts").textContent = facts.join(" \u00b7 ");
-  const used = new Set(run.activities.map((activity) => activity[0]));
+  const used = new Set(run.activities.map(([cause]) => cause));
   const stalls = run.causes.filter((cause, at) => used.has(at) && !WORK.includes(cause.name));
   for (const name of WORK) {
     byId("legend").append(swatch(element("li"), run.causes.find((cause) => cause.name === name)));
@@ -155,8 +161,8 @@ function makeLanes() {
   const groups = [
     ["engines", "engine", false, 28],
     ["channels: requests waiting or served", "channel", false, 15],
-    ["tiles: bytes held in the buffer", "tile", true, 26],
     ["bandwidth: share of each channel's limit that is used", "channel", true, 32],
+    ["tiles: bytes held in the buffer; the top is the most", "tile", true, 24],
   ];
   for (const [title, kind, level, height] of groups) {
     const lanes = run.lanes.filter((lane) => lane.kind === kind);
@@ -189,7 +195,7 @@ function makeLane(lane, level, height, group) {
   canvas.dataset.level = level;
   track.append(canvas);
   box.append(name, track);
-  const row = { lane, level, limit: (level && lane.plain.limit) || 1, canvas, small, group };
+  const row = { lane, level, canvas, small, group };
   rows.push(row);
   listen(row);
   return box;
@@ -198,7 +204,8 @@ function makeLane(lane, level, height, group) {
 function laneText(lane, level) {
   // For those who can't see the canvas: the whole run in a sentence.
   const sums = lane.sums(0, run.cycles);
-  if (level) return `${lane.name}: level over time`;
+  if (level && lane.kind === "tile") return `${lane.name}: at most ${bytesText(lane.limit)}`;
+  if (level) return `${lane.name}: ${shareText(sums.at(-1) / run.cycles)} of its limit`;
   const shares = run.causes
     .map((cause, at) => [sums[at] / run.cycles, cause.name])
     .filter(([share]) => share > 0)
@@ -318,6 +325,7 @@ function listenControls() {
     track.onpointermove = centre;
     track.onpointerup = () => (track.onpointermove = null);
   });
+  byId("lanes").addEventListener("scroll", redraw);
   const redrawAll = () => {
     drawOverview();
     redraw();

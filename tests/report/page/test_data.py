@@ -1,58 +1,72 @@
 """The page's document against the reader, by unrolling it without any cleverness."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.make_traces import REFERENCES, Reference
+from examples.make_traces import FOLDER, REFERENCES, Reference
+from simaccel import load_accelerator
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
+from simaccel.recording import record
 from simaccel.report.page import data, document, page_text, timeline
+from simaccel.report.page.data import about
 from simaccel.trace import Trace, TraceError
 from simaccel.trace.schema import KEY
+from simaccel.workload import gemm
 from tests.trace.scripts import SCRIPTS, Again, Row, Script, lengths, padded, write, written
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
-WAITS = (Cause.DRAM_BANDWIDTH, Wait("K", "ready", "dma_in"), 2)
+WAITS = (Cause.DRAM_BANDWIDTH, Wait("K", "ready", "array"), 2)
 each = pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
-Known = tuple[int, int, tuple[int, ...]]
+Known = tuple[int, int, tuple[int, ...], int]
+
+
+NOTHING: dict[str, Any] = {"workload": "", "accelerator": "", "dataflow": ""}
+"""For pages of made-up runs."""
 
 
 def unrolled(document: dict[str, Any], lane: dict[str, Any]) -> list[Known]:
-    """All events of a lane: (start, end, activity), neighbours that are the same joined."""
+    """All events of a lane: (start, end, activity, served), neighbours of one activity joined."""
 
-    def rows(tree: list[dict[str, Any]]) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+    def rows(tree: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
+        found: list[tuple[int, int, int]] = []
         for node in tree:
             if "body" in node:
                 found += rows(node["body"]) * node["times"]
             else:
-                found += zip(node["n"], node["a"], strict=True)
+                served = node.get("v", [0] * len(node["n"]))
+                found += zip(node["n"], node["a"], served, strict=True)
         return found
 
     events: list[Known] = []
     at = 0
-    for cycles, number in rows(lane["tree"]):
-        activity, start = tuple(document["activities"][number]), at
+    for cycles, number, more in rows(lane["tree"]):
+        activity, start, served = tuple(document["activities"][number]), at, more
         at += cycles
         if events and events[-1][2] == activity:
-            start = events.pop()[0]
-        events.append((start, at, activity))
+            start, _, _, before = events.pop()
+            served += before
+        events.append((start, at, activity, served))
     return events
 
 
 def told(trace: Trace, lane: str, start: int, end: int) -> list[Known]:
     """The same events of a window as the reader tells them."""
-    events = trace.events(start, end, lane)
-    return [(row["start"], row["end"], tuple(row[name].item() for name in KEY)) for row in events]
+    return [
+        (row["start"], row["end"], tuple(row[name].item() for name in KEY), row["served"])
+        for row in trace.events(start, end, lane)
+    ]
 
 
 def require_same(trace: Trace, windows: list[tuple[int, int]]) -> None:
     page = json.loads(json.dumps(timeline(trace)))
-    assert [lane["name"] for lane in page["lanes"]] == list(trace.engines)
+    assert {lane["name"]: lane["kind"] for lane in page["lanes"]} == trace.lanes
     for lane in page["lanes"]:
         events = unrolled(page, lane)
         for start, end in windows:
@@ -82,7 +96,7 @@ def test_the_page_grows_with_rows_and_not_with_repetitions(tmp_path: Path) -> No
         body = Again((Row("array", 3, BUSY), Row("array", 5, WAITS)), 1)
         with write(tmp_path / "t.h5", (Again((body,), times),)) as trace:
             assert trace.cycles == 16 * (times + 1)
-            return len(page_text(timeline(trace) | {"loops": []}))
+            return len(page_text({**NOTHING, **timeline(trace)}))
 
     assert size(10**14) - size(10) <= 40
 
@@ -111,23 +125,73 @@ def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         timeline(trace)
 
 
+@each
+def test_it_says_what_ran_and_where_the_limits_are(reference: Reference) -> None:
+    with Trace.open(reference.path) as trace:
+        said = about(trace)
+        assert [said[name] for name in ("workload", "accelerator", "dataflow")] == [
+            trace.figures[name] for name in ("workload", "accelerator", "dataflow")
+        ]
+        assert trace.cycles / said["clock_hz"] == pytest.approx(trace.figures["seconds"])
+        rates = trace.bandwidth(bins=1).bytes_per_cycle
+        assert said["limits"] == {
+            lane: rates["dram" if lane.startswith("dram") else lane] for lane in trace.channels
+        }
+
+
+def test_channels_of_a_dram_share_its_limit(tmp_path: Path) -> None:
+    accelerator = load_accelerator("toy")
+    dram = accelerator.dram.model_copy(update={"channels": 2})
+    path = tmp_path / "t.h5"
+    record(path, gemm(m=9, k=7, n=5), accelerator.model_copy(update={"dram": dram}), "flex")
+    with Trace.open(path) as trace:
+        limits = about(trace)["limits"]
+        total = trace.bandwidth(bins=1).bytes_per_cycle["dram"]
+    assert total
+    assert limits["dram0"] == limits["dram1"] == total / 2
+
+
+def test_a_killed_run_is_shown_up_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    shutil.copy(FOLDER / "toy_gemm_naive.h5", path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["complete"] = False
+        del file["totals"], file["header/figures"]
+    with Trace.open(path) as trace:
+        found = document(trace)
+    assert found["partial"]
+    assert (found["utilisation"], found["workload"]) == (None, "gemm")
+    assert {place["window"] for place in found["loops"]} == {None}
+    assert max(place["cycles"] for place in found["loops"]) > 0
+
+
 def test_a_program_of_another_run_is_refused(tmp_path: Path) -> None:
-    with (
-        write(tmp_path / "t.h5", (Row("array", 1, BUSY),)) as trace,
-        pytest.raises(TraceError) as error,
-    ):
+    path = tmp_path / "t.h5"
+    shutil.copy(FOLDER / "toy_gemm_naive.h5", path)
+    with h5py.File(path, "r+") as file:
+        text = file["header/program"].asstr()[0]
+        file["header/program"][0] = text.replace("load B queue 1", "load B queue 0", 1)
+    with Trace.open(path) as trace, pytest.raises(TraceError) as error:
         document(trace)
     assert str(error.value) == (
-        f"{tmp_path / 't.h5'}: damaged: header/program: the sites are not the commands of the "
-        "program; allowed: the program whose run the trace holds"
+        f"{path}: damaged: header/program: the sites are not the commands of the program; "
+        "allowed: the program whose run the trace holds"
     )
+
+
+def test_a_trace_of_no_cycles_is_refused(tmp_path: Path) -> None:
+    with (
+        write(tmp_path / "t.h5", ()) as trace,
+        pytest.raises(TraceError, match="has no cycles; allowed: a trace of at least one cycle"),
+    ):
+        timeline(trace)
 
 
 def test_names_cannot_leave_their_element(tmp_path: Path) -> None:
     """A tile that is called like a tag is text, wherever it stands."""
     evil = "</script><script>alert(1)</script>{{style}}"
     with write(tmp_path / "t.h5", padded((Row("array", 1, BUSY),))) as trace:
-        page = timeline(trace) | {"loops": [], "workload": evil}
+        page = {**NOTHING, **timeline(trace), "workload": evil}
     text = page_text(page)
     assert "<script>alert" not in text
     assert text.count("</script>") == 2

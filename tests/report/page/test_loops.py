@@ -15,9 +15,9 @@ from simaccel import load_accelerator
 from simaccel.mapping.program import Command, Loop, Node, Operator
 from simaccel.mapping.text import parse_program
 from simaccel.recording import record
-from simaccel.report.page.data import engine_tree, loops
+from simaccel.report.page.data import engine_works, loops
 from simaccel.report.page.loops import Place, Work, loop_tree
-from simaccel.report.page.tree import Activities, Again, Rows, Tree
+from simaccel.report.page.tree import Again, Rows, Tree
 from simaccel.schedulers import Options
 from simaccel.trace import Event, Site, Trace
 from simaccel.workload import Dimensions, attention, gemm
@@ -44,7 +44,7 @@ def trace(
 
 
 def _events(trace: Trace, engine: str) -> list[Event]:
-    return trace.decode(trace.events(engine=engine))
+    return trace.decode(trace.events(lane=engine))
 
 
 def _subtrees(body: tuple[Node, ...], trips: int = 1) -> Iterator[tuple[Node, list[Command], int]]:
@@ -213,7 +213,7 @@ def test_a_busy_cycle_is_found_where_counting_finds_it(
 ) -> None:
     with written(script, block_rows) as trace:
         engine = drawn.draw(st.sampled_from(trace.engines))
-        work = _work(trace, engine)
+        work = engine_works(trace)[engine]
         for site in (0, 1, 2):
             busy = [
                 (cycle, event)
@@ -233,13 +233,6 @@ def test_a_busy_cycle_is_found_where_counting_finds_it(
                 assert busy[n][1].start <= start <= cycle < end <= busy[n][1].end
             with pytest.raises(IndexError):
                 work.row(site, len(busy))
-
-
-def _work(trace: Trace, engine: str) -> Work:
-    activities = Activities()
-    tree = engine_tree(trace, engine, activities)
-    numbers = np.array(list(activities), dtype=np.int64)
-    return Work(tree, numbers[:, 0], numbers[:, 4])
 
 
 def test_finding_does_not_take_longer_in_a_longer_run() -> None:
