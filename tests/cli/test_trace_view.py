@@ -47,7 +47,8 @@ def test_a_page_is_replaced_only_by_force(cli: Call, tmp_path: Path) -> None:
     out.write_text("mine")
     result = cli(f"trace view {TRACE} -o {out}")
     assert result.exit_code == 2
-    assert f"{out}: exists already; allowed: a new file, or --force to replace it" in result.stderr
+    said = f"{out}: output: got 'a file that exists'; allowed: a new file, or --force"
+    assert said in result.stderr
     assert out.read_text() == "mine"
     assert cli(f"trace view {TRACE} -o {out} --force").exit_code == 0
     assert out.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
@@ -67,8 +68,8 @@ def test_the_trace_itself_is_never_replaced(cli: Call, tmp_path: Path) -> None:
     [
         ("none.h5 -o {0}/p.html", "none.h5: no such file; allowed: a trace file"),
         ("{0}/text -o {0}/p.html", "{0}/text: is not an HDF5 file; allowed: a trace file"),
-        (f"{TRACE} -o {{0}}/no/p.html", "{0}/no/p.html: folder {0}/no does not exist"),
-        (f"{TRACE} -o {{0}}", "{0}: is a folder; allowed: the path of a file"),
+        (f"{TRACE} -o {{0}}/no/p.html", "{0}/no/p.html: output folder: got '{0}/no'; allowed"),
+        (f"{TRACE} -o {{0}}", "{0}: output: got 'a folder'; allowed: the path of a file"),
         (f"{TRACE}", "Missing option '-o' / '--output'"),
     ],
 )

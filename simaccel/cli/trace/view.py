@@ -6,6 +6,7 @@ import click
 
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
+from simaccel.report.targets import require_target
 from simaccel.report.units import bytes_text
 
 
@@ -16,7 +17,7 @@ from simaccel.report.units import bytes_text
 def view(file: str, output: str, force: bool) -> None:
     """Write a page with the whole run: zoom, hover and click in a browser, without a network."""
     from simaccel.report.page import write_page  # noqa: PLC0415 - h5py only where it is needed
-    from simaccel.trace import Trace, require_target  # noqa: PLC0415 - as above
+    from simaccel.trace import Trace  # noqa: PLC0415 - as above
 
     require_target(output, force=force)
     with Trace.open(file) as opened:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from simaccel.report.page.data import document, timeline
-from simaccel.trace import Trace, TraceError, require_target
+from simaccel.report.targets import require_target, write_text
+from simaccel.trace import Trace, TraceError
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
 
@@ -37,24 +36,16 @@ def write_page(trace: Trace, path: str | Path, *, force: bool = False) -> int:
     """Write a trace's page to ``path`` and give its size in bytes.
 
     Raises:
-        TraceError: the file exists and ``force`` is not given, it can't be written, or the
-            trace is damaged or too long for a page.
+        InputError: the file exists and ``force`` is not given, or it can't be written.
+        TraceError: ``path`` is the trace, or the trace is damaged or too long for a page.
 
     """
     path = require_target(path, force=force)
     if path.exists() and path.samefile(trace.path):
         raise TraceError(path, "is the trace itself", "another file for the page")
-    content = page_text(document(trace)).encode()
-    partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        raise TraceError(path, f"can't be written: {error}", "a file that can be written") from None
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-    return len(content)
+    text = page_text(document(trace))
+    write_text(path, text, force=force)
+    return len(text.encode())
 
 
 def _part(name: str) -> str:

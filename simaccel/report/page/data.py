@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import Place, Work, loop_tree
 from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
 from simaccel.trace import Trace, TraceError
@@ -14,20 +15,6 @@ MAX_CYCLES: Final = 2**53
 """Up to here a number of JavaScript is an exact integer."""
 MAX_ROWS: Final = 4_000_000
 """More stored rows make a page of more than some 30 MB, which browsers open slowly."""
-
-# Okabe and Ito's colours, which colour-blind people can tell apart; the same as in the figures.
-COLOURS: Final = {
-    "busy": "#0072B2",
-    "dram_bandwidth": "#D55E00",
-    "dram_latency": "#CC79A7",
-    "dram_queue": "#E69F00",
-    "buffer_port": "#009E73",
-    "noc": "#999933",
-    "array": "#56B4E9",
-    "sfu": "#F0E442",
-    "drain": "#888888",
-    "idle": "#E8E8E8",
-}
 
 
 def document(trace: Trace) -> dict[str, Any]:
@@ -81,7 +68,7 @@ def timeline(trace: Trace) -> dict[str, Any]:
         "cycles": trace.cycles,
         "partial": trace.partial,
         "stored_rows": trace.n_rows,
-        "causes": [{"name": name, "colour": COLOURS[name]} for name in CAUSES],
+        "causes": [_cause(name) for name in CAUSES],
         "tiles": trace.tables["tiles"],
         "kinds": trace.tables["kinds"],
         "holders": trace.tables["lanes"],
@@ -123,6 +110,11 @@ def _require_small(trace: Trace) -> None:
     if trace.n_rows > MAX_ROWS:
         problem = f"has {trace.n_rows} stored rows"
         raise TraceError(trace.path, problem, f"up to {MAX_ROWS} stored rows in a page")
+
+
+def _cause(name: str) -> dict[str, str]:
+    colour, _ = CAUSE_COLOURS[name]
+    return {"name": name, "label": CAUSE_LABELS[name], "colour": colour}
 
 
 def _plain(tree: Tree) -> list[dict[str, Any]]:

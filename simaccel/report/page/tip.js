@@ -40,7 +40,9 @@ function eventTip(row, event) {
   if (row.lane.kind !== "engine") lines.push(...amountLines(row, event));
   if (tile) lines.push(["waits for", `tile ${run.tiles[tile]} ${run.kinds[kind]}, held by ${run.holders[engine]}`]);
   if (operator) lines.push(["operator", operator], ["command", command]);
-  return tipTable(row.lane.name, swatch(element("b"), run.causes[cause]), lines);
+  const what = swatch(element("b"), run.causes[cause]);
+  if (!WORK.includes(run.causes[cause].name)) what.prepend("stalled, root cause: ");
+  return tipTable(row.lane.name, what, lines);
 }
 
 function amountLines(row, { start, end }) {

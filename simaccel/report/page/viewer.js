@@ -1,6 +1,6 @@
 // The page: one window of cycles, shown by all lanes, moved by wheel, drag, keys and clicks.
 
-const WORK = ["busy", "idle"]; // what is no stall
+const WORK = ["busy", "idle"]; // these are no stalls
 const LEAST = 8; // cycles of the smallest window
 const byId = (id) => document.getElementById(id);
 const count = (number) => Math.round(number).toLocaleString("en");
@@ -18,10 +18,10 @@ function loadRun() {
   run.site = (number) => run.sites[number] || ["", ""];
   run.shortText = (activity) => {
     const [cause, tile, , , site] = run.activities[activity];
-    const name = run.causes[cause].name;
+    const { name, label } = run.causes[cause];
     if (name === "busy") return run.site(site)[1].split(/ over | queue | into /)[0];
     if (name === "idle") return "";
-    return name.replaceAll("_", " ") + (tile ? `: ${run.tiles[tile]}` : "");
+    return label + (tile ? `: ${run.tiles[tile]}` : "");
   };
   return run;
 }
@@ -153,7 +153,7 @@ function makeHead() {
 function swatch(parent, cause) {
   const square = element("span", "swatch");
   square.style.background = cause.name === "idle" ? "var(--idle)" : cause.colour;
-  parent.append(square, cause.name.replaceAll("_", " "));
+  parent.append(square, cause.label);
   return parent;
 }
 
@@ -207,7 +207,7 @@ function laneText(lane, level) {
   if (level && lane.kind === "tile") return `${lane.name}: at most ${bytesText(lane.limit)}`;
   if (level) return `${lane.name}: ${shareText(sums.at(-1) / run.cycles)} of its limit`;
   const shares = run.causes
-    .map((cause, at) => [sums[at] / run.cycles, cause.name])
+    .map((cause, at) => [sums[at] / run.cycles, cause.label])
     .filter(([share]) => share > 0)
     .sort((a, b) => b[0] - a[0]);
   return `${lane.name}: ${shares.map(([share, name]) => `${name} ${shareText(share)}`).join(", ")}`;

@@ -22,6 +22,7 @@ from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.recording import record
+from simaccel.report.figures.style import CAUSE_LABELS
 from simaccel.report.page import page_text, timeline, write_page
 from simaccel.report.page.data import loops
 from simaccel.trace import Trace
@@ -222,7 +223,9 @@ def test_hovering_tells_what_the_trace_tells(page: Page, reference: Reference) -
                 continue
             tried.add((event.lane, event.cause))
             text = _hover(browser, event.lane, (event.start + event.end) / 2)
-            assert text.splitlines()[0].split() == [*event.lane.split(), *event.cause.split("_")]
+            stalled = "" if event.cause in ("busy", "idle") else "stalled, root cause: "
+            label = CAUSE_LABELS[event.cause]
+            assert text.splitlines()[0] == f"{event.lane} {stalled}{label}"
             assert f"cycles {_count(event.start)} to {_count(event.end)}" in text
             assert f"length {_count(event.end - event.start)} cycles" in text
             if event.tile:
