@@ -16,7 +16,6 @@ from simaccel.recording import record
 from simaccel.trace import Trace
 from simaccel.workload import gemm
 
-SHAPE = {"m": 90, "k": 30, "n": 70}
 CHILD = """
     import simaccel.machine.machine as machine
     from simaccel import load_accelerator
@@ -24,13 +23,13 @@ CHILD = """
     from simaccel.workload import gemm
     machine._CHUNK = 500
     toy = load_accelerator("toy")
-    record("t.h5", gemm(**{shape}), toy, "naive", fast_forward=False)
+    record("t.h5", gemm(m=90, k=30, n=70), toy, "naive", fast_forward=False)
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGKILL")
 def test_a_killed_run_leaves_the_beginning_of_its_trace(tmp_path: Path) -> None:
-    line = [sys.executable, "-c", dedent(CHILD.format(shape=SHAPE))]
+    line = [sys.executable, "-c", dedent(CHILD)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(line, cwd=tmp_path, env=environment) as child:
         deadline = time.monotonic() + 60
@@ -40,7 +39,7 @@ def test_a_killed_run_leaves_the_beginning_of_its_trace(tmp_path: Path) -> None:
             time.sleep(0.01)
     assert child.returncode == -signal.SIGKILL
     (partial,) = tmp_path.iterdir()
-    record(tmp_path / "whole.h5", gemm(**SHAPE), load_accelerator("toy"), "naive")
+    record(tmp_path / "whole.h5", gemm(m=90, k=30, n=70), load_accelerator("toy"), "naive")
     with Trace.open(partial) as begun, Trace.open(tmp_path / "whole.h5") as whole:
         begun.check()
         end = begun.cycles

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from simaccel.cli.trace.diff import diff
 from simaccel.cli.trace.info import info
+from simaccel.cli.trace.stalls import stalls
 from simaccel.cli.trace.view import view
 
 
@@ -13,5 +15,5 @@ def trace() -> None:
     """Traces: what ran, why engines waited, and what to change."""
 
 
-for _command in (info, view):
+for _command in (info, stalls, diff, view):
     trace.add_command(_command)

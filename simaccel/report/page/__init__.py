@@ -20,11 +20,10 @@ _SCRIPTS = ("model.js", "lanes.js", "loops.js", "tip.js", "viewer.js")
 
 def page_text(data: dict[str, Any]) -> str:
     """Put the page together around a document."""
-    title = " ".join(str(data[name]) for name in ("workload", "accelerator", "dataflow"))
     # A "<" in the data, in a tile's name say, could end the script element that holds them.
     embedded = json.dumps(data, separators=(",", ":"), sort_keys=True).replace("<", "\\u003c")
     parts = {
-        "title": html.escape(f"{title} - simaccel"),
+        "title": html.escape(f"{data['title']} - simaccel"),
         "style": _part("viewer.css"),
         "script": "\n".join(map(_part, _SCRIPTS)),
         "data": embedded,

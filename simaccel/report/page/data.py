@@ -7,6 +7,7 @@ from typing import Any, Final
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import Place, Work, loop_tree
 from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
+from simaccel.report.results import experiment_title
 from simaccel.trace import Trace, TraceError
 from simaccel.trace.schema import CAUSES
 from simaccel.trace.series import limits_of
@@ -40,9 +41,7 @@ def about(trace: Trace) -> dict[str, Any]:
     dram = limits.pop("dram")
     share = None if dram is None else dram / accelerator.dram.channels
     return {
-        "workload": trace.workload().name,
-        "accelerator": accelerator.name,
-        "dataflow": trace.mapping().dataflow,
+        "title": experiment_title(trace.workload(), accelerator, trace.mapping().dataflow),
         "version": trace.header.version,
         "clock_hz": accelerator.clock_hz,
         "utilisation": trace.figures.get("utilisation"),

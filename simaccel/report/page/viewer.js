@@ -135,8 +135,8 @@ function clockText(cycles) {
 // What the page is made of
 
 function makeHead() {
-  byId("title").textContent = [run.workload, "on", run.accelerator].join(" ");
-  const facts = [`dataflow ${run.dataflow}`, `${count(run.cycles)} cycles${clockText(run.cycles)}`];
+  byId("title").textContent = run.title;
+  const facts = [`${count(run.cycles)} cycles${clockText(run.cycles)}`];
   if (run.utilisation) facts.push(`utilisation ${shareText(run.utilisation)}`);
   if (run.partial) facts.push("PARTIAL: the run was killed after these cycles");
   facts.push(`${count(run.stored_rows)} stored rows`, `simaccel ${run.version}`);
