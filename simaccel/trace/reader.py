@@ -178,6 +178,15 @@ class Trace(Reproduction):
         rows = np.concatenate(parts)
         return rows[np.lexsort((rows["lane"], rows["start"]))]
 
+    def track(self, lane: str) -> Chain:
+        """Give a lane's rows as they are stored: a tree of leaves and repeats.
+
+        Raises:
+            TraceError: no such lane.
+
+        """
+        return self._tracks[self._known(lane, tuple(self.lanes))]
+
     def decode(self, events: Events) -> list[Event]:
         """Put the texts in for the numbers."""
         return decode(events, self.tables, self.header.sites)
