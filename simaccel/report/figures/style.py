@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 SINGLE_COLUMN_INCHES: Final = 3.3
 DOUBLE_COLUMN_INCHES: Final = 7.0
+SMALL_POINTS: Final = 7.0
+TITLE_POINTS: Final = 7.5
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 DPI: Final = 300
 
-# Okabe and Ito's palette, and wine of Paul Tol's "muted" for the ninth. Hatches tell the stalls
-# apart in grey as well; the two without one are as light and as dark as can be. Light blue for
-# "waits for the array", blue's neighbour: that wait is how a well-fed array looks from outside.
+# Okabe and Ito's palette, and olive of Paul Tol's "muted" for the ninth. Hatches tell the stalls
+# apart in grey as well; of the three without one, each is much lighter than the one before.
+# Light blue, blue's neighbour, for what waits for the array: a well-fed array's others all do.
 # The order is that of stacks and legends: work, its waits, nothing to do.
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -34,7 +36,7 @@ CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "dram_latency": ("#CC79A7", "\\\\\\\\"),
         "dram_queue": ("#E69F00", "xxxx"),
         "buffer_port": ("#009E73", "----"),
-        "noc": ("#882255", ""),
+        "noc": ("#999933", "++++"),
         "array": ("#56B4E9", ""),
         "sfu": ("#F0E442", "...."),
         "drain": ("#888888", "||||"),
@@ -77,9 +79,9 @@ LIMIT_COLOUR: Final = "#000000"
 _RC: Final[Mapping[str, object]] = MappingProxyType(
     {
         "font.family": "DejaVu Sans",
-        "font.size": 7,
-        "axes.titlesize": 7.5,
-        "axes.labelsize": 7,
+        "font.size": SMALL_POINTS,
+        "axes.titlesize": TITLE_POINTS,
+        "axes.labelsize": SMALL_POINTS,
         "xtick.labelsize": 6.5,
         "ytick.labelsize": 6.5,
         "legend.fontsize": 6.5,

@@ -1,0 +1,115 @@
+"""Figures of a trace: one panel at column width, or all on a page of two columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from matplotlib.figure import Figure
+
+from simaccel.errors import Fault, InputError
+from simaccel.report.figures import KINDS
+from simaccel.report.figures.axes import align, wrapped
+from simaccel.report.figures.bandwidth import bandwidth_panel
+from simaccel.report.figures.occupancy import occupancy_panel
+from simaccel.report.figures.panel import Panel, Shown
+from simaccel.report.figures.stall_stack import stalls_panel
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    SINGLE_COLUMN_INCHES,
+    SMALL_POINTS,
+    TITLE_POINTS,
+    new_figure,
+    require_figure_target,
+    save_figure,
+    style,
+)
+from simaccel.report.figures.timeline import timeline_panel
+from simaccel.report.figures.window import asked_window, operator_span
+from simaccel.report.results import experiment_title
+from simaccel.trace import Trace
+
+_PANELS: Final[Mapping[str, Callable[[Trace, Shown], Panel]]] = MappingProxyType(
+    {
+        "timeline": timeline_panel,
+        "bandwidth": bandwidth_panel,
+        "occupancy": occupancy_panel,
+        "stalls": stalls_panel,
+    }
+)
+_TITLE_INCHES: Final = 0.25
+
+
+def plot_trace(
+    trace: Trace,
+    path: str | Path,
+    *,
+    kinds: Sequence[str] = KINDS,
+    start: int | None = None,
+    end: int | None = None,
+    operator: str | None = None,
+    engine: str = "array",
+    force: bool = False,
+) -> Shown:
+    """Draw figures of a trace to a file: png, svg or pdf by its suffix.
+
+    Timeline and occupancy show the window from cycle ``start`` up to ``end``, by default a
+    readable steady period with its fill (see ``default_window``), of ``operator`` if there is
+    one. Bandwidth and stalls show the window only if it is given; otherwise all cycles of the
+    operator, or of the run. One kind is drawn at the width of a column, several on a page.
+
+    Gives which cycles are drawn.
+
+    Raises:
+        InputError: the window is no part of the run, it has no such operator or engine, or the
+            file can't be written.
+
+    """
+    require_figure_target(path, force=force)
+    with style():
+        shown = what_is_shown(trace, start, end, operator, engine)
+        save_figure(draw_page(trace, shown, kinds), path, force=force)
+    return shown
+
+
+def what_is_shown(
+    trace: Trace, start: int | None, end: int | None, operator: str | None, engine: str
+) -> Shown:
+    """Work out which cycles are drawn; see ``plot_trace``.
+
+    Raises:
+        InputError: see ``plot_trace``.
+
+    """
+    if trace.cycles == 0:
+        raise InputError([Fault(str(trace.path), "cycles", 0, "a run of at least one cycle")])
+    window = asked_window(trace, start, end, operator)
+    if (start, end) == (None, None):
+        return Shown(window, operator_span(trace, operator), engine)
+    return Shown(window, (window.start, window.end), engine)
+
+
+def draw_page(trace: Trace, shown: Shown, kinds: Sequence[str]) -> Figure:
+    """Draw the panels of some kinds below each other. Call it inside ``style()``."""
+    width = SINGLE_COLUMN_INCHES if len(kinds) == 1 else DOUBLE_COLUMN_INCHES
+    panels = [_PANELS[kind](trace, shown) for kind in kinds]
+    heights = [panel.height_inches + _TITLE_INCHES for panel in panels]
+    figure = new_figure(width, _TITLE_INCHES + sum(heights))
+    title = wrapped(_run_text(trace), width, TITLE_POINTS)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS)
+    parts = figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)
+    for part, panel in zip(parts[:, 0], panels, strict=True):
+        title = wrapped(panel.title, width)
+        part.suptitle(title, x=0.01, ha="left", fontsize=SMALL_POINTS)
+        panel.draw(part)
+    align(figure)
+    return figure
+
+
+def _run_text(trace: Trace) -> str:
+    """Say what ran on what."""
+    dataflow = trace.mapping().dataflow
+    title = experiment_title(trace.workload(), trace.accelerator(), dataflow)
+    return f"{title} (partial)" if trace.partial else title
