@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure, FigureBase, SubFigure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
@@ -34,6 +34,10 @@ _LETTERS_PER_INCH: Final = 18.5
 _WIDE_INCHES: Final = 5
 _KEY_INCHES: Final = 0.3
 """Of a legend's patch and the space around it."""
+_LINE_INCHES: Final = 0.14
+_GAP_INCHES: Final = 0.1
+_DIGITS: Final = 4
+"""Of places in parts of a figure."""
 
 
 def look(cause: str) -> dict[str, Any]:
@@ -44,11 +48,6 @@ def look(cause: str) -> dict[str, Any]:
 def fill(colour: str, hatch: str) -> dict[str, Any]:
     """Give a colour and a hatch, both without an edge, as matplotlib takes them."""
     return {"facecolor": colour, "hatch": hatch or None, "edgecolor": "#000000", "linewidth": 0.0}
-
-
-def figure_width(figure: FigureBase) -> float:
-    """Give the width in inches of the whole figure that a part belongs to."""
-    return float(figure.get_figure(root=True).get_size_inches()[0])  # type: ignore[union-attr]
 
 
 def width_inches(axes: Axes) -> float:
@@ -88,15 +87,26 @@ def number_text(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def align(figure: Figure) -> None:
-    """Give all axes of a page the same left and right edge. It keeps its layout from then on."""
+def settle(figure: Figure) -> None:
+    """Lay a figure out, once: all axes get the same left and right edge.
+
+    The layout's solver leaves noise in the last bits, and names of clip paths in SVG hash all of
+    them: places are rounded, so that the same figure gives the same bytes.
+    """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
+    for part in (figure, *figure.subfigs):
+        if isinstance(part, SubFigure):
+            part.bbox_relative.set_points(part.bbox_relative.get_points().round(_DIGITS))
+        for text in part.texts:
+            x, y = text.get_position()
+            text.set_position((round(x, _DIGITS), round(y, _DIGITS)))
     places = {axes: axes.get_position() for axes in figure.axes}
-    left = max(place.x0 for place in places.values())
-    right = min(place.x1 for place in places.values())
+    left = round(max(place.x0 for place in places.values()), _DIGITS)
+    right = round(min(place.x1 for place in places.values()), _DIGITS)
     for axes, place in places.items():
-        axes.set_position((left, place.y0, right - left, place.height))
+        low, high = round(place.y0, _DIGITS), round(place.height, _DIGITS)
+        axes.set_position((left, low, right - left, high))
 
 
 def wrapped(text: str, width_inches: float, points: float = SMALL_POINTS) -> str:
@@ -110,22 +120,37 @@ def heading(axes: Axes, text: str) -> None:
     axes.set_title(text, fontsize="small", pad=2)
 
 
-def cause_legend(figure: FigureBase, causes: Iterable[str]) -> None:
-    """Explain the causes that occur, below everything."""
-    causes = in_order(causes)
-    handles = [Patch(**look(cause)) for cause in causes]
-    legend_below(figure, handles, [CAUSE_LABELS.get(cause, cause) for cause in causes])
+def cause_keys(causes: Iterable[str]) -> list[Artist]:
+    """Give what explains the causes that occur."""
+    return [
+        Patch(label=CAUSE_LABELS.get(cause, cause), **look(cause)) for cause in in_order(causes)
+    ]
 
 
-def legend_below(figure: FigureBase, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """Explain colours below everything, in as many columns as have room."""
-    if not handles:
+def legend_columns(keys: Sequence[Artist], width_inches: float) -> int:
+    """Count the columns of a legend in which the longest text has room, none of them empty."""
+    longest = max(len(str(key.get_label())) for key in keys) / _LETTERS_PER_INCH + _KEY_INCHES
+    rows = -(-len(keys) // max(1, int(width_inches / longest)))
+    return -(-len(keys) // rows)
+
+
+def legend_inches(keys: Sequence[Artist], width_inches: float) -> float:
+    """Give the height of a legend."""
+    if not keys:
+        return 0.0
+    return _LINE_INCHES * -(-len(keys) // legend_columns(keys, width_inches)) + _GAP_INCHES
+
+
+def legend_below(figure: FigureBase, keys: Sequence[Artist], width_inches: float) -> None:
+    """Explain colours below everything, row by row."""
+    if not keys:
         return
-    longest = max(map(len, labels)) / _LETTERS_PER_INCH + _KEY_INCHES
-    columns = max(1, int(figure_width(figure) / longest))
-    columns = min(columns, len(handles))
-    columns = -(-len(handles) // -(-len(handles) // columns))
+    columns = legend_columns(keys, width_inches)
     # matplotlib fills columns; people read rows.
-    order = [at for column in range(columns) for at in range(column, len(handles), columns)]
-    keys, texts = [handles[at] for at in order], [labels[at] for at in order]
-    figure.legend(keys, texts, loc="outside lower center", ncols=columns)
+    by_column = [key for column in range(columns) for key in keys[column::columns]]
+    figure.legend(handles=by_column, loc="outside lower center", ncols=columns)
+
+
+def text_inches(text: str) -> float:
+    """Give the height of lines of the small type."""
+    return _LINE_INCHES * len(text.splitlines()) + _GAP_INCHES

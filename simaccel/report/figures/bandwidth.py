@@ -21,13 +21,13 @@ from simaccel.trace.schema import Cycles
 
 BINS: Final = 300
 _HEIGHT_INCHES: Final = 0.52
-_FRAME_INCHES: Final = 0.75
+_FRAME_INCHES: Final = 0.4
 _NAMES: Final = {
     "dram": "DRAM",
-    "buffer_read": "buffer, read",
-    "buffer_write": "buffer, write",
-    "noc_distribution": "NoC, to the array",
-    "noc_collection": "NoC, from the array",
+    "buffer_read": "buffer read",
+    "buffer_write": "buffer write",
+    "noc_distribution": "NoC to array",
+    "noc_collection": "NoC from array",
 }
 _ROOM: Final = 1.12
 """How much higher than the limit the axis goes."""
@@ -74,6 +74,7 @@ def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
     return Panel(
         f"Bandwidth, {part_text(trace, *shown.whole)}",
         _FRAME_INCHES + _HEIGHT_INCHES * len(drawn),
+        [],
         lambda figure: draw_flows(figure, drawn, clock_hz),
     )
 

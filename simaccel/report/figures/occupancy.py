@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from simaccel.report.figures.axes import cycle_axis, fill, legend_below
+from simaccel.report.figures.axes import cycle_axis, fill
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
 from simaccel.report.figures.window import Window
@@ -23,10 +25,11 @@ MOST_STEPS: Final = 4_000
 """Changes of one tile; a window with more is drawn as means of bins."""
 MOST_TILES: Final = 11
 BINS: Final = 400
-_HEIGHT_INCHES: Final = 1.9
+_HEIGHT_INCHES: Final = 1.5
 _ROOM: Final = 1.08
 _FAR: Final = 3
 """A capacity of more times the peak than this lies above what is drawn."""
+_LIMIT: Final[dict[str, Any]] = {"color": LIMIT_COLOUR, "linestyle": "--", "linewidth": 0.8}
 _UNITS: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
@@ -40,6 +43,11 @@ class Occupied:
     n_bytes: npt.NDArray[np.float64]
     exact: bool
     """Whether the bytes stay the same within a step; otherwise they are means."""
+
+    @property
+    def peak_bytes(self) -> float:
+        """Bytes of all tiles together at most."""
+        return float(self.n_bytes.sum(axis=0).max(initial=0))
 
 
 def occupied(trace: Trace, start: int, end: int, *, most_steps: int = MOST_STEPS) -> Occupied:
@@ -87,34 +95,49 @@ def occupancy_panel(trace: Trace, shown: Shown) -> Panel:
     return Panel(
         f"Buffer by tile{means}, {part_text(trace, window.start, window.end)}",
         _HEIGHT_INCHES,
-        lambda figure: _draw(figure, drawn, capacity, window),
+        _keys(drawn, capacity),
+        lambda figure: _draw(figure.subplots(), drawn, capacity, window),
     )
 
 
-def _draw(figure: FigureBase, drawn: Occupied, capacity: int | None, window: Window) -> None:
-    axes = figure.subplots()
+def _draw(axes: Axes, drawn: Occupied, capacity: int | None, window: Window) -> None:
     draw_occupied(axes, drawn, capacity)
     mark_period(axes, window)
-    handles, names = axes.get_legend_handles_labels()
-    legend_below(figure, handles[::-1], names[::-1])
+
+
+def _looks(drawn: Occupied) -> list[dict[str, Any]]:
+    """Give each tile its colour and hatch."""
+    looks = zip(cycle(SERIES_COLOURS), cycle(SERIES_HATCHES), strict=False)
+    return [fill(*look) for _, look in zip(drawn.tiles, looks, strict=False)]
+
+
+def _keys(drawn: Occupied, capacity: int | None) -> list[Artist]:
+    """Explain the line and the tiles, the upper ones first, as they are stacked."""
+    pairs = zip(drawn.tiles, _looks(drawn), strict=True)
+    tiles = [Patch(label=tile, **look) for tile, look in pairs][::-1]
+    if capacity is None:
+        return [*tiles]
+    name = f"capacity {bytes_text(capacity)}" + ", above" * _is_far(drawn, capacity)
+    return [Line2D([], [], label=name, **_LIMIT), *tiles]
+
+
+def _is_far(drawn: Occupied, capacity: int) -> bool:
+    return capacity > _FAR * drawn.peak_bytes
 
 
 def draw_occupied(axes: Axes, drawn: Occupied, capacity: int | None) -> None:
     """Stack the bytes of the tiles; ``capacity`` (bytes, None: unlimited) is a line."""
     edges = drawn.edges - drawn.edges[0]
-    peak = float(drawn.n_bytes.sum(axis=0).max(initial=0))
-    above = capacity is not None and capacity > _FAR * peak
-    top = max(peak, 0 if capacity is None or above else capacity) or 1
+    far = capacity is None or _is_far(drawn, capacity)
+    top = max(drawn.peak_bytes, 0 if capacity is None or far else capacity) or 1
     size, unit = next((n, name) for n, name in _UNITS if top >= n or n == 1)
     below = np.zeros(len(edges) - 1)
-    looks = zip(cycle(SERIES_COLOURS), cycle(SERIES_HATCHES), strict=False)
-    for tile, n_bytes, (colour, hatch) in zip(drawn.tiles, drawn.n_bytes, looks, strict=False):
-        upper = below + n_bytes / size
-        axes.stairs(upper, edges, baseline=below, fill=True, label=tile, **fill(colour, hatch))
-        below = upper
+    for tile, n_bytes, look in zip(drawn.tiles, drawn.n_bytes, _looks(drawn), strict=True):
+        above = below + n_bytes / size
+        axes.stairs(above, edges, baseline=below, fill=True, label=tile, **look)
+        below = above
     if capacity is not None:
-        name = f"capacity {bytes_text(capacity)}" + ", above" * above
-        axes.axhline(capacity / size, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8, label=name)
+        axes.axhline(capacity / size, **_LIMIT)
     axes.set_ylim(0, _ROOM * top / size)
     axes.set_ylabel(f"bytes held ({unit})")
     cycle_axis(axes, int(drawn.edges[0]), int(drawn.edges[-1]))

@@ -11,7 +11,13 @@ from matplotlib.figure import Figure
 
 from simaccel.errors import Fault, InputError
 from simaccel.report.figures import KINDS
-from simaccel.report.figures.axes import align, wrapped
+from simaccel.report.figures.axes import (
+    legend_below,
+    legend_inches,
+    settle,
+    text_inches,
+    wrapped,
+)
 from simaccel.report.figures.bandwidth import bandwidth_panel
 from simaccel.report.figures.occupancy import occupancy_panel
 from simaccel.report.figures.panel import Panel, Shown
@@ -39,7 +45,7 @@ _PANELS: Final[Mapping[str, Callable[[Trace, Shown], Panel]]] = MappingProxyType
         "stalls": stalls_panel,
     }
 )
-_TITLE_INCHES: Final = 0.25
+_LEFT: Final = 0.01
 
 
 def plot_trace(
@@ -95,16 +101,20 @@ def draw_page(trace: Trace, shown: Shown, kinds: Sequence[str]) -> Figure:
     """Draw the panels of some kinds below each other. Call it inside ``style()``."""
     width = SINGLE_COLUMN_INCHES if len(kinds) == 1 else DOUBLE_COLUMN_INCHES
     panels = [_PANELS[kind](trace, shown) for kind in kinds]
-    heights = [panel.height_inches + _TITLE_INCHES for panel in panels]
-    figure = new_figure(width, _TITLE_INCHES + sum(heights))
-    title = wrapped(_run_text(trace), width, TITLE_POINTS)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS)
+    heading = wrapped(_run_text(trace), width, TITLE_POINTS)
+    titles = [wrapped(panel.title, width) for panel in panels]
+    heights = [
+        panel.height_inches + text_inches(title) + legend_inches(panel.keys, width)
+        for panel, title in zip(panels, titles, strict=True)
+    ]
+    figure = new_figure(width, text_inches(heading) + sum(heights))
+    figure.suptitle(heading, x=_LEFT, ha="left", fontsize=TITLE_POINTS)
     parts = figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)
-    for part, panel in zip(parts[:, 0], panels, strict=True):
-        title = wrapped(panel.title, width)
-        part.suptitle(title, x=0.01, ha="left", fontsize=SMALL_POINTS)
+    for part, panel, title in zip(parts[:, 0], panels, titles, strict=True):
+        part.suptitle(title, x=_LEFT, ha="left", fontsize=SMALL_POINTS)
         panel.draw(part)
-    align(figure)
+        legend_below(part, panel.keys, width)
+    settle(figure)
     return figure
 
 

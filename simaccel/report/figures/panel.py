@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
@@ -40,13 +41,15 @@ class Panel:
 
     Attributes:
         title: what it shows.
-        height_inches: how high it wants to be, title and legend included.
+        height_inches: how high it wants to be, without title and legend.
+        keys: what its legend explains.
         draw: draws it.
 
     """
 
     title: str
     height_inches: float
+    keys: Sequence[Artist]
     draw: Callable[[FigureBase], None]
 
 

@@ -9,10 +9,9 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import FigureBase
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.report.figures.axes import cause_legend, cycle_unit, look, width_inches
+from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
 from simaccel.report.figures.panel import Panel, Shown, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, in_order
 from simaccel.report.figures.window import worked_on
@@ -25,7 +24,7 @@ NO_OPERATOR: Final = "(none)"
 TOTAL: Final = "all"
 _BAR_HEIGHT: Final = 0.76
 _BAR_INCHES: Final = 0.16
-_FRAME_INCHES: Final = 1.1
+_FRAME_INCHES: Final = 0.65
 _LEAST_LABELLED_INCHES: Final = 0.28
 _AXES_SHARE: Final = 0.6
 """About so much of a figure's width is left for bars, beside names and cycles."""
@@ -120,14 +119,9 @@ def stalls_panel(trace: Trace, shown: Shown) -> Panel:
     return Panel(
         f"Cycles of {shown.engine} by operator, {part_text(trace, start, end)}",
         _FRAME_INCHES + _BAR_INCHES * len(stacks),
-        lambda figure: _draw(figure, stacks, shown.engine),
+        cause_keys(stacks[-1].cycles),
+        lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine),
     )
-
-
-def _draw(figure: FigureBase, stacks: Sequence[Stack], engine: str) -> None:
-    axes = figure.subplots()
-    draw_stall_stacks(axes, stacks, engine)
-    cause_legend(figure, stacks[-1].cycles)
 
 
 def draw_stall_stacks(axes: Axes, stacks: Sequence[Stack], engine: str) -> None:

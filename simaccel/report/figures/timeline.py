@@ -12,9 +12,8 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
 
-from simaccel.report.figures.axes import cause_legend, cycle_axis, look
+from simaccel.report.figures.axes import cause_keys, cycle_axis, look
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import in_order
 from simaccel.report.figures.window import Window
@@ -27,7 +26,7 @@ MOST_BARS: Final = 2_000
 BINS: Final = 400
 _LANE_HEIGHT: Final = 0.8
 _LANE_INCHES: Final = 0.17
-_FRAME_INCHES: Final = 1.1
+_FRAME_INCHES: Final = 0.4
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,8 @@ def timeline_panel(trace: Trace, shown: Shown) -> Panel:
     return Panel(
         f"Engines{means}, {part_text(trace, window.start, window.end)}{_period_text(window)}",
         _FRAME_INCHES + _LANE_INCHES * len(trace.engines),
-        lambda figure: _draw(figure, drawn, window),
+        cause_keys(drawn.causes),
+        lambda figure: _draw(figure.subplots(), drawn, window),
     )
 
 
@@ -114,11 +114,9 @@ def _period_text(window: Window) -> str:
     return f"; dashed: a period of {period} cycles, {cycles_text(window.times)} times"
 
 
-def _draw(figure: FigureBase, drawn: Timeline | BinnedTimeline, window: Window) -> None:
-    axes = figure.subplots()
+def _draw(axes: Axes, drawn: Timeline | BinnedTimeline, window: Window) -> None:
     draw_timeline(axes, drawn)
     mark_period(axes, window)
-    cause_legend(figure, drawn.causes)
 
 
 def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:

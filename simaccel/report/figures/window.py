@@ -71,7 +71,7 @@ def asked_window(
     if not 0 <= first < trace.cycles:
         allowed = f"a cycle of the run, 0 to {trace.cycles - 1}"
         faults.append(Fault(where, "first cycle", first, allowed))
-    if not first < last <= trace.cycles:
+    if not max(first, 0) < last <= trace.cycles:
         allowed = f"a cycle after the first one, up to {trace.cycles}"
         faults.append(Fault(where, "last cycle", last, allowed))
     if faults:

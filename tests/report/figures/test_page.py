@@ -1,0 +1,118 @@
+"""Whole figures: nothing sticks out or overlaps, everything is labelled, bytes are reproducible."""
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from simaccel.report.figures import KINDS
+from simaccel.report.figures.page import draw_page, plot_trace, what_is_shown
+from simaccel.report.figures.style import SUFFIXES, style
+from simaccel.trace import Trace
+
+PAGES = [*((kind,) for kind in KINDS), KINDS]
+LABELS = {
+    "timeline": {"engine", "time (cycles)"},
+    "bandwidth": {"GB/s", "bytes per cycle"},
+    "occupancy": {"bytes held (KiB)", "time (cycles)"},
+    "stalls": {"operator", "cycles of array (%)"},
+}
+each_page = pytest.mark.parametrize("kinds", PAGES, ids="+".join)
+
+
+def page_of(trace: Trace, kinds: tuple[str, ...]) -> Figure:
+    with style():
+        return draw_page(trace, what_is_shown(trace, None, None, None, "array"), kinds)
+
+
+def texts_of(figure: Figure) -> list[tuple[Text, Bbox]]:
+    """Every text that can be seen, with its box in pixels."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    with style():
+        figure.draw(renderer)
+    found = []
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if text.get_visible() and text.get_text().strip():
+            found.append((text, text.get_window_extent(renderer)))
+    return found
+
+
+@each_page
+def test_no_text_sticks_out_and_none_overlaps(trace: Trace, kinds: tuple[str, ...]) -> None:
+    figure = page_of(trace, kinds)
+    width, height = figure.bbox.width, figure.bbox.height
+    texts = texts_of(figure)
+    for text, box in texts:
+        inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+        assert inside, (text.get_text(), box)
+    for (one, a), (other, b) in combinations(texts, 2):
+        wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+        high = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert wide <= 1 or high <= 1, (one.get_text(), other.get_text())
+
+
+@each_page
+def test_axes_and_colours_are_explained(trace: Trace, kinds: tuple[str, ...]) -> None:
+    texts = {text.get_text() for text, _ in texts_of(page_of(trace, kinds))}
+    for kind in kinds:
+        assert LABELS[kind] <= texts
+    explained = {"timeline": "busy", "occupancy": "Q" if "Q" in texts else "A", "stalls": "busy"}
+    assert {explained[kind] for kind in kinds if kind in explained} <= texts
+    assert any(text.startswith(str(trace.figures["workload"])) for text in texts)
+
+
+@each_page
+def test_one_figure_is_a_column_wide_and_a_page_two(edge: Trace, kinds: tuple[str, ...]) -> None:
+    width, height = page_of(edge, kinds).get_size_inches()
+    assert width == (3.3 if len(kinds) == 1 else 7)
+    assert height < (4.5 if len(kinds) == 1 else 11)
+
+
+def test_small_type_is_not_too_small(edge: Trace) -> None:
+    """Nothing below 5.5 pt, the least that printers advise."""
+    sizes = {text.get_fontsize() for text, _ in texts_of(page_of(edge, KINDS))}
+    assert min(sizes) >= 5.5
+
+
+def test_panels_of_a_page_share_their_edges(edge: Trace) -> None:
+    places = {
+        (round(place.x0, 9), round(place.x1, 9))
+        for place in (axes.get_position() for axes in page_of(edge, KINDS).axes)
+    }
+    assert len(places) == 1
+
+
+def test_titles_say_which_part_is_shown(edge: Trace) -> None:
+    """104,859 cycles at 720 MHz are 145.6 us."""
+    texts = " ".join(text.get_text() for text, _ in texts_of(page_of(edge, KINDS)))
+    words = " ".join(texts.split())
+    assert "cycles 0 to 104,859 of 26,198,550 (146 us of 36.4 ms)" in words
+    assert "dashed: a period of 34,109 cycles, 763 times" in words
+    assert "all 26,198,550 cycles (36.4 ms)" in words
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_same_trace_gives_the_same_bytes(edge: Trace, suffix: str, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        plot_trace(edge, tmp_path / f"{name}{suffix}")
+    first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
+    assert first == second
+    assert len(first) > 5000
+
+
+def test_what_is_shown_of_a_run(edge: Trace) -> None:
+    default = what_is_shown(edge, None, None, None, "array")
+    assert default.cycles("timeline") == default.cycles("occupancy") == (0, 104_859)
+    assert default.cycles("bandwidth") == default.cycles("stalls") == (0, edge.cycles)
+    asked = what_is_shown(edge, 5, 700, None, "array")
+    assert {asked.cycles(kind) for kind in KINDS} == {(5, 700)}
+
+
+def test_a_window_of_one_cycle_can_be_drawn(trace: Trace, tmp_path: Path) -> None:
+    plot_trace(trace, tmp_path / "one.svg", start=trace.cycles - 1)
+    assert (tmp_path / "one.svg").stat().st_size > 1000
