@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from simaccel.cli.options import force_option
@@ -19,7 +21,12 @@ from simaccel.report.units import cycles_text
     "--kind",
     type=click.Choice([*KINDS, "all"]),
     default="all",
-    help="One figure, one column wide (3.3 in), or all on a page (7 in; default).",
+    help="One figure, or all on a page (default).",
+)
+@click.option(
+    "--columns",
+    type=click.IntRange(1, 2),
+    help="Width in columns of a paper: 1 is 3.3 in (default of one figure), 2 is 7 in (of all).",
 )
 @click.option("--from", "start", type=int, metavar="CYCLE", help="First cycle of the window.")
 @click.option("--to", "end", type=int, metavar="CYCLE", help="Cycle after the window.")
@@ -32,11 +39,8 @@ def plot(
     file: str,
     output: str,
     kind: str,
-    start: int | None,
-    end: int | None,
-    operator: str | None,
-    engine: str,
     force: bool,
+    **asked: Any,  # noqa: ANN401 - the rest of what click passes
 ) -> None:
     """Draw what the engines did, what moved, what the buffer held, and where the cycles went.
 
@@ -44,21 +48,12 @@ def plot(
     the fill before it. bandwidth and stalls show all cycles, unless --from or --to is given.
     """
     # h5py and matplotlib only where they are needed
-    from simaccel.report.figures.page import plot_trace  # noqa: PLC0415
+    from simaccel.report.figures.page import Asked, plot_trace  # noqa: PLC0415
     from simaccel.trace import Trace  # noqa: PLC0415
 
     kinds = KINDS if kind == "all" else (kind,)
     with Trace.open(file) as trace:
-        shown = plot_trace(
-            trace,
-            output,
-            kinds=kinds,
-            start=start,
-            end=end,
-            operator=operator,
-            engine=engine,
-            force=force,
-        )
+        shown = plot_trace(trace, output, Asked(kinds=kinds, **asked), force=force)
     for one in kinds:
         first, last = shown.cycles(one)
         show(f"{one}: cycles {cycles_text(first)} to {cycles_text(last)}")

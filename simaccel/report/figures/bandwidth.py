@@ -54,7 +54,7 @@ class Flow:
         if self.limit is None:
             return f"{name}: peak {peak:.3g}, mean {mean:.3g} B/cycle, no limit"
         shares = (short_share_text(part / self.limit) for part in (peak, mean))
-        return "{}: peak {}, mean {} of {:.4g} B/cycle".format(name, *shares, self.limit)
+        return "{}: peak {}, mean {} of {:,.4g} B/cycle".format(name, *shares, self.limit)
 
 
 def flows(trace: Trace, start: int, end: int, *, bins: int = BINS) -> list[Flow]:
@@ -72,7 +72,7 @@ def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
     drawn = flows(trace, *shown.whole)
     clock_hz = trace.accelerator().clock_hz
     return Panel(
-        f"Bandwidth, {part_text(trace, *shown.whole)}",
+        f"Bandwidth (dashed: limit), {part_text(trace, *shown.whole)}",
         _FRAME_INCHES + _HEIGHT_INCHES * len(drawn),
         [],
         lambda figure: draw_flows(figure, drawn, clock_hz),

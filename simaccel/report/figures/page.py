@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -48,23 +49,27 @@ _PANELS: Final[Mapping[str, Callable[[Trace, Shown], Panel]]] = MappingProxyType
 _LEFT: Final = 0.01
 
 
-def plot_trace(
-    trace: Trace,
-    path: str | Path,
-    *,
-    kinds: Sequence[str] = KINDS,
-    start: int | None = None,
-    end: int | None = None,
-    operator: str | None = None,
-    engine: str = "array",
-    force: bool = False,
-) -> Shown:
-    """Draw figures of a trace to a file: png, svg or pdf by its suffix.
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What to draw of a trace.
 
     Timeline and occupancy show the window from cycle ``start`` up to ``end``, by default a
     readable steady period with its fill (see ``default_window``), of ``operator`` if there is
     one. Bandwidth and stalls show the window only if it is given; otherwise all cycles of the
-    operator, or of the run. One kind is drawn at the width of a column, several on a page.
+    operator, or of the run. ``engine``: whose stalls are stacked. One kind is drawn at the width
+    of a column, several at that of two, unless ``columns`` says 1 or 2.
+    """
+
+    kinds: Sequence[str] = KINDS
+    start: int | None = None
+    end: int | None = None
+    operator: str | None = None
+    engine: str = "array"
+    columns: int | None = None
+
+
+def plot_trace(trace: Trace, path: str | Path, asked: Asked, *, force: bool = False) -> Shown:
+    """Draw figures of a trace to a file: png, svg or pdf by its suffix.
 
     Gives which cycles are drawn.
 
@@ -75,15 +80,13 @@ def plot_trace(
     """
     require_figure_target(path, force=force)
     with style():
-        shown = what_is_shown(trace, start, end, operator, engine)
-        save_figure(draw_page(trace, shown, kinds), path, force=force)
+        shown = what_is_shown(trace, asked)
+        save_figure(draw_page(trace, shown, asked), path, force=force)
     return shown
 
 
-def what_is_shown(
-    trace: Trace, start: int | None, end: int | None, operator: str | None, engine: str
-) -> Shown:
-    """Work out which cycles are drawn; see ``plot_trace``.
+def what_is_shown(trace: Trace, asked: Asked) -> Shown:
+    """Work out which cycles are drawn.
 
     Raises:
         InputError: see ``plot_trace``.
@@ -91,16 +94,18 @@ def what_is_shown(
     """
     if trace.cycles == 0:
         raise InputError([Fault(str(trace.path), "cycles", 0, "a run of at least one cycle")])
-    window = asked_window(trace, start, end, operator)
-    if (start, end) == (None, None):
-        return Shown(window, operator_span(trace, operator), engine)
-    return Shown(window, (window.start, window.end), engine)
+    window = asked_window(trace, asked.start, asked.end, asked.operator)
+    whole = window.start, window.end
+    if (asked.start, asked.end) == (None, None):
+        whole = operator_span(trace, asked.operator)
+    return Shown(window, whole, asked.engine)
 
 
-def draw_page(trace: Trace, shown: Shown, kinds: Sequence[str]) -> Figure:
+def draw_page(trace: Trace, shown: Shown, asked: Asked) -> Figure:
     """Draw the panels of some kinds below each other. Call it inside ``style()``."""
-    width = SINGLE_COLUMN_INCHES if len(kinds) == 1 else DOUBLE_COLUMN_INCHES
-    panels = [_PANELS[kind](trace, shown) for kind in kinds]
+    columns = asked.columns or (1 if len(asked.kinds) == 1 else 2)
+    width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
+    panels = [_PANELS[kind](trace, shown) for kind in asked.kinds]
     heading = wrapped(_run_text(trace), width, TITLE_POINTS)
     titles = [wrapped(panel.title, width) for panel in panels]
     heights = [

@@ -110,8 +110,8 @@ def timeline_panel(trace: Trace, shown: Shown) -> Panel:
 def _period_text(window: Window) -> str:
     if not window.times:
         return ""
-    period = cycles_text(window.period_cycles)
-    return f"; dashed: a period of {period} cycles, {cycles_text(window.times)} times"
+    period, times = cycles_text(window.period_cycles), cycles_text(window.times)
+    return f"; dashed: a period of {period} cycles, {times}\N{NO-BREAK SPACE}times"
 
 
 def _draw(axes: Axes, drawn: Timeline | BinnedTimeline, window: Window) -> None:

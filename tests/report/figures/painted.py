@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.patches import StepPatch
 
 from simaccel.trace import Trace
 
@@ -18,3 +22,9 @@ def painted(trace: Trace, start: int, end: int, lane: str, column: str = "cause"
         found[first - start : last - start] = event[column]
     assert (found >= 0).all()
     return found
+
+
+def steps(axes: Axes) -> list[tuple[str, Any]]:
+    """Give what is drawn in steps: the label, and values, baseline and edges."""
+    patches = [patch for patch in axes.patches if isinstance(patch, StepPatch)]
+    return [(str(patch.get_label()), patch.get_data()) for patch in patches]

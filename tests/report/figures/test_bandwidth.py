@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.patches import StepPatch
 
 from simaccel.report.figures.bandwidth import BINS, Flow, draw_flows, flows
 from simaccel.report.figures.style import new_figure, style
 from simaccel.trace import Trace
-from tests.report.figures.painted import painted
+from tests.report.figures.painted import painted, steps
 
 RESOURCES = ["dram", "buffer_read", "buffer_write", "noc_distribution", "noc_collection"]
 
@@ -79,9 +78,9 @@ def figure() -> Figure:
 
 def test_the_artists_hold_the_rates_and_the_limit(figure: Figure) -> None:
     dram, read = figure.axes
-    (patch,) = (one for one in dram.patches if isinstance(one, StepPatch))
-    np.testing.assert_array_equal(patch.get_data().values, [1, 5])
-    np.testing.assert_array_equal(patch.get_data().edges, [0, 10, 40])
+    ((_, data),) = steps(dram)
+    np.testing.assert_array_equal(data.values, [1, 5])
+    np.testing.assert_array_equal(data.edges, [0, 10, 40])
     (limit,) = dram.lines
     np.testing.assert_array_equal(limit.get_ydata(), 8.0)
     assert dram.get_ylim()[1] > 8

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from matplotlib.patches import StepPatch
 
 from simaccel.report.figures.occupancy import (
     BINS,
@@ -15,7 +14,7 @@ from simaccel.report.figures.occupancy import (
 )
 from simaccel.report.figures.style import new_figure, style
 from simaccel.trace import Trace
-from tests.report.figures.painted import Cycles, painted
+from tests.report.figures.painted import Cycles, painted, steps
 
 
 def held(trace: Trace, start: int, end: int) -> dict[str, Cycles]:
@@ -65,6 +64,7 @@ class Many:
     tiles = tuple(f"tile {number}" for number in range(20))
 
     def events(self, start: int, end: int, lane: str, at_most: int) -> np.ndarray:
+        """One event: nothing changes."""
         assert (start, end) == (0, 10)
         assert at_most > 0
         row = (0, 10, int(lane.removeprefix("tile ")))
@@ -86,7 +86,8 @@ def test_the_artists_are_stacked(capacity: int | None) -> None:
     with style():
         axes = new_figure(3.3, 2).subplots()
         draw_occupied(axes, drawn, capacity)
-    lower, upper = (one.get_data() for one in axes.patches if isinstance(one, StepPatch))
+    (one, lower), (other, upper) = steps(axes)
+    assert (one, other) == ("K", "V")
     np.testing.assert_array_equal(lower.baseline, [0, 0])
     np.testing.assert_array_equal(lower.values, [1, 0])
     np.testing.assert_array_equal(upper.baseline, [1, 0])

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from simaccel.report.figures import KINDS
-from simaccel.report.figures.page import draw_page, plot_trace, what_is_shown
+from simaccel.report.figures.page import Asked, draw_page, plot_trace, what_is_shown
 from simaccel.report.figures.style import SUFFIXES, style
 from simaccel.trace import Trace
 
@@ -26,12 +26,13 @@ each_page = pytest.mark.parametrize("kinds", PAGES, ids="+".join)
 
 def page_of(trace: Trace, kinds: tuple[str, ...]) -> Figure:
     with style():
-        return draw_page(trace, what_is_shown(trace, None, None, None, "array"), kinds)
+        asked = Asked(kinds=kinds)
+        return draw_page(trace, what_is_shown(trace, asked), asked)
 
 
 def texts_of(figure: Figure) -> list[tuple[Text, Bbox]]:
     """Every text that can be seen, with its box in pixels."""
-    renderer = FigureCanvasAgg(figure).get_renderer()
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     with style():
         figure.draw(renderer)
     found = []
@@ -73,9 +74,17 @@ def test_one_figure_is_a_column_wide_and_a_page_two(edge: Trace, kinds: tuple[st
     assert height < (4.5 if len(kinds) == 1 else 11)
 
 
+def test_the_width_can_be_chosen(toy: Trace) -> None:
+    with style():
+        asked = [Asked(kinds=["stalls"], columns=columns) for columns in (1, 2)]
+        shown = what_is_shown(toy, asked[0])
+        widths = [draw_page(toy, shown, one).get_size_inches()[0] for one in asked]
+    assert widths == [3.3, 7]
+
+
 def test_small_type_is_not_too_small(edge: Trace) -> None:
     """Nothing below 5.5 pt, the least that printers advise."""
-    sizes = {text.get_fontsize() for text, _ in texts_of(page_of(edge, KINDS))}
+    sizes = {float(text.get_fontsize()) for text, _ in texts_of(page_of(edge, KINDS))}
     assert min(sizes) >= 5.5
 
 
@@ -91,6 +100,7 @@ def test_titles_say_which_part_is_shown(edge: Trace) -> None:
     """104,859 cycles at 720 MHz are 145.6 us."""
     texts = " ".join(text.get_text() for text, _ in texts_of(page_of(edge, KINDS)))
     words = " ".join(texts.split())
+    assert "Bandwidth (dashed: limit), all" in words
     assert "cycles 0 to 104,859 of 26,198,550 (146 us of 36.4 ms)" in words
     assert "dashed: a period of 34,109 cycles, 763 times" in words
     assert "all 26,198,550 cycles (36.4 ms)" in words
@@ -99,20 +109,20 @@ def test_titles_say_which_part_is_shown(edge: Trace) -> None:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_same_trace_gives_the_same_bytes(edge: Trace, suffix: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        plot_trace(edge, tmp_path / f"{name}{suffix}")
+        plot_trace(edge, tmp_path / f"{name}{suffix}", Asked())
     first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
     assert first == second
     assert len(first) > 5000
 
 
 def test_what_is_shown_of_a_run(edge: Trace) -> None:
-    default = what_is_shown(edge, None, None, None, "array")
+    default = what_is_shown(edge, Asked())
     assert default.cycles("timeline") == default.cycles("occupancy") == (0, 104_859)
     assert default.cycles("bandwidth") == default.cycles("stalls") == (0, edge.cycles)
-    asked = what_is_shown(edge, 5, 700, None, "array")
+    asked = what_is_shown(edge, Asked(start=5, end=700))
     assert {asked.cycles(kind) for kind in KINDS} == {(5, 700)}
 
 
 def test_a_window_of_one_cycle_can_be_drawn(trace: Trace, tmp_path: Path) -> None:
-    plot_trace(trace, tmp_path / "one.svg", start=trace.cycles - 1)
+    plot_trace(trace, tmp_path / "one.svg", Asked(start=trace.cycles - 1))
     assert (tmp_path / "one.svg").stat().st_size > 1000

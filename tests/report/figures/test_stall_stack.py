@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any, cast
 
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from simaccel.errors import InputError
@@ -62,13 +63,16 @@ class Many:
 
     @property
     def header(self) -> "Many":
+        """Where the sites are: here."""
         return self
 
     @property
     def sites(self) -> dict[int, Site]:
+        """One command of each operator."""
         return {n: Site(f"op{n}", "") for n in range(1, 26)}
 
     def account(self, by: tuple[str, ...], start: int, end: int) -> list[Stall]:
+        """Each operator works and waits."""
         assert (start, end) == (5, 500)
         engine = "array" if "engine" in by else ""
         rows = [Stall(engine, f"op{n}", "busy", "", "", "", n) for n in range(1, 26)]
@@ -107,9 +111,7 @@ def test_the_artists_are_percentages() -> None:
         *((2, 0, 70), (2, 70, 10), (2, 80, 20)),
     ]
     colours = [CAUSE_COLOURS[cause][0] for cause in ("busy", "idle", "busy", "sfu")]
-    shades = [
-        "#" + "".join(f"{round(255 * x):02X}" for x in bar.get_facecolor()[:3]) for bar in bars
-    ]
+    shades = [to_hex(bar.get_facecolor()).upper() for bar in bars]
     assert shades[:4] == colours
     texts = [text.get_text() for text in axes.texts]
     assert {"75%", "25%", "50%", "70%", "20%", "400 (80%)", "100 (20%)", "500"} <= set(texts)

@@ -1,10 +1,12 @@
 """The timeline draws the events of the window, all of them and nothing else."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.patches import StepPatch
 
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
 from simaccel.report.figures.timeline import (
@@ -15,8 +17,7 @@ from simaccel.report.figures.timeline import (
     timeline,
 )
 from simaccel.trace import Trace
-from tests.report.figures.painted import painted
-import itertools
+from tests.report.figures.painted import painted, steps
 
 HEIGHT = 0.8
 
@@ -48,11 +49,12 @@ def bars_of(axes: Axes) -> set[tuple[str, int, int, str]]:
     names = [label.get_text() for label in axes.get_yticklabels()]
     for collection in axes.collections:
         assert isinstance(collection, PolyCollection)
-        (colour,) = collection.get_facecolor()
+        (colour,) = np.asarray(collection.get_facecolor())
         for path in collection.get_paths():
-            (left, low), (right, high) = path.vertices.min(axis=0), path.vertices.max(axis=0)
+            corners = np.asarray(path.vertices)
+            (left, low), (right, high) = corners.min(axis=0), corners.max(axis=0)
             assert high - low == pytest.approx(HEIGHT)
-            shade = "#" + "".join(f"{round(255 * part):02X}" for part in colour[:3])
+            shade = "#" + "".join(f"{round(255 * float(part)):02X}" for part in colour[:3])
             found.add((names[round((low + high) / 2)], round(left), round(right), shade))
     return found
 
@@ -94,7 +96,6 @@ def test_bins_hold_the_share_of_their_cycles(toy: Trace) -> None:
     with style():
         axes = new_figure(7, 3).subplots()
         draw_timeline(axes, drawn)
-    patches = [patch for patch in axes.patches if isinstance(patch, StepPatch)]
     for at, engine in enumerate(toy.engines):
         cycles = painted(toy, start, end, engine)
         for number, cause in enumerate(toy.tables["causes"]):
@@ -103,9 +104,9 @@ def test_bins_hold_the_share_of_their_cycles(toy: Trace) -> None:
                 for a, b in itertools.pairwise(edges)
             ]
             found = [
-                patch.get_data()
-                for patch in patches
-                if patch.get_label() == cause and abs(patch.get_data().values.max() - at) < 0.5
+                data
+                for label, data in steps(axes)
+                if label == cause and abs(data.values.max() - at) < 0.5
             ]
             assert len(found) == any(expected)
             for data in found:
@@ -118,10 +119,8 @@ def test_bins_fill_their_lanes(toy: Trace) -> None:
     with style():
         axes = new_figure(7, 3).subplots()
         draw_timeline(axes, timeline(toy, 0, toy.cycles, most_bars=1))
-    levels = {}
-    for patch in axes.patches:
-        assert isinstance(patch, StepPatch)
-        data = patch.get_data()
+    levels: dict[int, list[Any]] = {}
+    for _, data in steps(axes):
         lane = round(float(data.values.mean()))
         levels.setdefault(lane, []).append(data)
     for lane, stack in levels.items():

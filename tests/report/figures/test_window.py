@@ -35,16 +35,20 @@ class Plain:
 
     @property
     def header(self) -> "Plain":
+        """Where the sites are: here."""
         return self
 
     @property
     def sites(self) -> dict[int, Site]:
+        """One command of each operator."""
         return dict(enumerate(Site(name, "") for name in self.work))
 
     def segments(self) -> list[Stretch]:
+        """What repeats."""
         return self.stretches
 
     def events(self, start: int, end: int, lane: str, at_most: int) -> np.ndarray:
+        """As many events as begin or go on in a window."""
         assert lane in self.engines
         n = -(-end // self.event_cycles) - start // self.event_cycles
         if n > at_most:
@@ -52,6 +56,7 @@ class Plain:
         return np.zeros(n)
 
     def account(self, by: tuple[str, ...], start: int, end: int) -> list[Stall]:
+        """Whose work overlaps a window."""
         assert by == ("operator", "cause")
         assert 0 <= start < end <= self.cycles
         firsts = [*self.work.values(), self.cycles]
