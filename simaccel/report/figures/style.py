@@ -28,6 +28,7 @@ DPI: Final = 300
 # Okabe and Ito's palette, and olive of Paul Tol's "muted" for the ninth. Hatches tell the stalls
 # apart in grey as well; of the three without one, each is much lighter than the one before.
 # Light blue, blue's neighbour, for what waits for the array: a well-fed array's others all do.
+# Dots are few, as each of them is a curve in the file.
 # The order is that of stacks and legends: work, its waits, nothing to do.
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -38,7 +39,7 @@ CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "buffer_port": ("#009E73", "----"),
         "noc": ("#999933", "++++"),
         "array": ("#56B4E9", ""),
-        "sfu": ("#F0E442", "...."),
+        "sfu": ("#F0E442", ".."),
         "drain": ("#888888", "||||"),
         "idle": ("#E8E8E8", ""),
     }
@@ -72,7 +73,7 @@ SERIES_COLOURS: Final = (
     "#882255",
 )
 """Colours of things that aren't causes (tiles, dataflows), in the order of their use."""
-SERIES_HATCHES: Final = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
+SERIES_HATCHES: Final = ("", "////", "..", "xxxx", "\\\\\\\\", "----")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 LIMIT_COLOUR: Final = "#000000"
 

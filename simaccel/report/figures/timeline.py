@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from matplotlib.axes import Axes
 
-from simaccel.report.figures.axes import cause_keys, cycle_axis, look
+from simaccel.report.figures.axes import cause_keys, cycle_axis, look, width_inches
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import in_order
 from simaccel.report.figures.window import Window
@@ -25,6 +25,7 @@ MOST_BARS: Final = 2_000
 """Bars of one engine; a window with more is drawn in bins."""
 BINS: Final = 400
 _LANE_HEIGHT: Final = 0.8
+_LEAST_HATCHED_INCHES: Final = 0.02
 _LANE_INCHES: Final = 0.17
 _FRAME_INCHES: Final = 0.4
 
@@ -135,11 +136,20 @@ def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
 
 
 def _draw_bars(axes: Axes, drawn: Timeline) -> None:
+    """Draw all bars; those too narrow for it have no hatch, which would hide their colour."""
+    least = _LEAST_HATCHED_INCHES / width_inches(axes) * (drawn.end - drawn.start)
     for at, lane in enumerate(drawn.lanes):
+        place = (at - _LANE_HEIGHT / 2, _LANE_HEIGHT)
+        # Viewers of vector files leave a hairline between neighbours; below it is what there is
+        # most of, not white.
+        most = max(in_order(lane.bars), key=lambda cause: int(lane.bars[cause][:, 1].sum()))
+        axes.barh(at, drawn.end - drawn.start, _LANE_HEIGHT, color=look(most)["facecolor"])
         for cause in in_order(lane.bars):
             bars = lane.bars[cause] - (drawn.start, 0)
-            place = (at - _LANE_HEIGHT / 2, _LANE_HEIGHT)
-            axes.broken_barh(bars.tolist(), place, label=cause, **look(cause))
+            wide = bars[:, 1] >= least
+            for some, plain in ((bars[wide], {}), (bars[~wide], {"hatch": None})):
+                if len(some):
+                    axes.broken_barh(some.tolist(), place, label=cause, **{**look(cause), **plain})
 
 
 def _draw_bins(axes: Axes, drawn: BinnedTimeline) -> None:

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
 
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
 from simaccel.report.figures.timeline import (
     BINS,
     BinnedTimeline,
+    Lane,
     Timeline,
     draw_timeline,
     timeline,
@@ -78,6 +80,29 @@ def test_the_artists_are_the_events(trace: Trace) -> None:
     assert axes.get_xlim() == (0, end - start)
     assert axes.get_xlabel() == f"time (cycles after cycle {start})"
     assert axes.get_ylabel() == "engine"
+
+
+def test_a_lane_lies_on_the_colour_that_it_has_most_of() -> None:
+    bars = {"busy": np.array([[0, 40], [90, 10]]), "sfu": np.array([[40, 50]])}
+    more = {"busy": np.array([[0, 39], [90, 10]]), "sfu": np.array([[39, 51]])}
+    with style():
+        axes = new_figure(7, 3).subplots()
+        draw_timeline(axes, Timeline(0, 100, (Lane("array", bars), Lane("dma", more))))
+    below = [(one.get_x(), one.get_width(), to_hex(one.get_facecolor())) for one in axes.patches]
+    shades = [CAUSE_COLOURS[cause][0].lower() for cause in ("busy", "sfu")]
+    assert below == [(0, 100, shade) for shade in shades]
+
+
+def test_narrow_bars_have_no_hatch() -> None:
+    """0.02 in of 7 in are 10 of 3,500 cycles."""
+    waits = {"sfu": np.array([[100, 9], [200, 10], [300, 500]])}
+    with style():
+        axes = new_figure(7, 3).subplots()
+        draw_timeline(axes, Timeline(0, 3500, (Lane("array", waits),)))
+    hatched, plain = axes.collections
+    assert hatched.get_hatch() == CAUSE_COLOURS["sfu"][1]
+    assert not plain.get_hatch()
+    assert [len(one.get_paths()) for one in (hatched, plain)] == [2, 1]
 
 
 def test_more_bars_than_asked_for_are_bins(toy: Trace) -> None:
