@@ -89,9 +89,11 @@ def test_small_type_is_not_too_small(edge: Trace) -> None:
 
 
 def test_panels_of_a_page_share_their_edges(edge: Trace) -> None:
+    figure = page_of(edge, KINDS)
+    texts_of(figure)
     places = {
         (round(place.x0, 9), round(place.x1, 9))
-        for place in (axes.get_position() for axes in page_of(edge, KINDS).axes)
+        for place in (axes.get_position() for axes in figure.axes)
     }
     assert len(places) == 1
 

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
 
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
 from simaccel.report.figures.timeline import (
@@ -83,12 +84,13 @@ def test_the_artists_are_the_events(trace: Trace) -> None:
 
 
 def test_a_lane_lies_on_the_colour_that_it_has_most_of() -> None:
-    bars = {"busy": np.array([[0, 40], [90, 10]]), "sfu": np.array([[40, 50]])}
+    even = {"busy": np.array([[0, 40], [90, 10]]), "sfu": np.array([[40, 50]])}
     more = {"busy": np.array([[0, 39], [90, 10]]), "sfu": np.array([[39, 51]])}
     with style():
         axes = new_figure(7, 3).subplots()
-        draw_timeline(axes, Timeline(0, 100, (Lane("array", bars), Lane("dma", more))))
-    below = [(one.get_x(), one.get_width(), to_hex(one.get_facecolor())) for one in axes.patches]
+        draw_timeline(axes, Timeline(0, 100, (Lane("array", even), Lane("dma", more))))
+    bars = [one for one in axes.patches if isinstance(one, Rectangle)]
+    below = [(one.get_x(), one.get_width(), to_hex(one.get_facecolor())) for one in bars]
     shades = [CAUSE_COLOURS[cause][0].lower() for cause in ("busy", "sfu")]
     assert below == [(0, 100, shade) for shade in shades]
 
