@@ -33,6 +33,7 @@ _ROOM: Final = 1.12
 """How much higher than the limit the axis goes."""
 _GIGA: Final = 1e9
 _TICKS: Final = 3
+_LARGE: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,13 @@ class Flow:
     def text(self) -> str:
         """Name, and peak and mean as a share of the limit."""
         name = _NAMES.get(self.name, self.name)
+        if self.limit is None:
+            return f"{name}: unlimited, takes no cycles"
         peak = float(self.bytes_per_cycle.max())
         mean = float(np.average(self.bytes_per_cycle, weights=np.diff(self.edges)))
-        if self.limit is None:
-            return f"{name}: peak {peak:.3g}, mean {mean:.3g} B/cycle, no limit"
         shares = (short_share_text(part / self.limit) for part in (peak, mean))
-        return "{}: peak {}, mean {} of {:,.4g} B/cycle".format(name, *shares, self.limit)
+        limit = f"{self.limit:,.0f}" if self.limit >= _LARGE else f"{self.limit:.4g}"
+        return "{}: peak {}, mean {} of {} B/cycle".format(name, *shares, limit)
 
 
 def flows(trace: Trace, start: int, end: int, *, bins: int = BINS) -> list[Flow]:

@@ -39,16 +39,10 @@ class Window:
 
 @dataclass(frozen=True)
 class _Place:
-    """A segment, and the cycle from which on what comes before it is its fill."""
+    """A segment, and the first cycle that may belong to its fill."""
 
     segment: Stretch
-    fill_start: int
-
-    @property
-    def window(self) -> Window:
-        """One period with its fill."""
-        first, period = self.segment.start, self.segment.period_cycles
-        return Window(self.fill_start, first + period, period, self.segment.repeats + 1)
+    earliest: int
 
 
 def asked_window(
@@ -95,44 +89,77 @@ def require_operator(trace: Trace, operator: str) -> None:
 def default_window(trace: Trace, operator: str | None = None) -> Window:
     """Choose the window: the steady period with most cycles that is readable, and its fill.
 
-    ``operator`` asks for a period that has something of that operator.
+    ``operator`` asks for a period that has something of that operator. Where no period is
+    readable with its fill, the window is a period alone, or what can be read of the first one.
     """
-    roots = list(trace.segments())
-    root = _heaviest(trace, roots, operator)
-    if root is None:
-        return _readable(trace, Window(*operator_span(trace, operator)))
-    fill_start = _fill_start(trace, root)
-    places = list(_places(roots, fill_start))
-    chosen: Stretch | None = root
-    while chosen is not None:
-        last = chosen
-        twins = [p for p in places if p.segment.period_cycles == chosen.period_cycles]
-        own = [p for p in twins if p.segment == chosen]
-        for place in [*twins[:_TWINS], *own]:
-            if _is_readable(trace, place.window):
-                return place.window
-        chosen = _heaviest(trace, chosen.children, operator)
-    alone = Window(
-        last.start, last.start + last.period_cycles, last.period_cycles, last.repeats + 1
-    )
-    return _readable(trace, alone)
+    roots = trace.segments()
+    alone: list[Window] = []
+    heaviest = None
+    for root in _by_weight(trace, roots, operator):
+        heaviest = heaviest or root
+        places = list(_places(roots, _begin(trace, root, 0)))
+        found = _search(trace, root, operator, places, alone)
+        if found or alone:
+            return found or alone[0]
+    start, end = (0, trace.cycles) if heaviest is None else _period(heaviest)
+    return _readable(trace, *_span(trace, operator, start, end))
 
 
-def _heaviest(trace: Trace, segments: Sequence[Stretch], operator: str | None) -> Stretch | None:
-    """Give the first of the segments whose period has most cycles in all of them."""
-    by_period: dict[int, list[Stretch]] = defaultdict(list)
-    for segment in segments:
-        by_period[segment.period_cycles].append(segment)
-    groups = sorted(by_period.values(), key=lambda group: -sum(s.end - s.start for s in group))
-    for group in groups:
-        for segment in group:
-            if operator is None or operator in _operators(trace, segment):
-                return segment
+def _search(
+    trace: Trace,
+    segment: Stretch,
+    operator: str | None,
+    places: Sequence[_Place],
+    alone: list[Window],
+) -> Window | None:
+    """Find a readable period with its fill: of a segment, or else of those inside.
+
+    Readable periods whose fill is too long are added to ``alone``.
+    """
+    if _is_readable(trace, *_period(segment)):
+        for place in _alike(trace, places, segment):
+            window = _with_fill(trace, place)
+            if _is_readable(trace, window.start, window.end):
+                return window
+        alone.append(_with_fill(trace, _Place(segment, segment.start)))
+    for child in _by_weight(trace, segment.children, operator):
+        found = _search(trace, child, operator, places, alone)
+        if found is not None:
+            return found
     return None
 
 
+def _period(segment: Stretch) -> tuple[int, int]:
+    return segment.start, segment.start + segment.period_cycles
+
+
+def _alike(trace: Trace, places: Sequence[_Place], chosen: Stretch) -> Iterator[_Place]:
+    """Give segments that do what the chosen one does, the earliest first, and that one last."""
+    own = [place for place in places if place.segment == chosen]
+    same = [place for place in places if place.segment.period_cycles == chosen.period_cycles]
+    operators = _operators(trace, chosen)
+    for place in same[:_TWINS]:
+        if _operators(trace, place.segment) == operators:
+            yield place
+    yield from own
+
+
+def _by_weight(
+    trace: Trace, segments: Sequence[Stretch], operator: str | None
+) -> Iterator[Stretch]:
+    """Give the first segment of each period, those with most cycles in all of them first."""
+    by_period: dict[int, list[Stretch]] = defaultdict(list)
+    for segment in segments:
+        by_period[segment.period_cycles].append(segment)
+    for group in sorted(by_period.values(), key=lambda group: -sum(s.end - s.start for s in group)):
+        for segment in group:
+            if operator is None or operator in _operators(trace, segment):
+                yield segment
+                break
+
+
 def _operators(trace: Trace, segment: Stretch) -> set[str]:
-    return worked_on(trace, segment.start, segment.start + segment.period_cycles)
+    return worked_on(trace, *_period(segment))
 
 
 def worked_on(trace: Trace, start: int, end: int) -> set[str]:
@@ -144,60 +171,69 @@ def worked_on(trace: Trace, start: int, end: int) -> set[str]:
     return {row.operator for row in rows if row.cause == "busy"}
 
 
-def _places(segments: Sequence[Stretch], fill_start: int) -> Iterator[_Place]:
+def _places(segments: Sequence[Stretch], earliest: int) -> Iterator[_Place]:
     """Give all segments from a cycle on, those that begin first before others."""
     for segment in segments:
-        if segment.end > fill_start:
-            if segment.start >= fill_start:
-                yield _Place(segment, fill_start)
-            yield from _places(segment.children, max(fill_start, segment.start))
+        if segment.end > earliest:
+            if segment.start >= earliest:
+                yield _Place(segment, earliest)
+            yield from _places(segment.children, max(earliest, segment.start))
 
 
-def _fill_start(trace: Trace, segment: Stretch) -> int:
+def _with_fill(trace: Trace, place: _Place) -> Window:
+    """Give one period of a segment with the fill before it."""
+    segment = place.segment
+    begin, (_, end) = _begin(trace, segment, place.earliest), _period(segment)
+    return Window(begin, end, segment.period_cycles, segment.repeats + 1)
+
+
+def _begin(trace: Trace, segment: Stretch, earliest: int) -> int:
     """Give the cycle from which on nothing but a segment's operators is worked on before it."""
     operators = _operators(trace, segment)
 
     def alone(cycle: int) -> bool:
         return worked_on(trace, cycle, segment.start) <= operators
 
-    return bisect_left(range(segment.start), x=True, key=alone)
+    return bisect_left(range(segment.start), x=True, lo=earliest, key=alone)
 
 
-def _is_readable(trace: Trace, window: Window) -> bool:
+def _is_readable(trace: Trace, start: int, end: int) -> bool:
     rows = _ROWS_PER_EVENT * READABLE_EVENTS
     try:
         return all(
-            len(trace.events(window.start, window.end, engine, at_most=rows)) <= READABLE_EVENTS
+            len(trace.events(start, end, engine, at_most=rows)) <= READABLE_EVENTS
             for engine in trace.engines
         )
     except TraceError:
         return False
 
 
-def _readable(trace: Trace, window: Window) -> Window:
+def _readable(trace: Trace, start: int, end: int) -> Window:
     """Cut a window off behind what is readable."""
-    if _is_readable(trace, window):
-        return window
-    low, high = window.start + 1, window.end
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _is_readable(trace, Window(window.start, middle)):
-            low = middle
-        else:
-            high = middle - 1
-    return Window(window.start, low)
+    unreadable = bisect_left(
+        range(start + 1, end + 1), x=True, key=lambda cycle: not _is_readable(trace, start, cycle)
+    )
+    return Window(start, start + max(unreadable, 1))
 
 
 def operator_span(trace: Trace, operator: str | None) -> tuple[int, int]:
     """Give the first cycle that works on an operator, and the cycle after the last one."""
+    return _span(trace, operator, 0, trace.cycles)
+
+
+def _span(trace: Trace, operator: str | None, start: int, end: int) -> tuple[int, int]:
+    """Give the first cycle of some that works on an operator, and the one after the last."""
     if operator is None:
-        return 0, trace.cycles
-    cycles = range(trace.cycles)
+        return start, end
+    cycles = range(start, end)
 
     def begun(cycle: int) -> bool:
-        return operator in worked_on(trace, 0, cycle + 1)
+        return operator in worked_on(trace, start, cycle + 1)
 
     def over(cycle: int) -> bool:
-        return operator not in worked_on(trace, cycle, trace.cycles)
+        return operator not in worked_on(trace, cycle, end)
 
-    return bisect_left(cycles, x=True, key=begun), bisect_left(cycles, x=True, key=over)
+    return (
+        start + bisect_left(cycles, x=True, key=begun),
+        start + bisect_left(cycles, x=True, key=over),
+    )

@@ -106,6 +106,14 @@ def test_the_same_period_earlier_in_the_fill_shows_the_start_as_well() -> None:
     assert default_of(plain) == Window(0, 1000, 200, 30)
 
 
+def test_the_fill_inside_of_a_long_period_begins_with_the_operator() -> None:
+    """A period is X and Y once each; Y has its own beginning in it."""
+    inner = stretch(70_300, 200, 30)
+    layers = stretch(60_000, 100_000, 10**6, inner)
+    plain = Plain(10**12, [layers], work={"W": 0, "X": 60_000, "Y": 70_100})
+    assert default_of(plain) == Window(70_100, 70_500, 200, 30)
+
+
 @pytest.mark.parametrize(("n", "readable"), [(READABLE_EVENTS, True), (READABLE_EVENTS + 1, False)])
 def test_what_can_be_read(n: int, readable: bool) -> None:  # noqa: FBT001 - a parameter
     """A window of ``n`` events, of which the period is ten; then its first period stands alone."""
@@ -131,6 +139,31 @@ def test_an_operator_has_its_own_period() -> None:
     )
     assert default_of(plain) == default_of(plain, "X") == Window(0, 1000, 300, 3000)
     assert default_of(plain, "Y") == Window(949_000, 950_050, 50, 200)
+
+
+def test_a_twin_does_what_the_chosen_period_does() -> None:
+    """X has a period of the same length; the one of Y is asked for."""
+    inner = stretch(70_300, 200, 30)
+    plain = Plain(
+        10**12,
+        [stretch(800, 200, 30), stretch(60_000, 10_000_000, 90_000, inner)],
+        work={"X": 0, "Y": 70_100},
+    )
+    assert default_of(plain, "Y") == Window(70_100, 70_500, 200, 30)
+    assert default_of(plain, "X") == Window(0, 1000, 200, 30)
+
+
+def test_an_operator_deep_in_an_unreadable_period_is_shown_from_where_it_begins() -> None:
+    plain = Plain(10**12, [stretch(1000, 10**6, 9)], work={"X": 0, "Y": 500_000})
+    assert default_of(plain, "Y") == Window(500_000, 500_000 + 10 * READABLE_EVENTS)
+    assert default_of(plain, "X") == Window(1000, 1000 + 10 * READABLE_EVENTS)
+    plain.work = {"X": 0, "Y": 500_000, "Z": 500_700}
+    assert default_of(plain, "Y") == Window(500_000, 500_700)
+
+
+def test_a_lighter_period_that_can_be_read_comes_before_a_heavy_one_that_cannot() -> None:
+    plain = Plain(10**12, [stretch(800, 200, 30), stretch(60_000, 10_000_000, 90_000)])
+    assert default_of(plain) == Window(0, 1000, 200, 30)
 
 
 def test_an_operator_that_does_not_repeat_is_shown_from_its_beginning() -> None:
