@@ -3,6 +3,7 @@
 from itertools import combinations
 from pathlib import Path
 
+import h5py
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -11,8 +12,10 @@ from matplotlib.transforms import Bbox
 
 from simaccel.report.figures import KINDS
 from simaccel.report.figures.page import Asked, draw_page, plot_trace, what_is_shown
+from simaccel.report.figures.stall_stack import stall_stacks
 from simaccel.report.figures.style import SUFFIXES, style
 from simaccel.trace import Trace
+from tests.report.figures.conftest import PATHS
 
 PAGES = [*((kind,) for kind in KINDS), KINDS]
 LABELS = {
@@ -128,3 +131,15 @@ def test_what_is_shown_of_a_run(edge: Trace) -> None:
 def test_a_window_of_one_cycle_can_be_drawn(trace: Trace, tmp_path: Path) -> None:
     plot_trace(trace, tmp_path / "one.svg", Asked(start=trace.cycles - 1))
     assert (tmp_path / "one.svg").stat().st_size > 1000
+
+
+def test_a_partial_trace_is_drawn_and_says_so(tmp_path: Path) -> None:
+    """It has no figures: its stacks come from rows, which with one operator are the same."""
+    path = tmp_path / "part.h5"
+    path.write_bytes(PATHS["toy_attention_flat"].read_bytes())
+    with h5py.File(path, "r+") as file:
+        file.attrs["complete"] = False
+    with Trace.open(path) as partial, Trace.open(PATHS["toy_attention_flat"]) as whole:
+        texts = {text.get_text() for text, _ in texts_of(page_of(partial, KINDS))}
+        assert any(text.endswith("(partial)") for text in texts)
+        assert stall_stacks(partial, "array") == stall_stacks(whole, "array")
