@@ -115,6 +115,18 @@ def wrapped(text: str, width_inches: float, points: float = SMALL_POINTS) -> str
     return textwrap.fill(text, int(letters))
 
 
+def shortened(name: str, letters: int) -> str:
+    """Leave out the middle of a name that is too long; its end tells it from its neighbours.
+
+    >>> shortened("L+softmax+A", 12), shortened("inception_4a_5x5_reduce", 12)
+    ('L+softmax+A', 'incept…educe')
+    """
+    if len(name) <= letters:
+        return name
+    end = (letters - 1) // 2
+    return f"{name[: letters - 1 - end]}\N{HORIZONTAL ELLIPSIS}{name[-end:]}"
+
+
 def heading(axes: Axes, text: str) -> None:
     """Put a short text right above axes."""
     axes.set_title(text, fontsize="small", pad=2)

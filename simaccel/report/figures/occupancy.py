@@ -26,6 +26,7 @@ MOST_STEPS: Final = 4_000
 MOST_TILES: Final = 11
 BINS: Final = 400
 _HEIGHT_INCHES: Final = 1.5
+_OTHERS: Final = "#BBBBBB"
 _ROOM: Final = 1.08
 _FAR: Final = 3
 """A capacity of more times the peak than this lies above what is drawn."""
@@ -106,9 +107,10 @@ def _draw(axes: Axes, drawn: Occupied, capacity: int | None, window: Window) -> 
 
 
 def _looks(drawn: Occupied) -> list[dict[str, Any]]:
-    """Give each tile its colour and hatch."""
+    """Give each tile its colour and hatch; grey is what stands for several."""
     looks = zip(cycle(SERIES_COLOURS), cycle(SERIES_HATCHES), strict=False)
-    return [fill(*look) for _, look in zip(drawn.tiles, looks, strict=False)]
+    named = [fill(*look) for _, look in zip(drawn.tiles[:MOST_TILES], looks, strict=False)]
+    return named + [fill(_OTHERS, "")] * (len(drawn.tiles) - len(named))
 
 
 def _keys(drawn: Occupied, capacity: int | None) -> list[Artist]:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
+from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shortened, width_inches
 from simaccel.report.figures.panel import Panel, Shown, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, in_order
 from simaccel.report.figures.window import worked_on
@@ -28,6 +28,8 @@ _FRAME_INCHES: Final = 0.65
 _LEAST_LABELLED_INCHES: Final = 0.28
 _AXES_SHARE: Final = 0.6
 """About so much of a figure's width is left for bars, beside names and cycles."""
+_LETTERS_PER_INCH: Final = 5
+"""Of an operator's name, for each inch of the figure's width."""
 _DARK: Final = 0.5
 _BEHIND: Final = 101.5
 """Percent at which the text behind a bar begins."""
@@ -142,7 +144,8 @@ def draw_stall_stacks(axes: Axes, stacks: Sequence[Stack], engine: str) -> None:
     if len(stacks) > 1:
         axes.axhline(len(stacks) - 1.5, color="#000000", linewidth=0.6)
     axes.set_ylim(len(stacks) - 0.5, -0.5)
-    axes.set_yticks(range(len(stacks)), [stack.name for stack in stacks])
+    letters = int(_LETTERS_PER_INCH * width_inches(axes))
+    axes.set_yticks(range(len(stacks)), [shortened(stack.name, letters) for stack in stacks])
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 100)
     axes.set_xlabel(f"cycles of {engine} (%)")

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from simaccel.report.figures.occupancy import (
     BINS,
@@ -77,6 +78,12 @@ def test_many_tiles_are_the_largest_and_the_others() -> None:
     assert found.tiles == (*(str(number) for number in range(9, 20)), "8 others")
     assert len(found.tiles) == MOST_TILES + 1
     np.testing.assert_array_equal(found.n_bytes[:, 0], [*range(9, 20), sum(range(9))])
+    with style():
+        axes = new_figure(7, 2).subplots()
+        draw_occupied(axes, found, None)
+    looks = [(to_hex(patch.get_facecolor()), patch.get_hatch() or "") for patch in axes.patches]
+    assert looks[-1] == ("#bbbbbb", "")
+    assert len(set(looks)) == MOST_TILES + 1
 
 
 @pytest.mark.parametrize("capacity", [4096, None, 1 << 20])

@@ -118,3 +118,11 @@ def test_the_artists_are_percentages() -> None:
     assert "10%" not in texts, "a piece of 3.3 in * 0.6 * 10% = 0.2 in has no room for a number"
     assert axes.get_xlabel() == "cycles of array (%)"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["L", "A", "all"]
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    """16 letters of a name in a figure of 3.3 in."""
+    with style():
+        axes = new_figure(3.3, 2).subplots()
+        draw_stall_stacks(axes, [Stack("layer_with_a_long_name_11", {"busy": 1})], "array")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["layer_wi…name_11"]
