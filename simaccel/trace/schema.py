@@ -83,7 +83,10 @@ class WindowTooLargeError(TraceError):
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the program: the operator it belongs to and its command as text."""
+    """A place in the program: the operator it belongs to and its command as text.
+
+    Without a command it is the end of the operator, where engines wait for each other.
+    """
 
     operator: str
     command: str

@@ -159,12 +159,14 @@ def loop_tree(
 
     """
     lines = list(_lines(program))
-    numbers = sorted(sites)
+    numbers = [number for number in sorted(sites) if sites[number].command]
     commands = [line.text for line in lines if line.kind == "command"]
     if commands != [sites[number].command for number in numbers]:
         raise ValueError("the sites are not the commands of the program")
+    ends = {f"operator {site.operator}": n for n, site in sites.items() if not site.command}
     return [
-        _place(line, [numbers[at] for at in line.sites], works, complete=complete) for line in lines
+        _place(line, [numbers[at] for at in line.sites], ends.get(line.text), works, complete)
+        for line in lines
     ]
 
 
@@ -193,9 +195,14 @@ def _lines(program: Program) -> Iterator[_Line]:
 
 
 def _place(
-    line: _Line, sites: Sequence[int], works: Mapping[str, Work], *, complete: bool
+    line: _Line,
+    sites: Sequence[int],
+    end: int | None,
+    works: Mapping[str, Work],
+    complete: bool,  # noqa: FBT001 - called in one place
 ) -> Place:
-    cycles = {lane: sum(work.cycles[site] for site in sites) for lane, work in works.items()}
+    there = [*sites] if end is None else [*sites, end]
+    cycles = {lane: sum(work.cycles[site] for site in there) for lane, work in works.items()}
     lane = "array" if cycles.get("array") else max(cycles, key=lambda one: cycles[one], default="")
     found = bool(lane and cycles[lane])
     window, exact = _window(line, sites, works, cycles) if complete and found else (None, False)
