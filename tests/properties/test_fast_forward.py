@@ -73,7 +73,7 @@ def _expand(rows: list[Row | Repeated], shift: int) -> Iterator[Row]:
             yield from _expand(row.rows, shift + time * row.period_cycles)
 
 
-def _merged(rows: Iterator[Row]) -> dict[str, list[Told]]:
+def merged(rows: Iterator[Row]) -> dict[str, list[Told]]:
     """Intervals by engine without gaps, neighbours of the same kind as one."""
     merged: dict[str, list[Told]] = defaultdict(list)
     for row in rows:
@@ -121,6 +121,6 @@ def test_the_trace_tells_the_same() -> None:
         assert replace(Machine(case.on, case.program, told).run(), events=0) == replace(
             case.run, events=0
         )
-        assert _merged(told.expanded()) == _merged(full.expanded()), f"seed {case.seed}"
+        assert merged(told.expanded()) == merged(full.expanded()), f"seed {case.seed}"
         segments += sum(isinstance(row, Repeated) for row in told.rows)
     assert segments > 60
