@@ -75,7 +75,7 @@ class Purse:
         return min(needed * passed // max(since, 1), _LONGEST_PAUSE)
 
     def spend(self, points: int) -> None:
-        """Pay. What is missing is taken in advance; an empty pool has to fill up before the next."""
+        """Pay. What is missing is taken in advance; an empty pool then has to fill up first."""
         self.points -= points
         if self.points < 0:
             taken = min(self.advance, -self.points)
