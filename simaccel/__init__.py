@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from simaccel.experiment import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.workload import build, gemm
+from simaccel.workload import build, conv2d, gemm, network
 
 try:
     __version__ = version("simaccel")
@@ -20,8 +20,10 @@ __all__ = [
     "Result",
     "__version__",
     "build",
+    "conv2d",
     "gemm",
     "load_accelerator",
+    "network",
     "result_json",
     "simulate",
 ]

@@ -16,7 +16,7 @@ from simaccel.mapping.choices import FusedGroup, Mapping, StagedGroup
 from simaccel.mapping.interpreter import Array, interpret_within
 from simaccel.mapping.lower import group_name, operators_of
 from simaccel.mapping.program import Program, ProgramError
-from simaccel.workload import Einsum, Operator, Softmax, Workload, as_matmul, as_rows
+from simaccel.workload import Einsum, Operand, Operator, Softmax, Workload, as_matmul, as_rows
 
 MOST_MACS = 10**8
 """Above this the interpreter takes minutes."""
@@ -187,20 +187,35 @@ def _expected(workload: Workload, given: dict[str, Array]) -> dict[str, Array]:
     tensors = dict(given)
     for operator in workload.operators:
         tensors[operator.output.tensor] = (
-            _einsum(operator, tensors)
+            einsum_values(operator, tensors)
             if isinstance(operator, Einsum)
             else _softmax(operator, tensors)
         )
     return tensors
 
 
-def _einsum(einsum: Einsum, tensors: dict[str, Array]) -> Array:
+def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
+    """Compute an einsum, with affine projections of its inputs, in plain numpy.
+
+    ``tensors`` has the inputs in their natural shapes; the result is the output in its.
+    """
     number = {rank: index for index, rank in enumerate(einsum.ranks)}
     arguments: list[object] = []
     for one in einsum.inputs:
-        arguments += [tensors[one.tensor], [number[rank] for rank in one.ranks]]
+        view = _by_rank(tensors[one.tensor], one, einsum)
+        arguments += [view, [number[rank] for rank in one.ranks]]
     out = [number[rank] for rank in einsum.output.ranks]
     return np.asarray(np.einsum(*arguments, out, optimize=True))  # type: ignore[call-overload]
+
+
+def _by_rank(array: Array, operand: Operand, einsum: Einsum) -> Array:
+    """View a tensor with one dimension per rank: a step of a rank is a step in its dimensions."""
+    strides = dict.fromkeys(operand.ranks, 0)
+    for dim, stride in zip(operand.projection, array.strides, strict=True):
+        for rank, coefficient in dim.terms:
+            strides[rank] += coefficient * stride
+    shape = [einsum.ranks[rank] for rank in strides]
+    return np.lib.stride_tricks.as_strided(array, shape, list(strides.values()), writeable=False)
 
 
 def _softmax(softmax: Softmax, tensors: dict[str, Array]) -> Array:

@@ -100,5 +100,6 @@ def record(
         )
         figures = result_json(result)
         del figures["wall_seconds"]
-        writers[0].finish(result.run.cycles, result.run.engines, figures)
+        run = result.run
+        writers[0].finish(run.cycles, run.engines, figures, run.served_cycles)
     return result

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping as Items
 from typing import Any
 
 import pytest
@@ -192,6 +193,18 @@ class _Listener:
 
     def interval(self, *_: str | int | Cause | Wait) -> None:
         self.heard += 1
+
+    def served(self, *_: str | int, busy: bool) -> None:
+        self.heard += busy or 1
+
+    def held(self, *_: str | int) -> None:
+        self.heard += 1
+
+    def announce(self, lanes: Items[str, str]) -> None:
+        """Nothing is kept."""
+
+    def checkpoint(self, now: int) -> None:
+        """Nothing is kept."""
 
     def position(self) -> int:
         return self.heard

@@ -15,7 +15,20 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.choices import Mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.schedulers import DATAFLOWS, Options, make_mapping
-from simaccel.workload import Workload, build, gemm, load_workload, parse_shape
+from simaccel.workload import (
+    MODELS,
+    NETWORKS,
+    Workload,
+    build,
+    conv2d,
+    gemm,
+    load_topology,
+    load_workload,
+    network,
+    network_names,
+    parse_conv,
+    parse_shape,
+)
 
 SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
 """What is used where nothing is given."""
@@ -26,9 +39,18 @@ _OPTIONS = {
     "batch": "--batch",
     "scope": "--scope",
     "model": "--workload",
+    "layer": "--layer",
     "bytes_per_element": "--bytes-per-element",
     "bytes_by_tensor": "--bytes-per-element",
 }
+_NO_ATTENTION = "it has no attention blocks"
+_NO_LAYERS = "only networks and topologies have layers to choose"
+_NO_SHAPE = "only the workloads gemm and conv have a shape"
+_OF_SHAPE = {
+    "gemm": ("B", "M=512,K=64,N=512"),
+    "conv": ("N", "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2"),
+}
+"""Workloads that --shape describes: the rank of the batch, and an example."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 
 
@@ -70,6 +92,7 @@ class AskedWorkload:
     batch: str | None = None
     scope: str | None = None
     shape: str | None = None
+    layer: str | None = None
     bytes_per_element: tuple[str, ...] = ()
 
     def read(self) -> Workload:
@@ -79,22 +102,40 @@ class AskedWorkload:
             InputError: all faults of these options, or of the workload's file.
 
         """
+        if self.name.lower().endswith(".csv"):
+            self._refuse(_NO_ATTENTION, "seq_len", "scope")
+            self._refuse(_NO_SHAPE, "shape")
+            return _renamed(lambda: load_topology(self.name, **self._layers()))
         if _is_file(self.name):
-            fields = ("seq_len", "batch", "scope", "shape", "bytes_per_element")
+            fields = ("seq_len", "batch", "scope", "shape", "layer", "bytes_per_element")
             self._refuse("the file says it", *fields)
             return load_workload(self.name)
-        return self._gemm() if self.name == "gemm" else self._model()
+        if self.name.lower() in network_names():
+            self._refuse(_NO_ATTENTION, "seq_len", "scope")
+            self._refuse(_NO_SHAPE, "shape")
+            return _renamed(lambda: network(self.name, **self._layers()))
+        return self._of_shape() if self.name in _OF_SHAPE else self._model()
 
-    def _gemm(self) -> Workload:
-        self._refuse("--shape says it (B is the batch)", "seq_len", "batch", "scope")
+    def _layers(self) -> dict[str, Any]:
+        """Read the options of networks and topologies."""
+        return {"batch": number(self.batch or BATCH), "layer": self.layer, **self._bytes()}
+
+    def _of_shape(self) -> Workload:
+        batch, example = _OF_SHAPE[self.name]
+        self._refuse(f"--shape says it ({batch} is the batch)", "seq_len", "batch", "scope")
+        self._refuse(_NO_LAYERS, "layer")
         if self.shape is None:
-            allowed = "the sizes of the gemm, as in --shape M=512,K=64,N=512"
+            allowed = f"the sizes of the {self.name}, as in --shape {example}"
             raise InputError([fault("--shape", ABSENT, allowed)])
-        shape = parse_shape(self.shape)
-        return _renamed(lambda: gemm(**shape, **self._bytes()))
+        if self.name == "gemm":
+            shape = parse_shape(self.shape)
+            return _renamed(lambda: gemm(**shape, **self._bytes()))
+        conv = parse_conv(self.shape)
+        return _renamed(lambda: conv2d(**vars(conv), **self._bytes()))
 
     def _model(self) -> Workload:
-        self._refuse("only the workload gemm has a shape", "shape")
+        self._refuse(_NO_SHAPE, "shape")
+        self._refuse(_NO_LAYERS, "layer")
         sizes: dict[str, Any] = {
             "batch": number(self.batch or BATCH),
             "seq_len": number(self.seq_len or SEQ_LEN),
@@ -144,7 +185,12 @@ def _of_option(one: Fault) -> Fault:
         return one
     allowed = one.allowed
     if field == "model":
-        allowed = f"a model, gemm or the path of a .yaml file; {allowed}"
+        names = [known.name for known in (*MODELS, *NETWORKS)]
+        aliases = [alias for known in (*MODELS, *NETWORKS) for alias in known.aliases]
+        allowed = suggest(str(one.value).lower(), [*names, *aliases, *_OF_SHAPE])
+        if not allowed.startswith("did"):
+            allowed = suggest("", names)
+        allowed = f"a model, a network, gemm, conv or a .yaml or .csv file; {allowed}"
     return fault(f"{_OPTIONS[field]} {rest}".strip(), one.value, allowed)
 
 

@@ -12,10 +12,12 @@ from simaccel.report.catalogues import (
     accelerators_table,
     fields_table,
     models_table,
+    network_figures,
+    networks_table,
     workload_table,
 )
 from simaccel.report.units import cycles_text
-from simaccel.workload import MODELS, describe
+from simaccel.workload import MODELS, NETWORKS, describe
 
 
 @click.group()
@@ -60,7 +62,7 @@ def workload() -> None:
 @workload.command("list")
 @json_option
 def list_workloads(as_json: bool) -> None:
-    """List the models of the catalogue and where their sizes are published."""
+    """List the models and networks of the catalogue and where their sizes are published."""
     if as_json:
         models = [
             {
@@ -71,12 +73,24 @@ def list_workloads(as_json: bool) -> None:
             }
             for model in MODELS
         ]
-        show_json(models)
+        networks = [
+            {
+                "name": one.name,
+                "aliases": list(one.aliases),
+                **network_figures(one),
+                "source": one.source,
+            }
+            for one in NETWORKS
+        ]
+        show_json(models + networks)
         return
+    sources = [(one.name, one.source) for one in (*MODELS, *NETWORKS)]
     show(
         models_table(MODELS),
-        fields_table([(model.name, model.source) for model in MODELS], ("name", "source")),
-        "Besides: gemm with --shape M=..,K=..,N=..[,B=..], or the path of a YAML file.",
+        networks_table(NETWORKS),
+        fields_table(sources, ("name", "source")),
+        "Besides: gemm with --shape M=..,K=..,N=..[,B=..], conv with --shape M=..,C=..,P=..,Q=..,"
+        "R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML file, or a SCALE-Sim topology (CSV).",
     )
 
 

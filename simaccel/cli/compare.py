@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
 
 import click
 
-from simaccel.cli.asked import Asked, gather, require_dataflows
-from simaccel.cli.options import experiment_options, fast_forward_option, json_option
+from simaccel.cli.asked import Asked, fault, gather, require_dataflows
+from simaccel.cli.options import (
+    experiment_options,
+    fast_forward_option,
+    force_option,
+    json_option,
+)
 from simaccel.cli.output import show, show_json
 from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
-from simaccel.errors import SimaccelError
+from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
+from simaccel.errors import InputError, SimaccelError
 from simaccel.experiment import result_json, simulate
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
     Compared,
+    Point,
     comparison_json,
     comparison_table,
     problem_lines,
+    varied,
 )
+from simaccel.report.comparison_csv import comparison_csv
+from simaccel.report.figures.comparison import draw_comparison
+from simaccel.report.figures.style import require_figure_target, save_figure, style
+from simaccel.report.figures.sweep import draw_sweep
 from simaccel.report.results import experiment_title
+from simaccel.report.targets import require_target, write_text
 from simaccel.schedulers import Options
 from simaccel.workload import Workload
 
@@ -35,6 +51,7 @@ class _Task:
 
     workload: Workload
     accelerator: Accelerator
+    point: Point | None
     dataflow: str
     options: Options
     fast_forward: bool
@@ -48,6 +65,7 @@ class _Task:
 
 def _run(task: _Task) -> Compared:
     """Run one task; what the user can cause becomes a row with its reason."""
+    row = Compared(task.dataflow, task.seq_len, point=task.point)
     try:
         result = simulate(
             task.workload,
@@ -57,12 +75,62 @@ def _run(task: _Task) -> Compared:
             fast_forward=task.fast_forward,
         )
     except SimaccelError as error:
-        return Compared(task.dataflow, task.seq_len, None, str(error), error.exit_code)
-    return Compared(task.dataflow, task.seq_len, result_json(result))
+        return replace(row, problem=str(error), exit_code=error.exit_code)
+    return replace(row, result=result_json(result))
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Where the rows go beside the terminal."""
+
+    table: str | None
+    plot: str | None
+    force: bool
+
+    def require(self) -> None:
+        """Refuse what can't be written, before anything runs.
+
+        Raises:
+            InputError: a file that exists, a folder that doesn't, a suffix that no figure has.
+
+        """
+        checks = []
+        if self.table is not None:
+            checks.append(partial(require_target, self.table, force=self.force))
+        if self.plot is not None:
+            checks.append(partial(require_figure_target, self.plot, force=self.force))
+        gather(*checks, self._require_two)
+
+    def _require_two(self) -> None:
+        if self.table and self.plot and Path(self.table).resolve() == Path(self.plot).resolve():
+            raise InputError([fault("--csv", self.table, "another file than that of --plot")])
+
+    def write(self, rows: Sequence[Compared], title: str) -> list[str]:
+        """Write the files that are asked for; a line for each."""
+        lines = []
+        if self.table is not None:
+            write_text(self.table, comparison_csv(rows), force=self.force)
+            lines.append(f"table: {self.table}")
+        if self.plot is not None:
+            draw = draw_comparison if rows[0].point is None else draw_sweep
+            with style():
+                save_figure(draw(rows, title), self.plot, force=self.force)
+            lines.append(f"figure: {self.plot}")
+        return lines
 
 
 @click.command()
 @experiment_options
+@click.option(
+    "--sweep",
+    multiple=True,
+    metavar="NAME=FROM:TO:STEP",
+    help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or array=16,32x64; "
+    f"one of {', '.join(PARAMETERS)}.",
+)
+@click.option("--csv", "table", metavar="FILE", help="Write the rows to this file as CSV.")
+@click.option("--plot", metavar="FILE", help="Draw utilisation and stalls (.png, .svg or .pdf).")
+@force_option
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -73,33 +141,67 @@ def _run(task: _Task) -> Compared:
 @json_option
 @click.pass_context
 def compare(
-    ctx: click.Context, asked: Asked, jobs: int | None, fast_forward: bool, as_json: bool
+    ctx: click.Context,
+    *,
+    asked: Asked,
+    sweep: tuple[str, ...],
+    table: str | None,
+    plot: str | None,
+    force: bool,
+    jobs: int | None,
+    fast_forward: bool,
+    as_json: bool,
 ) -> None:
     """Compare dataflows, also at several lengths: --dataflow flex,flat --seq-len 512,4096.
 
-    The speedup is against the first dataflow at the same length.
+    The speedup is against the first dataflow at the same length and point of the sweep.
     """
-    tasks = list(_tasks(asked, fast_forward=fast_forward))
+    files = _Files(table, plot, force)
+    tasks = _tasks(asked, sweep, files, fast_forward=fast_forward)
     with Bar("comparing") as bar:
         rows = run_all(_run, tasks, jobs or os.cpu_count() or 1, bar)
+    names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
+    title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
     if as_json:
         show_json(comparison_json(rows))
     else:
-        title = experiment_title(tasks[0].workload, tasks[0].accelerator)
         show(title, comparison_table(rows), *problem_lines(rows))
+    written = files.write(rows, title)
+    if written and not as_json:
+        show(*written)
     if all(row.result is None for row in rows):
         ctx.exit(rows[0].exit_code)
 
 
-def _tasks(asked: Asked, *, fast_forward: bool) -> Iterator[_Task]:
-    """Cross lengths and dataflows."""
+def _tasks(
+    asked: Asked, sweep_texts: tuple[str, ...], files: _Files, *, fast_forward: bool
+) -> list[_Task]:
+    """Cross points, lengths and dataflows; all faults are reported before anything runs."""
     names = [name.strip() for name in (asked.dataflow or _DATAFLOWS).split(",")]
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
-    accelerator, _, *workloads = gather(
+    _, accelerator, _, sweep, *workloads = gather(
+        files.require,
         asked.accelerator,
         lambda: require_dataflows(names),
+        lambda: read_sweep(sweep_texts, asked),
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
-    for workload in workloads:
-        for name in names:
-            yield _Task(workload, accelerator, name, asked.options, fast_forward)
+    return [
+        _Task(workload, there, point, name, asked.options, fast_forward)
+        for workload, there, point in _places(sweep, workloads, accelerator)
+        for name in names
+    ]
+
+
+def _places(
+    sweep: Sweep | None, workloads: Sequence[Workload], accelerator: Accelerator
+) -> list[tuple[Workload, Accelerator, Point | None]]:
+    """Give what is run at each point of the sweep and each length."""
+    if sweep is None:
+        return [(workload, accelerator, None) for workload in workloads]
+    return gather(
+        *(
+            partial(sweep.apply, values, workload, accelerator)
+            for values, workload in product(sweep.points, workloads)
+        )
+    )

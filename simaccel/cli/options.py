@@ -37,14 +37,22 @@ _SIZES = (
         "--seq-len", metavar="N", help=f"Tokens of a sequence (of a model; default {SEQ_LEN})."
     ),
     click.option(
-        "--batch", metavar="N", help=f"Sequences of the batch (of a model; default {BATCH})."
+        "--batch",
+        metavar="N",
+        help=f"Sequences, or images, of the batch (of a model or network; default {BATCH}).",
     ),
     click.option(
         "--scope",
         metavar="SCOPE",
         help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}).",
     ),
-    click.option("--shape", metavar="M=..,K=..,N=..[,B=..]", help="Sizes of the workload gemm."),
+    click.option("--layer", metavar="NAME", help="One layer of a network or topology."),
+    click.option(
+        "--shape",
+        metavar="M=..,...",
+        help="Sizes of the workload gemm (M, K, N, B) or conv (M, C, P, Q, R, S, G, N, stride, "
+        "dilation).",
+    ),
     click.option(
         "--bytes-per-element",
         multiple=True,
@@ -68,7 +76,7 @@ def workload_options(command: Command) -> Command:
 
     @wraps(command)
     def with_workload(**given: Any) -> None:  # noqa: ANN401 - what click passes
-        names = ("name", "seq_len", "batch", "scope", "shape", "bytes_per_element")
+        names = ("name", "seq_len", "batch", "scope", "shape", "layer", "bytes_per_element")
         command(asked=AskedWorkload(**{name: given.pop(name) for name in names}), **given)
 
     return _with(with_workload, _SIZES)
@@ -94,7 +102,7 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model of the catalogue, gemm, or a YAML file.",
+            help="A model or network (`simaccel workload list`), gemm, conv, a YAML or a CSV file.",
         ),
         workload_options,
         click.option(

@@ -56,10 +56,27 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     files, unknown = _override(raw, overrides)
     faults += unknown
     accelerator, wrong = _build(raw, str(path))
+    wrong += _empty(raw, str(path), wrong)
     faults += [Fault(files.get(f.field, f.file), f.field, f.value, f.allowed) for f in wrong]
     if faults or accelerator is None:
         raise InputError(faults)
     return accelerator
+
+
+def with_values(accelerator: Accelerator, values: Mapping[str, object], source: str) -> Accelerator:
+    """Replace fields, given as ``path.to.field``; the result is checked as a file is.
+
+    Raises:
+        InputError: all faults, each with ``source`` as its file.
+
+    """
+    raw = accelerator.model_dump()
+    for field, value in values.items():
+        _put(raw, field.split("."), value)
+    found, faults = _build(raw, source)
+    if found is None:
+        raise InputError(faults)
+    return found
 
 
 def _shipped() -> dict[str, Path]:
@@ -123,13 +140,17 @@ def _build(raw: dict[str, Any], file: str) -> tuple[Accelerator | None, list[Fau
             for wrong in _sections(raw).impossible()
             if wrong.field not in {fault.field for fault in faults}
         ]
+    return accelerator, faults
+
+
+def _empty(raw: dict[str, Any], file: str, faults: Sequence[Fault]) -> list[Fault]:
+    """Find keys without a value, apart from those that are named already."""
     named = {fault.field for fault in faults}
-    faults += [
+    return [
         Fault(file, leaf, ABSENT, "a value; to lift a limit write unlimited")
         for leaf in leaf_fields(Accelerator)
         if leaf not in named and _is_empty(raw, leaf.split("."))
     ]
-    return accelerator, faults
 
 
 def _sections(raw: Mapping[str, Any]) -> Sections:

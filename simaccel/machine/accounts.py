@@ -6,6 +6,7 @@ activity and each change books the cycles since the last one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -46,16 +47,28 @@ NO_WAIT = Wait()
 class Listener(Protocol):
     """Who wants to know what happened (the trace writer)."""
 
+    def announce(self, lanes: Mapping[str, str]) -> None:
+        """Learn whom it will hear of: the kind of each lane (engine, channel, tile) by name."""
+
     def interval(
         self, engine: str, start: int, end: int, cause: Cause, wait: Wait, site: int
     ) -> None:
         """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
+
+    def served(self, channel: str, start: int, end: int, cycles: int, *, busy: bool) -> None:
+        """Note that a channel was in use, or not, and its cycles of service meanwhile."""
+
+    def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
+        """Note the bytes that the slots of a tile held."""
 
     def position(self) -> int:
         """Give the number of the next row."""
 
     def repeat(self, first_row: int, period_cycles: int, times: int) -> None:
         """Repeat all rows from ``first_row`` on ``times`` more times, a period later each."""
+
+    def checkpoint(self, now: int) -> None:
+        """Keep what was heard: everything up to ``now`` has been told."""
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ import simpy
 
 from simaccel.hardware import DramSpec, Rate
 from simaccel.machine.clock import Alarm, Clock
+from simaccel.machine.lanes import ChannelLane
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 from simaccel.machine.turns import Entry, Turns
 
@@ -23,7 +24,7 @@ class Channel(Stateful):
     GAUGES = ("served_cycles", "alarm", "turns")
     COUNTERS = ("served_cycles",)
     RECORDS = ("seen",)
-    WIRING = ("clock", "rate")
+    WIRING = ("clock", "rate", "lane")
 
     def __init__(
         self, clock: Clock, rate: Rate, turn_cycles: int, turnaround_cycles: int = 0
@@ -35,6 +36,8 @@ class Channel(Stateful):
         self.served_cycles = 0
         self.waiting: list[tuple[Entry, simpy.Event]] = []
         self.alarm: tuple[int, Alarm] | None = None
+        self.lane: ChannelLane | None = None
+        """Who tells a listener, if there is one."""
 
     def request(self, cycles: int, direction: int, owner: str) -> Entry:
         """Ask for ``cycles`` of service."""
@@ -43,6 +46,8 @@ class Channel(Stateful):
             entry.finished = True
             return entry
         self.catch_up()
+        if self.lane is not None and not self.turns.ring:
+            self.lane.switch(self.seen, busy=True)
         self.served_cycles += cycles
         self.turns.add(entry)
         if self.alarm is not None and self.clock.cycle + cycles < self.alarm[0]:
@@ -54,8 +59,21 @@ class Channel(Stateful):
         now = self.clock.cycle
         if now > self.seen:
             if self.turns.ring:
-                self.turns.advance(now - self.seen)
+                self._serve(now - self.seen)
             self.seen = now
+
+    def _serve(self, cycles: int) -> None:
+        """Serve for ``cycles``; a lane wants to know when nobody was left."""
+        if self.lane is None:
+            self.turns.advance(cycles)
+            return
+        at, now = self.seen, self.seen + cycles
+        while self.turns.ring and at < now:
+            step = min(self.turns.next_finish(), now - at)
+            self.turns.advance(step)
+            at += step
+        if not self.turns.ring:
+            self.lane.switch(at, busy=False)
 
     def done(self, entry: Entry) -> bool:
         """Whether a request has been served by now."""

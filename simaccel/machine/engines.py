@@ -15,6 +15,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Account, Cause
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
+from simaccel.machine.lanes import PipeLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Op, Plan
@@ -35,6 +36,8 @@ class Wires:
     read_port: Channel
     write_port: Channel
     occupancy: Occupancy
+    distribution: PipeLane | None = None
+    collection: PipeLane | None = None
 
 
 class Engine(Stateful):
@@ -140,9 +143,9 @@ class Engine(Stateful):
             if event is not None:
                 yield event
         if kind == "claim":
-            self.wires.occupancy.claim(op.n_bytes)
+            self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes)
         elif kind == "release":
-            self.wires.occupancy.release(op.n_bytes)
+            self.wires.occupancy.release(op.tile, op.n_bytes)
         if tokens is not None and kind in ("release", "post"):
             self.post(tokens)
 
@@ -180,6 +183,9 @@ class Array(Engine):
         read = wires.read_port.request(op.read_cycles, READ, self.name)
         write = wires.write_port.request(op.write_cycles, WRITE, self.name)
         account.enter(clock.cycle, op.site)
+        if wires.distribution is not None and wires.collection is not None:
+            wires.distribution.use(op.distribution_cycles)
+            wires.collection.use(op.collection_cycles)
         if op.cycles:
             if account.cause is not Cause.BUSY:
                 account.switch(clock.cycle, Cause.BUSY)

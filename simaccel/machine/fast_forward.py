@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from simaccel.machine.accounts import Listener
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
+from simaccel.machine.lanes import Lane
 from simaccel.machine.stateful import FOREVER, Numbers, Skip, Stateful, Stretch
 
 _NO_GAUGES = Stretch(0, 0, (), ())
@@ -50,11 +51,13 @@ class FastForward:
         engines: Sequence[Engine],
         parts: Sequence[Stateful],
         listener: Listener | None,
+        lanes: Sequence[Lane] = (),
     ) -> None:
         self.clock = clock
         self.engines = engines
         self.parts = parts
         self.listener = listener
+        self.lanes = lanes
         self.looked_at = 0
 
     def places(self) -> list[int]:
@@ -62,9 +65,11 @@ class FastForward:
         return [engine.at for engine in self.engines]
 
     def flush(self) -> None:
-        """Book all cycles up to now, so that the accounts count to the same point."""
+        """Book all cycles up to now, so that accounts and lanes count to the same point."""
         for engine in self.engines:
             engine.account.flush(self.clock.cycle)
+        for lane in self.lanes:
+            lane.flush(self.clock.cycle)
 
     def snapshot(self) -> Snapshot:
         """Remember the machine as it is. With a listener, flush first if counters matter."""

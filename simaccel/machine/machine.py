@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Array, DmaIn, DmaOut, Engine, Sfu, Wires
 from simaccel.machine.fast_forward import FastForward
+from simaccel.machine.lanes import ChannelLane, Lane, PipeLane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan
@@ -25,8 +27,11 @@ from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import watch_loops
 from simaccel.mapping.program import Program, require_fit
 
+NOC_PIPES = "noc_distribution", "noc_collection"
 _CHUNK = 20_000
 """Events between two looks at the progress."""
+_CHECKPOINT = 16
+"""Looks at the progress between two checkpoints of a trace."""
 
 
 class DeadlockError(SimaccelError):
@@ -90,14 +95,16 @@ class Machine:
         self.wires = _wires(self.clock, accelerator, Occupancy(enclosing_bytes(program)))
         walks = make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
+        self.listener = listener
         self.engines = [
             _engine(name, plan, self.wires, listener) for name, plan in self.plans.items()
         ]
         self.books = Books(walks.operators, [engine.account for engine in self.engines])
         self.meetings: dict[int, Meeting] = {}
         self._connect(walks)
+        self.lanes = self._make_lanes(listener) if listener is not None else []
         if fast_forward:
-            watch_loops(FastForward(self.clock, self.engines, self.parts(), listener))
+            watch_loops(FastForward(self.clock, self.engines, self.parts(), listener, self.lanes))
 
     def _connect(self, walks: Walks) -> None:
         """Give engines their tokens and meetings; nothing is looked up while running."""
@@ -116,6 +123,29 @@ class Machine:
                         op.site, Meeting(self.clock, op.operator, len(self.engines), self._close)
                     )
 
+    def channels(self) -> dict[str, Channel]:
+        """Channels by name."""
+        wires = self.wires
+        dram = {f"dram{i}": channel for i, channel in enumerate(wires.dram.channels)}
+        return dram | {"buffer_read": wires.read_port, "buffer_write": wires.write_port}
+
+    def _make_lanes(self, listener: Listener) -> list[Lane]:
+        """Let channels, pipes and tiles tell the listener what they do."""
+        clock, wires = self.clock, self.wires
+        for name, channel in self.channels().items():
+            channel.lane = ChannelLane(name, clock, listener, channel)
+        wires.distribution, wires.collection = (PipeLane(n, clock, listener) for n in NOC_PIPES)
+        claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
+        around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
+        for tile in dict.fromkeys([*claimed, *around]):
+            wires.occupancy.lanes[tile] = TileLane(f"tile {tile}", clock, listener)
+        served = [channel.lane for channel in self.channels().values() if channel.lane]
+        tiles = wires.occupancy.lanes.values()
+        lanes = dict.fromkeys(self.plans, "engine")
+        lanes |= dict.fromkeys([*self.channels(), *NOC_PIPES], "channel")
+        listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
+        return [*served, wires.distribution, wires.collection, *tiles]
+
     def parts(self) -> list[Stateful]:
         """Everything that changes while the machine runs; the clock is the first."""
         wires = self.wires
@@ -131,6 +161,7 @@ class Machine:
             wires.dram,
             wires.occupancy,
             self.books,
+            *self.lanes,
         ]
 
     def _close(self, operator: str) -> None:
@@ -151,7 +182,11 @@ class Machine:
         for engine in self.engines:
             self.clock.process(engine.run())
         work = sum(self._work(engine, _trips(engine.plan)) for engine in self.engines)
+        chunks = count(1)
         while self.clock.run_some(_CHUNK):
+            if self.listener is not None and next(chunks) % _CHECKPOINT == 0:
+                self._flush(self.clock.cycle)
+                self.listener.checkpoint(self.clock.cycle)
             if progress is not None:
                 done = sum(self._work(e, np.array(e.counts, dtype=object)) for e in self.engines)
                 progress(self.clock.cycle, done / work if work else 0.0)
@@ -184,20 +219,35 @@ class Machine:
         total = max(engine.done_at or 0 for engine in self.engines)
         for engine in self.engines:
             engine.account.switch(total, Cause.IDLE)
+        self._flush(total)
         moved, macs, elements = _moved(self.engines, None)
-        ports = {"buffer_read": self.wires.read_port, "buffer_write": self.wires.write_port}
-        dram = {f"dram{i}": c for i, c in enumerate(self.wires.dram.channels)}
         return Run(
             cycles=total,
             macs=macs,
             elements=elements,
             moved=moved,
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
-            served_cycles={n: c.served_cycles for n, c in (ports | dram).items()},
+            served_cycles={n: c.served_cycles for n, c in self.channels().items()} | self._piped(),
             peak_buffer_bytes=self.wires.occupancy.peak_bytes,
             operators=tuple(self._operator_run(name) for name in self.books.operators),
             events=self.clock.events,
         )
+
+    def _flush(self, now: int) -> None:
+        """Tell the listener all up to ``now``."""
+        for engine in self.engines:
+            engine.account.flush(now)
+        for lane in self.lanes:
+            lane.flush(now)
+
+    def _piped(self) -> dict[str, int]:
+        """Cycles in which each NoC pipe was in use."""
+        used = [0, 0]
+        for engine in self.engines:
+            for n, op in zip(engine.counts, engine.plan.ops, strict=True):
+                used[0] += n * op.distribution_cycles
+                used[1] += n * op.collection_cycles
+        return dict(zip(NOC_PIPES, used, strict=True))
 
     def _operator_run(self, name: str) -> OperatorRun:
         moved, macs, elements = _moved(self.engines, name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from simaccel.machine.lanes import TileLane
 from simaccel.machine.stateful import Stateful
 from simaccel.mapping.program import Loop, Node, Operator, Program, rings
 
@@ -14,47 +15,64 @@ class Occupancy(Stateful):
     """Bytes of the buffer in use, and the most that were.
 
     ``enclosing`` are the bytes of tiles that live around each operator; all engines meet at an
-    operator's end, so its peak is counted there.
+    operator's end, so they are counted from its first claim on, and its peak at its end.
     """
 
-    STATE = ("n_bytes",)
+    STATE = ("n_bytes", "operator")
     RECORDS = ("operator_peak_bytes", "peak_bytes")
-    WIRING = ("enclosing",)
+    WIRING = ("enclosing", "lanes")
 
-    enclosing: dict[str, int] = field(default_factory=dict)
+    enclosing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    lanes: dict[str, TileLane] = field(default_factory=dict)
+    """By tile; without a listener there are none."""
+    operator: str = ""
     n_bytes: int = 0
     operator_peak_bytes: int = 0
     peak_bytes: int = 0
 
     def state(self) -> tuple[object, ...]:
         """Peaks need not repeat: a period that does leaves them as they are."""
-        return (self.n_bytes,)
+        return self.n_bytes, self.operator
 
-    def claim(self, n_bytes: int) -> None:
-        """Take space."""
+    def claim(self, operator: str, tile: str, n_bytes: int) -> None:
+        """Take space for a tile."""
         self.n_bytes += n_bytes
         self.operator_peak_bytes = max(self.operator_peak_bytes, self.n_bytes)
+        if operator != self.operator:
+            self._enter(operator)
+        if self.lanes:
+            self.lanes[tile].hold(n_bytes)
 
-    def release(self, n_bytes: int) -> None:
-        """Give space back."""
+    def _enter(self, operator: str) -> None:
+        """Go over to the tiles around another operator."""
+        before = self.enclosing.get(self.operator, {})
+        after = self.enclosing.get(operator, {})
+        self.operator = operator
+        for tile, lane in self.lanes.items():
+            lane.hold(after.get(tile, 0) - before.get(tile, 0))
+
+    def release(self, tile: str, n_bytes: int) -> None:
+        """Give the space of a tile back."""
         self.n_bytes -= n_bytes
+        if self.lanes:
+            self.lanes[tile].hold(-n_bytes)
 
     def close(self, operator: str) -> None:
         """Count the peak of an operator with the tiles around it."""
-        peak = self.operator_peak_bytes + self.enclosing[operator]
-        self.peak_bytes = max(self.peak_bytes, peak)
+        around = sum(self.enclosing.get(operator, {}).values())
+        self.peak_bytes = max(self.peak_bytes, self.operator_peak_bytes + around)
         self.operator_peak_bytes = self.n_bytes
 
 
-def enclosing_bytes(program: Program) -> dict[str, int]:
-    """Give the bytes of all slots of the tiles that live around each operator."""
-    found: dict[str, int] = {}
+def enclosing_bytes(program: Program) -> dict[str, dict[str, int]]:
+    """Give the bytes of all slots of the tiles that live around each operator, by tile."""
+    found: dict[str, dict[str, int]] = {}
 
     def visit(body: Sequence[Node], outer: dict[str, int]) -> None:
         for node in body:
             if isinstance(node, Operator):
                 own = rings(node.body, node.tiles)
-                found[node.name] = sum(n for name, n in outer.items() if name not in own)
+                found[node.name] = {name: n for name, n in outer.items() if name not in own}
             elif isinstance(node, Loop):
                 visit(node.body, outer | {t.name: t.n_bytes * t.slots for t in node.tiles})
 

@@ -26,9 +26,12 @@ class Op:
     operator: str = ""
     works: bool = False
     tokens: Handover | None = None
+    tile: str = ""
     n_bytes: int = 0
     cycles: int = 0
     noc_cycles: int = 0
+    distribution_cycles: int = 0
+    collection_cycles: int = 0
     read_cycles: int = 0
     write_cycles: int = 0
     dram_bytes: int = 0
@@ -118,6 +121,7 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
             operator=step.operator,
             works=step.works,
             tokens=step.tokens,
+            tile=step.tile,
             n_bytes=step.n_bytes,
         )
 
@@ -196,15 +200,16 @@ def _folds(
 def _fold(fold: Fold, gemm: Gemm, site: int, operator: str, accelerator: Accelerator) -> Op:
     read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
     a, b, out = gemm.a.view.name, gemm.b.view.name, gemm.out.view.name
+    distribution_cycles = accelerator.distribution_rate.cycles(fold.distribution_bytes)
+    collection_cycles = accelerator.collection_rate.cycles(fold.out_bytes)
     return Op(
         "work",
         site=site,
         operator=operator,
         cycles=fold.cycles,
-        noc_cycles=max(
-            accelerator.distribution_rate.cycles(fold.distribution_bytes),
-            accelerator.collection_rate.cycles(fold.out_bytes),
-        ),
+        noc_cycles=max(distribution_cycles, collection_cycles),
+        distribution_cycles=distribution_cycles,
+        collection_cycles=collection_cycles,
         read_cycles=accelerator.read_rate.cycles(read_bytes),
         write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
         macs=fold.macs,

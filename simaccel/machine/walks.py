@@ -67,6 +67,7 @@ class Step:
     """Place in the program: the same loop has the same site in every walk."""
     trips: int = 0
     tokens: Handover | None = None
+    tile: str = ""
     n_bytes: int = 0
     command: Command | None = None
     operator: str = ""
@@ -241,8 +242,10 @@ class _Builder:
         touches = [item for item in threaded if _engines_touching(item, tile.name)]
         start = threaded.index(touches[0])
         site = next(self.sites)
-        claim = Step(Act.CLAIM, site, tokens=free, n_bytes=tile.n_bytes, operator=operator)
-        release = Step(Act.RELEASE, site, tokens=free, n_bytes=tile.n_bytes, operator=operator)
+        claim = Step(
+            Act.CLAIM, site, tokens=free, tile=tile.name, n_bytes=tile.n_bytes, operator=operator
+        )
+        release = replace(claim, act=Act.RELEASE)
         return [
             *threaded[:start],
             _Do(first, claim, behind=threaded[start].behind),

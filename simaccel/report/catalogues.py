@@ -10,7 +10,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text
-from simaccel.workload import Model, OperatorRow
+from simaccel.workload import Model, Network, OperatorRow, network
 
 
 def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
@@ -50,6 +50,26 @@ def models_table(models: Sequence[Model]) -> Table:
         figures = (sizes.hidden, sizes.heads, sizes.head_size, sizes.ff_size, sizes.layers)
         cells = (model.name, *map(str, figures), ", ".join(model.aliases))
         add_row(table, cells)
+    return table
+
+
+def network_figures(one: Network) -> dict[str, int]:
+    """Count the layers, the different ones among them, and MACs and weights for one image."""
+    layers = one.layers()
+    return {
+        "layers": len(layers),
+        "distinct": len(set(layers.values())),
+        "macs": network(one.name).macs,
+        "weights": sum(shape.weights for shape in layers.values()),
+    }
+
+
+def networks_table(networks: Sequence[Network]) -> Table:
+    """Tabulate the networks of the catalogue."""
+    table = make_table(("name",), ("layers", "distinct", "MACs", "weights"), ("also",))
+    for one in networks:
+        figures = map(cycles_text, network_figures(one).values())
+        add_row(table, (one.name, *figures, ", ".join(one.aliases)))
     return table
 
 

@@ -22,73 +22,150 @@ _NOTHING = "-"
 
 
 @dataclass(frozen=True)
+class Axis:
+    """A parameter that is swept: as users name it, as data names it (with unit), as figures do."""
+
+    name: str
+    column: str
+    label: str
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a swept parameter: as data has it, as people read it, its place on an axis."""
+
+    axis: Axis
+    value: int | str
+    text: str
+    place: int
+
+
+@dataclass(frozen=True)
 class Compared:
-    """One row: what was asked for, and the result as JSON or the reason why there is none."""
+    """One row: what was asked for, and the result as JSON or the reason why there is none.
+
+    ``point`` is None where nothing is swept.
+    """
 
     dataflow: str
     seq_len: int | None = None
     result: dict[str, Any] | None = None
     problem: str = ""
     exit_code: int = 0
+    point: Point | None = None
+
+    @property
+    def place(self) -> tuple[Point | None, int | None]:
+        """What it has in common with the rows that it is compared with."""
+        return self.point, self.seq_len
 
 
-def speedup(row: Compared, rows: Sequence[Compared]) -> float | None:
-    """Divide the cycles of the first dataflow of the same length by those of this row."""
-    first = next(one for one in rows if one.seq_len == row.seq_len)
-    if row.result is None or first.result is None:
-        return None
-    return float(first.result["cycles"] / row.result["cycles"])
+def speedups(rows: Sequence[Compared]) -> list[float | None]:
+    """Divide the cycles of the first dataflow of the same point and length by those of each row."""
+    first: dict[tuple[Point | None, int | None], Compared] = {}
+    found: list[float | None] = []
+    for row in rows:
+        base = first.setdefault(row.place, row)
+        if row.result is None or base.result is None:
+            found.append(None)
+        else:
+            found.append(float(base.result["cycles"] / row.result["cycles"]))
+    return found
 
 
 def comparison_table(rows: Sequence[Compared]) -> Table:
     """Tabulate runs; one that has no result gets its reason from ``problem_lines``."""
-    lengths = any(row.seq_len is not None for row in rows)
+    names = varied(rows)
     figures = ("cycles", "time", "util.", "DRAM", "energy", "est. error", "speedup")
-    table = make_table((), (*(["seq-len"] if lengths else []), "dataflow", *figures))
-    table.columns[int(lengths)].justify = "left"
-    before = rows[0].seq_len
-    for row in rows:
-        if row.seq_len != before:
+    table = make_table((), (*names, "dataflow", *figures))
+    table.columns[len(names)].justify = "left"
+    before = rows[0].place
+    several = len({row.dataflow for row in rows}) > 1
+    for row, faster in zip(rows, speedups(rows), strict=True):
+        if several and row.place != before:
             table.add_section()
-        before = row.seq_len
-        length = [str(row.seq_len)] if lengths else []
-        add_row(table, [*length, row.dataflow, *_figures(row, rows)])
+        before = row.place
+        add_row(table, [*_place_texts(row, names), row.dataflow, *_figures(row, faster)])
     return table
 
 
-def _figures(row: Compared, rows: Sequence[Compared]) -> list[str]:
+def varied(rows: Sequence[Compared]) -> list[str]:
+    """Name what differs from row to row beside the dataflow: the swept parameter, the length.
+
+    A length that all rows of a sweep share is left to the title.
+    """
+    point = rows[0].point
+    names = [] if point is None else [point.axis.name]
+    lengths = {row.seq_len for row in rows}
+    shown = lengths != {None} if point is None else len(lengths) > 1
+    return names + ["seq-len"] * (shown and names != ["seq-len"])
+
+
+def _place_texts(row: Compared, names: Sequence[str]) -> list[str]:
+    texts = {"seq-len": str(row.seq_len)}
+    if row.point is not None:
+        texts[row.point.axis.name] = row.point.text
+    return [texts[name] for name in names]
+
+
+def _figures(row: Compared, faster: float | None) -> list[str]:
     result = row.result
     if result is None:
         return ["does not run", *[_NOTHING] * 6]
-    faster = speedup(row, rows)
-    moved = result["bytes"]["dram"]
     return [
         cycles_text(result["cycles"]),
         seconds_text(result["seconds"]),
         share_text(result["utilisation"]),
-        bytes_text(sum(sum(by_tensor.values()) for by_tensor in moved.values())),
+        bytes_text(dram_bytes(result)),
         energy_text(sum(result["energy_pj"].values())),
         error_text(result["estimate"]["relative_error"]),
         _NOTHING if faster is None else f"{faster:.2f} x",
     ]
 
 
+def dram_bytes(result: dict[str, Any]) -> int:
+    """Sum what crosses the DRAM channels in a result as JSON, in bytes."""
+    return sum(sum(by_tensor.values()) for by_tensor in result["bytes"]["dram"].values())
+
+
 def problem_lines(rows: Sequence[Compared]) -> list[str]:
-    """Say why runs have no result."""
-    return [
-        f"{row.dataflow}{f' at {row.seq_len}' if row.seq_len else ''}: {row.problem}"
-        for row in rows
-        if row.result is None
+    """Say why runs have no result; of a sweep, the first reason per dataflow and length."""
+    names = varied(rows)
+    point = rows[0].point
+    lengths_are_points = point is not None and point.axis.column == "seq_len"
+    failed: dict[tuple[str, int | None], list[Compared]] = {}
+    for row in rows:
+        if row.result is None:
+            length = None if lengths_are_points else row.seq_len
+            failed.setdefault((row.dataflow, length), []).append(row)
+    return [_problem_line(group, names) for group in failed.values()]
+
+
+def _problem_line(rows: Sequence[Compared], names: Sequence[str]) -> str:
+    row = rows[0]
+    places = [
+        text if name == "seq-len" else f"{name} {text}"
+        for name, text in zip(names, _place_texts(row, names), strict=True)
     ]
+    more = f" and at {len(rows) - 1} more" if len(rows) > 1 else ""
+    where = f" at {', '.join(places)}{more}" if places else ""
+    return f"{row.dataflow}{where}: {row.problem}"
+
+
+def place_json(row: Compared) -> dict[str, Any]:
+    """Give what tells a row from the others: the value of the sweep, the length, the dataflow."""
+    swept = {} if row.point is None else {row.point.axis.column: row.point.value}
+    return {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
 
 
 def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
     """Give the rows as a list (the format of ``simaccel compare --json``)."""
     found: list[dict[str, Any]] = []
-    for row in rows:
-        asked = {"seq_len": row.seq_len, "dataflow": row.dataflow}
+    for row, faster in zip(rows, speedups(rows), strict=True):
+        asked = place_json(row)
         if row.result is None:
             found.append({**asked, "error": row.problem, "exit_code": row.exit_code})
         else:
-            found.append({**row.result, **asked, "speedup": speedup(row, rows)})
+            found.append({**row.result, **asked, "speedup": faster})
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from rich.table import Table
 
@@ -30,15 +30,21 @@ _SMALLEST_SHARE = 0.0005
 
 
 def experiment_title(
-    workload: Workload, accelerator: Accelerator, dataflow: str | None = None
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | None = None,
+    *,
+    varied: Container[str] = (),
 ) -> str:
-    """Say what runs on what; without a dataflow, what several runs have in common."""
+    """Say what runs on what; for several runs, leave out the parameters that ``varied`` names."""
     given = workload.parameters
-    names = {"scope": "scope", "batch": "batch", "seq_len": "seq-len"}
-    if dataflow is None:
-        del names["seq_len"]
-    sizes = [f"{label} {given[key]}" for key, label in names.items() if key in given]
+    names = {"layer": "layer", "scope": "scope", "batch": "batch", "seq-len": "seq_len"}
+    shown = {name: key for name, key in names.items() if key in given and name not in varied}
+    sizes = [f"{name} {given[key]}" for name, key in shown.items()]
     sizes += [f"{rank}={size}" for rank, size in given.get("shape", {}).items()]
+    for step in ("stride", "dilation"):
+        height, width = given.get(step, (1, 1))
+        sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     return ", ".join([f"{workload.name} on {accelerator.name}", *sizes, *last])
 

@@ -1,16 +1,20 @@
 """Who decides: schedulers turn a workload and an accelerator into a mapping."""
 
 from simaccel.analytic.estimate import require_countable
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, SimaccelError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Mapping
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import NothingFitsError
-from simaccel.workload import Workload
+from simaccel.workload import NotAMatmul, Workload
 
 DATAFLOWS: dict[str, Scheduler] = naive.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS
 """All schedulers by name; a new one is a module with a SCHEDULERS table, listed here."""
+
+
+class NotMappableError(SimaccelError):
+    """A dataflow doesn't take an operator of the workload; the message says which and why."""
 
 
 def make_mapping(
@@ -21,13 +25,26 @@ def make_mapping(
     Raises:
         InputError: no dataflow of this name.
         NothingFitsError: no mapping of this dataflow fits the buffer.
+        NotMappableError: the dataflow doesn't take an operator, such as a convolution.
         EstimateError: the workload is too large to count.
 
     """
     if dataflow not in DATAFLOWS:
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, DATAFLOWS))])
     require_countable(workload)
-    return DATAFLOWS[dataflow](workload, accelerator, options or Options())
+    try:
+        return DATAFLOWS[dataflow](workload, accelerator, options or Options())
+    except NotAMatmul as error:
+        raise NotMappableError(
+            f"dataflow {dataflow} takes matrix products and attention; {error}"
+        ) from None
 
 
-__all__ = ["DATAFLOWS", "NothingFitsError", "Options", "Scheduler", "make_mapping"]
+__all__ = [
+    "DATAFLOWS",
+    "NotMappableError",
+    "NothingFitsError",
+    "Options",
+    "Scheduler",
+    "make_mapping",
+]

@@ -1,4 +1,4 @@
-"""Segments of a trace file as a forest, and each engine's track through it."""
+"""Segments of a trace file as a forest, and each lane's track through it."""
 
 from __future__ import annotations
 
@@ -50,8 +50,45 @@ def nest(stored: Sequence[Sequence[int]], rows: Rows, cycles: int) -> list[Segme
     return forest
 
 
-def make_track(rows: Rows, engine: int, forest: Sequence[Segment], cycles: int) -> Chain:
-    """Give an engine's whole run.
+@dataclass(frozen=True)
+class Stretch:
+    """A segment in time: the cycles from its first period to the end of its last repetition."""
+
+    start: int
+    end: int
+    period_cycles: int
+    repeats: int
+    children: tuple[Stretch, ...]
+    """Those inside the first period."""
+
+
+def stretches(forest: Sequence[Segment], rows: Rows) -> list[Stretch]:
+    """Place segments in time, in order."""
+    return [
+        Stretch(
+            start,
+            start + segment.period_cycles * (segment.repeats + 1),
+            segment.period_cycles,
+            segment.repeats,
+            tuple(stretches(segment.inner, rows)),
+        )
+        for segment in forest
+        for start in [_first_start(segment, rows)]
+    ]
+
+
+def _first_start(segment: Segment, rows: Rows) -> int:
+    """Find the first cycle of a segment: the least start of its first rows."""
+    found = []
+    for lane in range(rows.index.rows.shape[1]):
+        leaf = next(_leaves(rows, lane, segment.first_row, segment.end_row), None)
+        if leaf is not None:
+            found.append(leaf.start)
+    return min(found)
+
+
+def make_track(rows: Rows, lane: int, forest: Sequence[Segment], cycles: int) -> Chain:
+    """Give a lane's whole run.
 
     Raises:
         TraceError: a repeated stretch goes on after the end of the run.
@@ -61,31 +98,31 @@ def make_track(rows: Rows, engine: int, forest: Sequence[Segment], cycles: int) 
     def chain(first: int, end: int, segments: Sequence[Segment]) -> Chain:
         nodes: list[Node] = []
         for segment in segments:
-            nodes += _leaves(rows, engine, first, segment.first_row)
+            nodes += _leaves(rows, lane, first, segment.first_row)
             body = chain(segment.first_row, segment.end_row, segment.inner)
             if body.nodes:
                 nodes.append(Repeat(body, segment.period_cycles, segment.repeats))
                 if nodes[-1].end > cycles:
                     raise damaged(rows.path, f"{segment} goes on after cycle {cycles}")
             first = segment.end_row
-        nodes += _leaves(rows, engine, first, end)
+        nodes += _leaves(rows, lane, first, end)
         return Chain(nodes)
 
     return chain(0, rows.n_rows, forest)
 
 
-def _leaves(rows: Rows, engine: int, first: int, end: int) -> Iterator[Leaf]:
+def _leaves(rows: Rows, lane: int, first: int, end: int) -> Iterator[Leaf]:
     """Cut rows ``first`` up to ``end`` of the file at the blocks; only cut blocks are read."""
     if first == end:
         return
     size, index = rows.block_rows, rows.index
     for block in range(first // size, -(-end // size)):
-        low, high = 0, int(index.rows[block, engine])
-        start, stop = index.first_start[block, engine], index.last_end[block, engine]
+        low, high = 0, int(index.rows[block, lane])
+        start, stop = index.first_start[block, lane], index.last_end[block, lane]
         if high and (first > block * size or end < min((block + 1) * size, rows.n_rows)):
-            lane = rows.lane(block, engine)
-            low, high = map(int, np.searchsorted(lane.numbers, (first, end)))
+            part = rows.part(block, lane)
+            low, high = map(int, np.searchsorted(part.numbers, (first, end)))
             if low < high:
-                start, stop = lane.rows["start"][low], lane.rows["end"][high - 1]
+                start, stop = part.rows["start"][low], part.rows["end"][high - 1]
         if low < high:
-            yield Leaf(rows, block, engine, low, high, int(start), int(stop))
+            yield Leaf(rows, block, lane, low, high, int(start), int(stop))

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import h5py
 import numpy as np
 
 from simaccel.errors import suggest
 from simaccel.machine.machine import EngineCycles
-from simaccel.trace.forest import make_track, nest
-from simaccel.trace.questions import BY, Stall, Utilisation, stalls, utilisation, window
+from simaccel.trace.events import Event, decode, frame
+from simaccel.trace.forest import Stretch, make_track, nest, stretches
+from simaccel.trace.header import Reproduction, open_file, read_header, read_texts, require_trace
+from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
+from simaccel.trace.questions import BY, Stall, account, window
 from simaccel.trace.rows import Rows, damaged, reading
 from simaccel.trace.schema import (
     CAUSES,
-    FORMAT,
-    SCHEMA_VERSION,
+    LANES,
     SEGMENT_FIELDS,
     TABLES,
-    TEXTS,
     Cycles,
     Events,
-    Site,
     TraceError,
-    TraceHeader,
+    WindowTooLargeError,
+)
+from simaccel.trace.series import (
+    Bandwidth,
+    Occupancy,
+    Utilisation,
+    bandwidth,
+    limits_of,
+    occupancy,
+    utilisation,
 )
 from simaccel.trace.store import BlockIndex, File
 from simaccel.trace.track import NOTHING, Chain, TooManyEventsError
@@ -38,31 +47,18 @@ MAX_BINS = 100_000
 _SHOWN_FAULTS = 5
 
 
-@dataclass(frozen=True)
-class Event:
-    """One event with its names: what an engine did from ``start`` up to, not including, ``end``."""
-
-    engine: str
-    start: int
-    end: int
-    cause: str
-    tile: str
-    kind: str
-    waits_for: str
-    site: int
-    operator: str
-    command: str
-
-
-class Trace:
+class Trace(Reproduction):
     """An open trace. Use ``Trace.open``; a context manager that closes the file.
 
     Attributes:
         header: what reproduces the run.
-        cycles: length of the run.
-        engines: names of the engines.
-        figures: the run's figures as its writer gave them.
+        partial: whether the run was killed; what is there goes up to the last checkpoint.
+        cycles: length of the run, or of what is there of it.
+        lanes: the kind of each lane by name: engine, channel, tile.
+        engines, channels, tiles: names of the lanes of each kind.
+        figures: the run's figures as its writer gave them; none in a partial trace.
         totals: each engine's cycles as the run counted them; ``check`` compares the rows.
+        served: each channel's cycles of service as the run counted them.
         tables: texts by number, for the columns of ``events``.
         n_rows: stored rows; ``n_segments``: stored segments.
 
@@ -71,37 +67,54 @@ class Trace:
     def __init__(self, path: Path, file: File) -> None:
         self.path = path
         self._file = file
-        _require_trace(path, file.attrs)
+        require_trace(path, file.attrs)
         self.cycles = int(file.attrs["cycles"])
-        self.header = _header(file)
-        self.figures: dict[str, Any] = json.loads(_texts(file["header/figures"])[0])
-        self.tables = {name: _texts(file["tables"][name]) for name in TABLES}
+        self.partial = not file.attrs["complete"]
+        self.header = read_header(file)
+        self.tables = {name: read_texts(file["tables"][name]) for name in TABLES}
         if self.tables["causes"] != list(CAUSES):
             raise damaged(path, f"causes {self.tables['causes']}")
-        limits = [len(self.tables[t]) for t in ("engines", "engines", "tiles", "kinds", "causes")]
+        limits = [len(self.tables[t]) for t in ("lanes", "lanes", "tiles", "kinds", "causes")]
         index = BlockIndex(*(file["index"][n][:] for n in ("rows", "first_start", "last_end")))
         self._rows = Rows(path, file, index, tuple(limits))
         self.n_rows = self._rows.n_rows
-        stored = [file["segments"][name][:].tolist() for name in SEGMENT_FIELDS]
+        n_segments = int(file.attrs["segments"])
+        stored = [file["segments"][name][:n_segments].tolist() for name in SEGMENT_FIELDS]
         self.n_segments = len(stored[0])
         self._forest = nest(list(zip(*stored, strict=True)), self._rows, self.cycles)
-        numbers = file["totals/engine"][:].tolist()
-        names = [self.tables["engines"][n] for n in numbers]
-        self.engines = tuple(names)
-        self._totals: Cycles = file["totals/cycles"][:]
-        self.totals = {n: _cycles(t) for n, t in zip(names, self._totals, strict=True)}
+        kinds = read_texts(file["tables/lane_kinds"])
+        self.lanes = dict(list(zip(self.tables["lanes"], kinds, strict=True))[1:])
+        by_kind = {kind: [n for n, k in self.lanes.items() if k == kind] for kind in LANES}
+        self.engines, self.channels, self.tiles = (tuple(by_kind[kind]) for kind in LANES)
         self._tracks = {
-            name: make_track(self._rows, number, self._forest, self.cycles)
-            for name, number in zip(names, numbers, strict=True)
+            name: make_track(
+                self._rows, self.tables["lanes"].index(name), self._forest, self.cycles
+            )
+            for name in self.lanes
         }
+        self.figures: dict[str, Any] = {}
+        self._totals: dict[str, Cycles] = {}
+        self.served: dict[str, int] = {}
+        if not self.partial:
+            self._read_end(file)
+        self.totals = {name: _cycles(total) for name, total in self._totals.items()}
+
+    def _read_end(self, file: File) -> None:
+        """Read what is known only of a run that ended."""
+        self.figures = json.loads(bytes(file["header/figures"][:]))
+        engines, channels = (
+            [self.tables["lanes"][number] for number in file["totals"][kind][:].tolist()]
+            for kind in ("engine", "channel")
+        )
+        self._totals = dict(zip(engines, file["totals/cycles"][:], strict=True))
+        self.served = dict(zip(channels, file["totals/served"][:].tolist(), strict=True))
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
         """Open a trace.
 
         Raises:
-            TraceError: there is no such file, or it is no complete, undamaged trace of this
-                schema version.
+            TraceError: there is no such file, or it is no undamaged trace of this schema version.
 
         """
         path = Path(path)
@@ -109,9 +122,7 @@ class Trace:
             problem = "is a folder" if path.is_dir() else "no such file"
             raise TraceError(path, problem, "a trace file")
         with reading(path):
-            if not h5py.is_hdf5(path):
-                raise TraceError(path, "is not an HDF5 file", "a trace file")
-            file = h5py.File(path, "r")
+            file = open_file(path)
             try:
                 return cls(path, file)
             except BaseException:
@@ -137,23 +148,24 @@ class Trace:
         self,
         start: int = 0,
         end: int | None = None,
-        engine: str | None = None,
+        lane: str | None = None,
         *,
         at_most: int = MAX_EVENTS,
     ) -> Events:
-        """Give the events that overlap the cycles from ``start`` up to ``end``.
+        """Give the events of a lane, or of all engines, between the cycles ``start`` and ``end``.
 
-        They are whole, not clipped to the window, ordered by start cycle and engine number,
-        and as a run without fast-forward would have written them, except that neighbours
-        that are the same activity are always one event. ``tables`` has the texts of the
-        numbers; ``decode`` puts them in.
+        A structured array of type ``EVENT``. Events that overlap the window are whole, not
+        clipped to it, ordered by start cycle and lane number, and as a run without fast-forward
+        would have written them, except that neighbours that are the same activity are always one
+        event. ``tables`` has the texts of the numbers; ``decode`` puts them in.
 
         Raises:
-            TraceError: no such engine, or the window holds more than ``at_most`` events.
+            TraceError: no such lane.
+            WindowTooLargeError: the window holds more than ``at_most`` events.
 
         """
         end = self.cycles if end is None else end
-        names = self.engines if engine is None else [self._known(engine, self.engines)]
+        names = self.engines if lane is None else [self._known(lane, tuple(self.lanes))]
         parts = [NOTHING]
         try:
             for name in names:
@@ -161,43 +173,60 @@ class Trace:
                 at_most -= len(parts[-1])
         except TooManyEventsError:
             problem = f"too many events in cycles {start} to {end}"
-            raise TraceError(self.path, problem, "a smaller window, or a larger at_most") from None
+            allowed = "a smaller window, or a larger at_most"
+            raise WindowTooLargeError(self.path, problem, allowed) from None
         rows = np.concatenate(parts)
-        return rows[np.lexsort((rows["engine"], rows["start"]))]
+        return rows[np.lexsort((rows["lane"], rows["start"]))]
+
+    def track(self, lane: str) -> Chain:
+        """Give a lane's rows as they are stored: a tree of leaves and repeats.
+
+        Raises:
+            TraceError: no such lane.
+
+        """
+        return self._tracks[self._known(lane, tuple(self.lanes))]
 
     def decode(self, events: Events) -> list[Event]:
         """Put the texts in for the numbers."""
-        engines, tiles, kinds, causes = (self.tables[name] for name in TABLES)
-        nowhere = Site("", "")
-        decoded = []
-        for number, start, end, cause, tile, kind, waits_for, site in events.tolist():
-            place = self.header.sites.get(site, nowhere)
-            what = causes[cause], tiles[tile], kinds[kind], engines[waits_for]
-            where = site, place.operator, place.command
-            decoded.append(Event(engines[number], start, end, *what, *where))
-        return decoded
+        return decode(events, self.tables, self.header.sites)
+
+    def to_pandas(self, start: int = 0, end: int | None = None, lane: str | None = None) -> Any:  # noqa: ANN401 - pandas is optional
+        """Give the decoded events of ``events`` as a ``pandas.DataFrame``.
+
+        Raises:
+            ImportError: pandas is not installed.
+            TraceError: as for ``events``.
+
+        """
+        return frame(self.events(start, end, lane), self.tables, self.header.sites)
 
     def check(self) -> None:
         """Verify that each engine's busy + stalls + idle cycles equal the length of the run.
 
         Nothing is expanded: the sums follow from rows and segments, which must tile the run
-        without gap or overlap, and must equal what the run itself counted.
+        without gap or overlap in every lane, and must equal what the run itself counted.
 
         Raises:
-            TraceError: they don't; the message names engines and cycles.
+            TraceError: they don't; the message names lanes and cycles.
 
         """
         faults = [
             f"{name}: {fault}"
-            for (name, track), totals in zip(self._tracks.items(), self._totals, strict=True)
-            for fault in _track_faults(track, totals, self.cycles)
+            for name, track in self._tracks.items()
+            for fault in (*tiling_faults(track, self.cycles), *self._faults(name, track))
         ]
-        with_rows = np.flatnonzero(self._rows.index.rows.sum(axis=0)).tolist()
-        strangers = {self.tables["engines"][number] for number in with_rows} - {*self.engines}
-        faults += [f"{name}: has rows and no total" for name in sorted(strangers)]
         if faults:
             more = f" and {len(faults) - _SHOWN_FAULTS} more" * (len(faults) > _SHOWN_FAULTS)
             raise damaged(self.path, "; ".join(faults[:_SHOWN_FAULTS]) + more)
+
+    def _faults(self, name: str, track: Chain) -> list[str]:
+        if name in self._totals:
+            return cycle_faults(track, self._totals[name].tolist())
+        if name in self.served:
+            return service_faults(track, self.served[name])
+        counted = self.partial or self.lanes[name] == "tile"
+        return [] if counted else ["has rows and no total"]
 
     def utilisation(
         self,
@@ -215,10 +244,68 @@ class Trace:
             TraceError: not exactly one of both is given, or it is out of range.
 
         """
+        edges = self._edges(bins, bin_cycles, start, end)
+        return utilisation(self._of_kind("engine"), edges)
+
+    def bandwidth(
+        self,
+        bins: int | None = None,
+        bin_cycles: int | None = None,
+        start: int = 0,
+        end: int | None = None,
+    ) -> Bandwidth:
+        """Count cycles of service and bytes by channel and bin; bins as for ``utilisation``.
+
+        Raises:
+            TraceError: as for ``utilisation``.
+
+        """
+        edges = self._edges(bins, bin_cycles, start, end)
+        bytes_of = self.figures.get("bytes", {})
+        moved = {
+            f"{level}_{way}": sum(tensors.values())
+            for level, ways in bytes_of.items()
+            for way, tensors in ways.items()
+        }
+        if "dram_read" in moved:
+            moved["dram"] = moved["dram_read"] + moved["dram_write"]
+        return bandwidth(self._of_kind("channel"), edges, limits_of(self.accelerator()), moved)
+
+    def occupancy(
+        self,
+        bins: int | None = None,
+        bin_cycles: int | None = None,
+        start: int = 0,
+        end: int | None = None,
+    ) -> Occupancy:
+        """Average the bytes that each tile holds by bin; bins as for ``utilisation``.
+
+        Raises:
+            TraceError: as for ``utilisation``.
+
+        """
+        return occupancy(self._of_kind("tile"), self._edges(bins, bin_cycles, start, end))
+
+    def _of_kind(self, kind: str) -> dict[str, Chain]:
+        return {name: track for name, track in self._tracks.items() if self.lanes[name] == kind}
+
+    def require_window(self, start: int, end: int | None) -> tuple[int, int]:
+        """Give a window whose end may be open.
+
+        Raises:
+            TraceError: it is empty or goes over the borders of the run.
+
+        """
         end = self.cycles if end is None else end
-        length = end - start
         if not 0 <= start < end <= self.cycles:
             raise self._refused(f"cycles {start} to {end}", f"a part of cycles 0 to {self.cycles}")
+        return start, end
+
+    def _edges(
+        self, bins: int | None, bin_cycles: int | None, start: int, end: int | None
+    ) -> Cycles:
+        start, end = self.require_window(start, end)
+        length = end - start
         least_cycles = -(-length // MAX_BINS)
         if bins is not None and bin_cycles is None and 0 < bins <= MAX_BINS:
             bins = min(bins, length)
@@ -228,21 +315,54 @@ class Trace:
         else:
             allowed = f"1 to {MAX_BINS} bins, or bins of at least {least_cycles} cycles"
             raise self._refused(f"{bins} bins, bins of {bin_cycles} cycles", allowed)
-        return utilisation(self._tracks, edges)
+        return np.array(edges, dtype=np.int64)
 
-    def stalls(self, by: Sequence[str] = ("engine", "operator", "cause")) -> list[Stall]:
-        """Sum the stalled cycles, the largest sum first, without expanding segments.
+    def account(
+        self,
+        by: Sequence[str] = ("engine", "operator", "cause"),
+        start: int = 0,
+        end: int | None = None,
+    ) -> list[Stall]:
+        """Sum all cycles of the engines in a window, the largest sum first.
 
-        ``by`` names what to sum by: ``engine``, ``operator``, the root ``cause``, and of the
-        direct wait the ``tile``, the ``kind`` and ``waits_for``, the engine that holds it.
+        ``by`` names what to sum by: ``engine``, ``operator``, ``site``, the ``cause`` (``busy``,
+        ``idle`` or the root of a stall), and of the direct wait the ``tile``, the ``kind`` and
+        ``waits_for``, the engine that holds it. Segments are not expanded.
 
         Raises:
-            TraceError: ``by`` names something else.
+            TraceError: ``by`` names something else, or the window is not a part of the run.
 
         """
         for name in by:
             self._known(name, BY)
-        return stalls(self._tracks, self.tables, self.header.sites, by)
+        within = self.require_window(start, end) if self.cycles else (0, 0)
+        return account(self._of_kind("engine"), self.tables, self.header.sites, by, within)
+
+    def stalls(
+        self,
+        by: Sequence[str] = ("engine", "operator", "cause"),
+        start: int = 0,
+        end: int | None = None,
+    ) -> list[Stall]:
+        """Sum the stalled cycles in a window, the largest sum first; ``by`` as for ``account``.
+
+        Raises:
+            TraceError: as for ``account``.
+
+        """
+        found = self.account((*by, "cause"), start, end)
+        stalled = [one for one in found if one.cause not in ("busy", "idle")]
+        if "cause" in by:
+            return stalled
+        sums = Counter[Stall]()
+        for one in stalled:
+            sums[replace(one, cause="", cycles=0)] += one.cycles
+        table = [replace(one, cycles=n) for one, n in sums.items()]
+        return sorted(table, key=lambda one: (-one.cycles, str(one)))
+
+    def segments(self) -> list[Stretch]:
+        """Give the stretches that repeat, in order of time; inner ones are their children."""
+        return stretches(self._forest, self._rows)
 
     def _known(self, name: str, choices: Sequence[str]) -> str:
         if name not in choices:
@@ -253,46 +373,7 @@ class Trace:
         return TraceError(self.path, problem, allowed)
 
 
-def _require_trace(path: Path, attributes: Any) -> None:  # noqa: ANN401 - h5py has no types
-    """Refuse other files, other versions and partial traces."""
-    if attributes.get("format") != FORMAT or "schema_version" not in attributes:
-        raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
-    version = attributes["schema_version"]
-    if version != SCHEMA_VERSION:
-        age = "a newer" if version > SCHEMA_VERSION else "an older"
-        problem = f"has schema version {version}, of {age} simaccel"
-        raise TraceError(path, problem, f"schema version {SCHEMA_VERSION}")
-    if not attributes["complete"]:
-        raise TraceError(path, "is partial: its run did not end", "a complete trace")
-
-
-def _texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
-    return [str(text) for text in dataset.asstr()[:]]
-
-
-def _header(file: File) -> TraceHeader:
-    sites = file["sites"]
-    places = map(Site, _texts(sites["operator"]), _texts(sites["command"]))
-    return TraceHeader(
-        **{name: _texts(file["header"][name])[0] for name in TEXTS},
-        seed=int(file.attrs["seed"]),
-        sites=dict(zip(sites["site"][:].tolist(), places, strict=True)),
-    )
-
-
 def _cycles(total: Cycles) -> EngineCycles:
     by_cause = {cause: n for cause, n in zip(CAUSES, total.tolist(), strict=True) if n}
     busy, idle = by_cause.pop("busy", 0), by_cause.pop("idle", 0)
     return EngineCycles(busy, idle, by_cause)
-
-
-def _track_faults(track: Chain, totals: Cycles, cycles: int) -> list[str]:
-    faults = list(track.faults())
-    if (track.start, track.end) != (0, cycles):
-        faults.append(f"its rows go from cycle {track.start} to {track.end}, not 0 to {cycles}")
-    if track.total.sum() != cycles:
-        faults.append(f"busy + stalls + idle = {track.total.sum()}, not {cycles}")
-    for cause, found, total in zip(CAUSES, track.total.tolist(), totals.tolist(), strict=True):
-        if found != total:
-            faults.append(f"its rows have {found} cycles of {cause}, the run counted {total}")
-    return faults

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
-from simaccel.trace.schema import CAUSES, COLUMNS, EVENT, Cycles, Events, TraceError
+from simaccel.trace.schema import (
+    COLUMNS,
+    EVENT,
+    HELD,
+    MEASURES,
+    SERVED,
+    Cycles,
+    Events,
+    Measures,
+    TraceError,
+)
 from simaccel.trace.store import BlockIndex, File, block_index
 
 _CACHED_BLOCKS = 64
@@ -39,8 +49,8 @@ def damaged(path: Path, problem: str) -> TraceError:
     return TraceError(path, f"damaged: {problem}", "an unchanged trace that was written to its end")
 
 
-class Lane:
-    """Rows of one engine in one block, in order of time."""
+class Part:
+    """Rows of one lane in one block, in order of time."""
 
     def __init__(self, rows: Events, numbers: Cycles) -> None:
         self.rows = rows
@@ -48,13 +58,17 @@ class Lane:
         """Where each row stands in the file."""
 
     @cached_property
-    def booked(self) -> Cycles:
-        """Cycles by cause in the rows before each row, and in all of them."""
-        n = len(self.rows)
-        booked = np.zeros((n + 1, len(CAUSES)), dtype=np.int64)
-        lengths = self.rows["end"] - self.rows["start"]
-        booked[np.arange(1, n + 1), self.rows["cause"]] = lengths
-        return np.cumsum(booked, axis=0)
+    def measured(self) -> Measures:
+        """``MEASURES`` of the rows before each row, and of all of them."""
+        rows, n = self.rows, len(self.rows)
+        held = rows["held"]
+        measured = np.zeros((n + 1, len(MEASURES)), np.float64 if held.any() else np.int64)
+        lengths = rows["end"] - rows["start"]
+        measured[np.arange(1, n + 1), rows["cause"]] = lengths
+        measured[1:, SERVED] = rows["served"]
+        if held.any():
+            measured[1:, HELD] = held.astype(np.float64) * lengths
+        return np.cumsum(measured, axis=0)
 
 
 class Rows:
@@ -68,8 +82,10 @@ class Rows:
         self._columns = {name: file["events"][name] for name in COLUMNS}
         self._n_tables = n_tables
         self.block_rows = int(file.attrs["block_rows"])
-        self.n_rows = len(self._columns["start"])
+        self.n_rows = int(file.attrs["rows"])
         self._block = lru_cache(_CACHED_BLOCKS)(self._read)
+        if not file.attrs["complete"]:
+            self.index = self._scanned(len(index.rows[0]) if len(index.rows) else 1)
         if self.n_blocks != len(index.rows) or index.rows.sum() != self.n_rows:
             raise damaged(path, f"the index does not describe {self.n_rows} rows")
 
@@ -78,27 +94,41 @@ class Rows:
         """Number of blocks."""
         return -(-self.n_rows // self.block_rows)
 
-    def lane(self, block: int, engine: int) -> Lane:
-        """Give the rows of one engine in one block."""
-        return self._block(block)[engine]
+    def part(self, block: int, lane: int) -> Part:
+        """Give the rows of one lane in one block."""
+        return self._block(block)[lane]
 
-    def _read(self, block: int) -> list[Lane]:
+    def _read(self, block: int) -> list[Part]:
+        first = block * self.block_rows
+        rows = self._stored(block)
+        self._require_sound(block, rows)
+        order = np.argsort(rows["lane"], kind="stable")
+        cuts = np.cumsum(self.index.rows[block])[:-1]
+        parts = zip(np.split(rows[order], cuts), np.split(order + first, cuts), strict=True)
+        return [Part(part, numbers) for part, numbers in parts]
+
+    def _stored(self, block: int) -> Events:
         first = block * self.block_rows
         last = min(first + self.block_rows, self.n_rows)
         rows = np.zeros(last - first, EVENT)
         with reading(self.path):
             for name, column in self._columns.items():
                 rows[name] = column[first:last]
-        self._require_sound(block, rows)
-        order = np.argsort(rows["engine"], kind="stable")
-        cuts = np.cumsum(self.index.rows[block])[:-1]
-        lanes = zip(np.split(rows[order], cuts), np.split(order + first, cuts), strict=True)
-        return [Lane(part, numbers) for part, numbers in lanes]
+        return rows
+
+    def _scanned(self, n_lanes: int) -> BlockIndex:
+        """Make the index of a partial trace: what is in the file may be newer than its rows."""
+        blocks = [block_index(self._stored(block), n_lanes) for block in range(self.n_blocks)]
+        nothing = np.zeros((0, n_lanes), dtype=np.int64)
+        names = ("rows", "first_start", "last_end")
+        return BlockIndex(
+            *(np.array([getattr(b, n) for b in blocks]) if blocks else nothing for n in names)
+        )
 
     def _require_sound(self, block: int, rows: Events) -> None:
         where = f"in rows {block * self.block_rows} and on"
         for name, limit in zip(
-            ("engine", "wait_engine", "wait_tile", "wait_kind", "cause"),
+            ("lane", "wait_engine", "wait_tile", "wait_kind", "cause"),
             self._n_tables,
             strict=True,
         ):

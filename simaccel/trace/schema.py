@@ -14,7 +14,7 @@ from simaccel.errors import SimaccelError
 from simaccel.machine.accounts import Cause
 
 FORMAT: Final = "simaccel trace"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Goes up whenever a reader of the version before would misread a file."""
 LIBVER: Final = ("v110", "v110")
 """The HDF5 file format: fixed, so that the bytes don't depend on the library's version."""
@@ -24,7 +24,7 @@ MAX_CYCLE: Final = 2**63 - 1
 
 EVENT: Final = np.dtype(
     [
-        ("engine", "<u2"),
+        ("lane", "<u2"),
         ("start", "<i8"),
         ("end", "<i8"),
         ("cause", "<u1"),
@@ -32,28 +32,34 @@ EVENT: Final = np.dtype(
         ("wait_kind", "<u1"),
         ("wait_engine", "<u2"),
         ("site", "<i4"),
+        ("held", "<i8"),
+        ("served", "<i8"),
     ]
 )
-"""One event: what one engine did in the cycles from ``start`` up to, not including, ``end``."""
-COLUMNS: Final = (
-    "engine",
-    "start",
-    "end",
-    "cause",
-    "wait_tile",
-    "wait_kind",
-    "wait_engine",
-    "site",
-)
-KEY: Final = ("cause", "wait_tile", "wait_kind", "wait_engine", "site")
+"""One event: what happened in one lane from cycle ``start`` up to, not including, ``end``.
+
+An engine has a cause, a wait and a site; a channel is busy or idle and has the cycles of service
+that it ``served``; a tile is busy or idle and has the bytes that its slots ``held``.
+"""
+COLUMNS: Final = EVENT.names or ()
+KEY: Final = ("cause", "wait_tile", "wait_kind", "wait_engine", "site", "held")
 """Columns in which two intervals must agree to be one activity."""
 SEGMENT_FIELDS: Final = ("first_row", "end_row", "period_cycles", "repeats")
-TABLES: Final = ("engines", "tiles", "kinds", "causes")
+TABLES: Final = ("lanes", "tiles", "kinds", "causes")
 """Interned texts; entry 0 of the first three is the empty text: none."""
 TEXTS: Final = ("accelerator", "workload", "mapping", "program", "version")
 """Parts of the header that are texts."""
+LANES: Final = ("engine", "channel", "tile")
+"""Kinds of lanes."""
 CAUSES: Final = tuple(cause.name.lower() for cause in Cause)
 
+MEASURES: Final = (*CAUSES, "served", "held")
+"""What is summed over time: cycles by cause, cycles of service, bytes held times cycles."""
+SERVED: Final = MEASURES.index("served")
+HELD: Final = MEASURES.index("held")
+
+Measures = npt.NDArray[Any]
+"""Sums by ``MEASURES`` (the last axis): integers; for tiles floats, as bytes x cycles are large."""
 Events = npt.NDArray[Any]
 """A structured array of type ``EVENT``."""
 Cycles = npt.NDArray[np.int64]
@@ -69,6 +75,10 @@ class TraceError(SimaccelError):
     def __str__(self) -> str:
         path, problem, allowed = self.args
         return f"{path}: {problem}; allowed: {allowed}"
+
+
+class WindowTooLargeError(TraceError):
+    """A window of a trace holds more events than the caller wants."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +111,14 @@ def same_activity(a: Events, b: Events) -> npt.NDArray[np.bool_]:
 
 
 def merged(rows: Events) -> Events:
-    """Join rows of one engine, in order of time, that touch and are the same activity."""
+    """Join rows of one lane, in order of time, that touch and are the same activity."""
     if len(rows) == 0:
         return rows
     before, after = rows[:-1], rows[1:]
     new = np.ones(len(rows), dtype=np.bool_)
     new[1:] = ~(same_activity(before, after) & (before["end"] == after["start"]))
     out = rows[new].copy()
-    last = np.append(np.flatnonzero(new)[1:] - 1, len(rows) - 1)
-    out["end"] = rows["end"][last]
+    first = np.flatnonzero(new)
+    out["end"] = rows["end"][np.append(first[1:] - 1, len(rows) - 1)]
+    out["served"] = np.add.reduceat(rows["served"], first)
     return out

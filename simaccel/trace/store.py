@@ -1,4 +1,9 @@
-"""The parts of a trace file that are written once: before the rows and after them."""
+"""The parts of a trace file: what is written before the rows, with them, and after them.
+
+The file is written as one that others may read meanwhile (HDF5's single-writer multiple-reader
+mode), so that what a killed run leaves can be read up to the last checkpoint. All datasets exist
+from the beginning then, and grow.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +23,7 @@ from simaccel.trace.schema import (
     FORMAT,
     SCHEMA_VERSION,
     SEGMENT_FIELDS,
+    TABLES,
     TEXTS,
     Cycles,
     Events,
@@ -26,51 +32,41 @@ from simaccel.trace.schema import (
 
 File = Any
 """An open ``h5py.File`` or ``h5py.Group`` (h5py has no types)."""
+_PACKED = {"compression": "gzip", "shuffle": True, "fletcher32": True, "track_times": False}
+_FEW = 64
+"""Entries of one chunk of what grows slowly."""
+_TEXT_BYTES = 64
+"""Least width of a text of a table."""
+_FIGURES_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class BlockIndex:
-    """Where a block lies in time, by engine number: its rows, first start and last end."""
+    """Where a block lies in time, by lane number: its rows, first start and last end."""
 
     rows: Cycles
     first_start: Cycles
     last_end: Cycles
 
 
-def block_index(rows: Events, n_engines: int) -> BlockIndex:
-    """Summarise a block; engines without a row in it have three zeros."""
-    first, last = np.zeros((2, n_engines), dtype=np.int64)
-    engines, at = np.unique(rows["engine"], return_index=True)
-    first[engines] = rows["start"][at]
-    engines, at = np.unique(rows["engine"][::-1], return_index=True)
-    last[engines] = rows["end"][::-1][at]
-    return BlockIndex(np.bincount(rows["engine"], minlength=n_engines), first, last)
+def block_index(rows: Events, n_lanes: int) -> BlockIndex:
+    """Summarise a block; lanes without a row in it have three zeros."""
+    first, last = np.zeros((2, n_lanes), dtype=np.int64)
+    lanes, at = np.unique(rows["lane"], return_index=True)
+    first[lanes] = rows["start"][at]
+    lanes, at = np.unique(rows["lane"][::-1], return_index=True)
+    last[lanes] = rows["end"][::-1][at]
+    return BlockIndex(np.bincount(rows["lane"], minlength=n_lanes), first, last)
 
 
-def write_beginning(file: File, block_rows: int) -> None:
-    """Write what says what the file is, and make the columns."""
+def write_beginning(file: File, block_rows: int, header: TraceHeader) -> None:
+    """Write what says what the file is and reproduces the run, and make what grows."""
     file.attrs["format"] = FORMAT
     file.attrs["schema_version"] = SCHEMA_VERSION
     file.attrs["complete"] = False
+    for name in ("cycles", "rows", "segments"):
+        file.attrs[name] = 0
     file.attrs["block_rows"] = block_rows
-    events = file.create_group("events")
-    for name in COLUMNS:
-        events.create_dataset(
-            name,
-            shape=(0,),
-            maxshape=(None,),
-            chunks=(block_rows,),
-            dtype=EVENT[name],
-            compression="gzip",
-            shuffle=True,
-            fletcher32=True,
-            track_times=False,
-        )
-    file.flush()
-
-
-def write_header(file: File, header: TraceHeader) -> None:
-    """Write the texts that reproduce the run, and its sites."""
     file.attrs["seed"] = header.seed
     group = file.create_group("header")
     for name in TEXTS:
@@ -79,54 +75,82 @@ def write_header(file: File, header: TraceHeader) -> None:
     _write_array(sites, "site", np.array(list(header.sites), dtype="<i4"))
     _write_texts(sites, "operator", [site.operator for site in header.sites.values()])
     _write_texts(sites, "command", [site.command for site in header.sites.values()])
-
-
-def write_rest(
-    file: File,
-    tables: Mapping[str, Sequence[str]],
-    segments: Sequence[int],
-    index: Sequence[BlockIndex],
-) -> None:
-    """Write the tables, the segments and the index of the blocks."""
-    group = file.create_group("tables")
-    for name, texts in {**tables, "causes": CAUSES}.items():
-        _write_texts(group, name, texts)
-    group = file.create_group("segments")
-    rows = np.array(segments, dtype="<i8").reshape(-1, len(SEGMENT_FIELDS))
-    for at, name in enumerate(SEGMENT_FIELDS):
-        _write_array(group, name, rows[:, at])
-    group = file.create_group("index")
+    for name in COLUMNS:
+        _growing(file, f"events/{name}", EVENT[name], (block_rows,))
+    for name in SEGMENT_FIELDS:
+        _growing(file, f"segments/{name}", "<i8", (_FEW,))
+    width = max([_TEXT_BYTES, *map(len, header.program.encode().split())])
+    for name in (*TABLES, "lane_kinds"):
+        _growing(file, f"tables/{name}", h5py.string_dtype("utf-8", width), (_FEW,))
     for name in ("rows", "first_start", "last_end"):
-        columns = np.zeros((len(index), len(tables["engines"])), dtype="<i8")
-        for at, block in enumerate(index):
-            known = getattr(block, name)
-            columns[at, : len(known)] = known
-        _write_array(group, name, columns)
+        _growing(file, f"index/{name}", "<i8", (_FEW, _FEW))
+    for name, dtype in (("engine", "<u2"), ("channel", "<u2"), ("served", "<i8")):
+        _growing(file, f"totals/{name}", dtype, (_FEW,))
+    _growing(file, "totals/cycles", "<i8", (_FEW, len(CAUSES)))
+    _growing(file, "header/figures", "<u1", (_FIGURES_BYTES,))
+    write_more(file, "tables", {"causes": CAUSES}, 0)
+    file.swmr_mode = True
 
 
-def write_totals(
+def _growing(file: File, name: str, dtype: object, chunks: tuple[int, ...]) -> None:
+    nothing, unlimited = (0,) * len(chunks), (None,) * len(chunks)
+    file.create_dataset(
+        name, shape=nothing, maxshape=unlimited, chunks=chunks, dtype=dtype, **_PACKED
+    )
+
+
+def write_more(
+    file: File, group: str, columns: Mapping[str, Sequence[Any] | Events], first: int
+) -> None:
+    """Write entries from number ``first`` on of some columns that grow."""
+    for name, values in columns.items():
+        column = file[group][name]
+        if column.shape[0] < first + len(values):
+            column.resize(first + len(values), axis=0)
+        if len(values):
+            is_text = isinstance(values[0], str)
+            encoded = [text.encode() for text in values] if is_text else values
+            column[first:] = np.array(encoded, dtype=column.dtype)
+
+
+def write_index(file: File, number: int, block: BlockIndex) -> None:
+    """Write the index of one block."""
+    for name in ("rows", "first_start", "last_end"):
+        values, dataset = getattr(block, name), file["index"][name]
+        n_blocks, n_lanes = dataset.shape
+        dataset.resize((max(n_blocks, number + 1), max(n_lanes, len(values))))
+        dataset[number, : len(values)] = values
+
+
+def write_end(
     file: File,
-    engines: Sequence[str],
-    cycles: int,
-    totals: Mapping[str, EngineCycles],
+    lanes: Sequence[str],
+    engines: Mapping[str, EngineCycles],
+    served: Mapping[str, int],
     figures: Mapping[str, object],
 ) -> None:
     """Write the run's own sums, against which a reader can check the rows."""
-    file.attrs["cycles"] = cycles
-    group = file.create_group("totals")
-    _write_array(group, "engine", np.array([engines.index(e) for e in totals], dtype="<u2"))
     table = [
         [{"busy": t.busy, "idle": t.idle, **t.stalls}.get(cause, 0) for cause in CAUSES]
-        for t in totals.values()
+        for t in engines.values()
     ]
-    _write_array(group, "cycles", np.array(table, dtype="<i8").reshape(-1, len(CAUSES)))
+    file["totals/cycles"].resize(len(CAUSES), axis=1)
+    columns: dict[str, Sequence[Any]] = {
+        "engine": [lanes.index(name) for name in engines],
+        "cycles": table,
+        "channel": [lanes.index(name) for name in served],
+        "served": [*served.values()],
+    }
+    write_more(file, "totals", columns, 0)
     text = json.dumps(dict(figures), sort_keys=True, separators=(",", ":"))
-    _write_texts(file["header"], "figures", [text])
+    write_more(file, "header", {"figures": np.frombuffer(text.encode(), dtype=np.uint8)}, 0)
+    file.flush()
+    file.attrs.modify("complete", np.True_)
 
 
 def _write_array(group: File, name: str, values: np.ndarray) -> None:
-    packed = {"chunks": values.shape, "compression": "gzip", "shuffle": True, "fletcher32": True}
-    group.create_dataset(name, data=values, track_times=False, **(packed if values.size else {}))
+    packed = {"chunks": values.shape, **_PACKED} if values.size else {"track_times": False}
+    group.create_dataset(name, data=values, **packed)
 
 
 def _write_texts(group: File, name: str, texts: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Tracks: one engine's rows as a tree of leaves and repeats, measured without unrolling.
+"""Tracks: one lane's rows as a tree of leaves and repeats, measured without unrolling.
 
 Every question about a run is answered by descending this tree: a repeat maps the cycles asked
 for into its first period by a division, a sequence finds the child by bisection.
@@ -6,6 +6,7 @@ for into its first period by a division, a sequence finds the child by bisection
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +15,23 @@ from typing import Protocol
 
 import numpy as np
 
-from simaccel.trace.rows import Lane, Rows
-from simaccel.trace.schema import CAUSES, EVENT, Cycles, Events, same_activity
+from simaccel.trace.rows import Part, Rows
+from simaccel.trace.schema import (
+    EVENT,
+    HELD,
+    KEY,
+    MEASURES,
+    SERVED,
+    Cycles,
+    Events,
+    Measures,
+    same_activity,
+)
 
 NOTHING = np.zeros(0, EVENT)
+
+Account = Counter[tuple[int, ...]]
+"""Cycles by activity: the values of the columns ``KEY``."""
 
 
 class TooManyEventsError(Exception):
@@ -25,7 +39,7 @@ class TooManyEventsError(Exception):
 
 
 class Node(Protocol):
-    """A stretch of one engine's time: the cycles from ``start`` up to ``end``."""
+    """A stretch of one lane's time: the cycles from ``start`` up to ``end``."""
 
     @property
     def start(self) -> int:
@@ -36,8 +50,8 @@ class Node(Protocol):
         """Cycle after the last one."""
 
     @property
-    def total(self) -> Cycles:
-        """Cycles by cause."""
+    def total(self) -> Measures:
+        """Sums by ``MEASURES``."""
 
     @property
     def activity(self) -> Events:
@@ -46,11 +60,11 @@ class Node(Protocol):
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
 
-    def booked(self, edges: Cycles) -> Cycles:
-        """Cycles by cause from ``self.start`` to each edge; edges are sorted, in this stretch."""
+    def measured(self, edges: Cycles) -> Measures:
+        """Sums from ``self.start`` to each edge; edges are sorted, in this stretch."""
 
-    def leaves(self, times: int) -> Iterator[tuple[Events, int]]:
-        """Stored rows and how often they happen."""
+    def accounted(self, start: int, end: int) -> Account:
+        """Cycles by activity from ``start`` up to ``end``."""
 
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
@@ -58,30 +72,30 @@ class Node(Protocol):
 
 @dataclass(eq=False)
 class Leaf:
-    """Consecutive rows of an engine in one block: numbers ``low`` up to ``high`` of its lane."""
+    """Consecutive rows of a lane in one block: numbers ``low`` up to ``high`` of its part."""
 
     source: Rows
     block: int
-    engine: int
+    lane: int
     low: int
     high: int
     start: int
     end: int
 
     @property
-    def _lane(self) -> Lane:
-        return self.source.lane(self.block, self.engine)
+    def _part(self) -> Part:
+        return self.source.part(self.block, self.lane)
 
     @property
     def rows(self) -> Events:
         """The rows themselves."""
-        return self._lane.rows[self.low : self.high]
+        return self._part.rows[self.low : self.high]
 
     @cached_property
-    def total(self) -> Cycles:
-        """Cycles by cause."""
-        booked = self._lane.booked
-        total: Cycles = booked[self.high] - booked[self.low]
+    def total(self) -> Measures:
+        """Sums by ``MEASURES``."""
+        measured = self._part.measured
+        total: Measures = measured[self.high] - measured[self.low]
         return total
 
     @cached_property
@@ -90,7 +104,7 @@ class Leaf:
         rows = self.rows
         if not same_activity(rows[:-1], rows[1:]).all():
             return NOTHING
-        return _stretched(rows[:1], self.start, self.end)
+        return _stretched(rows[:1], self)
 
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
@@ -99,17 +113,27 @@ class Leaf:
         high = int(np.searchsorted(rows["start"], end, "left"))
         return _limited(rows[low:high], at_most)
 
-    def booked(self, edges: Cycles) -> Cycles:
-        """Cycles by cause from ``self.start`` to each edge."""
-        rows, booked = self.rows, self._lane.booked
+    def measured(self, edges: Cycles) -> Measures:
+        """Sums from ``self.start`` to each edge; within a row all goes on evenly."""
+        rows, measured = self.rows, self._part.measured
         at = np.maximum(np.searchsorted(rows["start"], edges, "right") - 1, 0)
-        done: Cycles = booked[self.low + at] - booked[self.low]
-        done[np.arange(len(edges)), rows["cause"][at]] += edges - rows["start"][at]
+        done: Measures = measured[self.low + at] - measured[self.low]
+        cut = rows[at]
+        cycles = edges - cut["start"]
+        done[np.arange(len(edges)), cut["cause"]] += cycles
+        done[:, SERVED] += _share(cut["served"], cycles, cut["end"] - cut["start"])
+        done[:, HELD] += (cut["held"] * cycles.astype(done.dtype)).astype(done.dtype)
         return done
 
-    def leaves(self, times: int) -> Iterator[tuple[Events, int]]:
-        """Stored rows and how often they happen."""
-        yield self.rows, times
+    def accounted(self, start: int, end: int) -> Account:
+        """Cycles by activity from ``start`` up to ``end``."""
+        if start <= self.start and self.end <= end:
+            return self._account
+        return _account(self.rows, start, end)
+
+    @cached_property
+    def _account(self) -> Account:
+        return _account(self.rows, self.start, self.end)
 
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
@@ -142,15 +166,15 @@ class Chain:
         return np.array([node.start for node in self.nodes], dtype=np.int64)
 
     @cached_property
-    def _before(self) -> Cycles:
-        """Cycles by cause in the nodes before each node, and in all of them."""
-        nothing = np.zeros(len(CAUSES), dtype=np.int64)
+    def _before(self) -> Measures:
+        """Sums of the nodes before each node, and of all of them."""
+        nothing = np.zeros(len(MEASURES), dtype=np.int64)
         return np.cumsum([nothing, *(node.total for node in self.nodes)], axis=0)
 
     @property
-    def total(self) -> Cycles:
-        """Cycles by cause."""
-        total: Cycles = self._before[-1]
+    def total(self) -> Measures:
+        """Sums by ``MEASURES``."""
+        total: Measures = self._before[-1]
         return total
 
     @cached_property
@@ -161,7 +185,7 @@ class Chain:
             row = node.activity
             if len(row) == 0 or not same_activity(first, row).all():
                 return NOTHING
-        return _stretched(first, self.start, self.end)
+        return _stretched(first, self)
 
     def _at(self, cycle: int) -> int:
         return max(int(np.searchsorted(self._starts, cycle, "right")) - 1, 0)
@@ -174,21 +198,32 @@ class Chain:
             at_most -= len(parts[-1])
         return np.concatenate(parts)
 
-    def booked(self, edges: Cycles) -> Cycles:
-        """Cycles by cause from ``self.start`` to each edge."""
-        done: Cycles = np.zeros((len(edges), len(CAUSES)), dtype=np.int64)
+    def measured(self, edges: Cycles) -> Measures:
+        """Sums from ``self.start`` to each edge."""
+        done: Measures = np.zeros((len(edges), len(MEASURES)), self._before.dtype)
         if not self.nodes:
             return done
         at = np.maximum(np.searchsorted(self._starts, edges, "right") - 1, 0)
         nodes, cuts = np.unique(at, return_index=True)
         for node, (low, high) in zip(nodes, pairwise([*cuts, len(edges)]), strict=True):
-            done[low:high] = self._before[node] + self.nodes[node].booked(edges[low:high])
+            done[low:high] = self._before[node] + self.nodes[node].measured(edges[low:high])
         return done
 
-    def leaves(self, times: int) -> Iterator[tuple[Events, int]]:
-        """Stored rows and how often they happen."""
+    def accounted(self, start: int, end: int) -> Account:
+        """Cycles by activity from ``start`` up to ``end``."""
+        if start <= self.start and self.end <= end:
+            return self._account
+        sums: Account = Counter()
+        for node in self.nodes[self._at(start) : self._at(end - 1) + 1]:
+            sums.update(node.accounted(start, end))
+        return sums
+
+    @cached_property
+    def _account(self) -> Account:
+        sums: Account = Counter()
         for node in self.nodes:
-            yield from node.leaves(times)
+            sums.update(node.accounted(node.start, node.end))
+        return sums
 
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
@@ -218,15 +253,15 @@ class Repeat:
         return self.body.start + self.period * (self.times + 1)
 
     @cached_property
-    def total(self) -> Cycles:
-        """Cycles by cause."""
-        total: Cycles = self.body.total * (self.times + 1)
+    def total(self) -> Measures:
+        """Sums by ``MEASURES``."""
+        total: Measures = self.body.total * (self.times + 1)
         return total
 
     @cached_property
     def activity(self) -> Events:
         """The one row that says all that is done here, or no row when more is done."""
-        return _stretched(self.body.activity, self.start, self.end)
+        return _stretched(self.body.activity, self)
 
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
@@ -247,16 +282,28 @@ class Repeat:
             parts.insert(2, _later(body, np.array(between, dtype=np.int64) * self.period))
         return _limited(np.concatenate(parts), at_most)
 
-    def booked(self, edges: Cycles) -> Cycles:
-        """Cycles by cause from ``self.start`` to each edge."""
+    def measured(self, edges: Cycles) -> Measures:
+        """Sums from ``self.start`` to each edge."""
         time = (edges - self.start) // self.period
         inside, back = np.unique(edges - time * self.period, return_inverse=True)
-        done: Cycles = time[:, None] * self.body.total + self.body.booked(inside)[back]
+        done: Measures = time[:, None] * self.body.total + self.body.measured(inside)[back]
         return done
 
-    def leaves(self, times: int) -> Iterator[tuple[Events, int]]:
-        """Stored rows and how often they happen."""
-        yield from self.body.leaves(times * (self.times + 1))
+    def accounted(self, start: int, end: int) -> Account:
+        """Cycles by activity from ``start`` up to ``end``: whole periods, and those cut."""
+        start, end = max(start, self.start), min(end, self.end)
+        sums: Account = Counter()
+        if start >= end:
+            return sums
+        first, last = ((cycle - self.start) // self.period for cycle in (start, end - 1))
+        for time in {first, last}:
+            shift = time * self.period
+            sums.update(self.body.accounted(start - shift, end - shift))
+        between = max(last - first - 1, 0)
+        whole = self.body.accounted(self.start, self.start + self.period) if between else {}
+        for activity, cycles in whole.items():
+            sums[activity] += cycles * between
+        return sums
 
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
@@ -272,11 +319,28 @@ def _limited(rows: Events, at_most: int) -> Events:
     return rows
 
 
-def _stretched(row: Events, start: int, end: int) -> Events:
-    """Copy a row (if there is one) and give it other cycles."""
+def _stretched(row: Events, node: Node) -> Events:
+    """Copy a row (if there is one) and give it the cycles and the service of a stretch."""
     row = row.copy()
-    row["start"], row["end"] = start, end
+    if len(row):
+        row["start"], row["end"], row["served"] = node.start, node.end, node.total[SERVED]
     return row
+
+
+def _share(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
+    """Give the service in the first ``cycles`` of rows; in Python's integers, as it may be much."""
+    share: Cycles = (served.astype(object) * cycles // lengths).astype(np.int64)
+    return share
+
+
+def _account(rows: Events, start: int, end: int) -> Account:
+    """Sum the cycles of rows of one lane in a window by activity."""
+    cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
+    rows, cycles = rows[cycles > 0], cycles[cycles > 0]
+    keys, at = np.unique(rows[list(KEY)], return_inverse=True)
+    sums = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(sums, at, cycles)
+    return Counter(dict(zip(keys.tolist(), sums.tolist(), strict=True)))
 
 
 def _later(rows: Events, shifts: Sequence[int] | Cycles) -> Events:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from array import array
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,44 +19,24 @@ from simaccel.trace.schema import (
     EVENT,
     LIBVER,
     MAX_CYCLE,
+    SEGMENT_FIELDS,
     TraceError,
     TraceHeader,
 )
 from simaccel.trace.store import (
-    BlockIndex,
     block_index,
     write_beginning,
-    write_header,
-    write_rest,
-    write_totals,
+    write_end,
+    write_index,
+    write_more,
 )
-
-
-def require_target(path: str | Path, *, force: bool = False) -> Path:
-    """Refuse a trace path that can't be written, before anything is simulated.
-
-    Raises:
-        TraceError: the file exists and ``force`` is not given, or its folder is missing or
-            can't be written.
-
-    """
-    path = Path(path)
-    folder = path.parent
-    if path.is_dir():
-        raise TraceError(path, "is a folder", "the path of a file")
-    if not folder.is_dir():
-        raise TraceError(path, f"folder {folder} does not exist", "a file in an existing folder")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise TraceError(path, f"folder {folder} can't be written", "a file in a writable folder")
-    if path.exists() and not force:
-        raise TraceError(path, "exists already", "a new file, or --force to replace it")
-    return path
+from simaccel.trace.target import not_written, partial_path, require_target
 
 
 class _Open:
-    """The last row of one engine: what it says and whether it may still grow."""
+    """The last row of one lane: what it says and whether it may still grow."""
 
-    __slots__ = ("cause", "end", "number", "row", "site", "wait")
+    __slots__ = ("cause", "end", "held", "number", "row", "served", "site", "wait")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -68,14 +45,16 @@ class _Open:
         self.cause = Cause.IDLE
         self.wait = NO_WAIT
         self.site = 0
+        self.held = 0
+        self.served = 0
 
 
 class TraceWriter:
     """Writes a trace; a context manager and a listener of the machine.
 
-    The rows go to a hidden file beside the target, which takes the target's place when the
-    ``with`` block ends after ``finish``. Any exception, Ctrl-C included, removes it: at the
-    target there is never a half-written file.
+    The rows go to a file beside the target, which takes the target's place when the ``with``
+    block ends after ``finish``. Any exception, Ctrl-C included, removes it: at the target there
+    is never a half-written file. A killed process leaves it, readable up to the last checkpoint.
 
     Raises:
         TraceError: the target can't be written (see ``require_target``).
@@ -93,31 +72,36 @@ class TraceWriter:
         self.path = require_target(path, force=force)
         self.header = header
         self._force = force
-        self._partial = self.path.with_name(f".{self.path.name}.{token_hex(4)}.partial")
+        self._partial = partial_path(self.path)
         self._file: Any = None
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
-        self._ends = self._block["end"]
+        self._ends, self._served = self._block["end"], self._block["served"]
         self._written = 0
+        """Rows in full blocks, which stay as they are in the file."""
         self._used = 0
+        """Rows of the present block."""
         self._closed_rows = 0
         """Rows before this one don't grow any more: a segment may end or begin there."""
         self._open: dict[str, _Open] = {}
         self._waits: dict[Wait, tuple[int, int, int]] = {}
+        self._kinds: list[str] = [""]
+        """The kind of each lane, by its number."""
         self._tables: dict[str, dict[str, int]] = {
-            name: {"": 0} for name in ("engines", "tiles", "kinds")
+            name: {"": 0} for name in ("lanes", "tiles", "kinds")
         }
-        self._segments = array("q")
+        self._segments: list[tuple[int, int, int, int]] = []
         self._outermost: list[tuple[int, int]] = []
-        self._index: list[BlockIndex] = []
+        self._stored: dict[str, int] = dict.fromkeys([*self._tables, "segments"], 0)
+        """How many entries of what grows slowly are in the file."""
 
     def __enter__(self) -> Self:
         try:
             self._file = h5py.File(self._partial, "x", libver=LIBVER)
-            write_beginning(self._file, len(self._block))
+            write_beginning(self._file, len(self._block), self.header)
         except OSError as error:
             self._discard()
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
         except BaseException:
             self._discard()
             raise
@@ -135,14 +119,17 @@ class TraceWriter:
         finally:
             self._discard()
 
+    def announce(self, lanes: Mapping[str, str]) -> None:
+        """Learn the kinds of the lanes, in the order in which readers will list them."""
+        for name, kind in lanes.items():
+            self._lane(name, kind)
+
     def interval(
         self, engine: str, start: int, end: int, cause: Cause, wait: Wait, site: int
     ) -> None:
         """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
-        last = self._open.get(engine)
-        if last is None:
-            last = self._open[engine] = _Open(self._intern("engines", engine))
-        elif (
+        last = self._open.get(engine) or self._lane(engine, "engine")
+        if (
             last.end == start
             and last.cause is cause
             and last.row >= self._closed_rows
@@ -151,15 +138,50 @@ class TraceWriter:
         ):
             self._ends[last.row - self._written] = last.end = end
             return
+        last.cause, last.wait, last.site = cause, wait, site
+        self._add(last, start, end)
+
+    def served(self, channel: str, start: int, end: int, cycles: int, *, busy: bool) -> None:
+        """Note that a channel was in use, or not, and its cycles of service meanwhile."""
+        last = self._open.get(channel) or self._lane(channel, "channel")
+        cause = Cause.BUSY if busy else Cause.IDLE
+        if last.end == start and last.cause is cause and last.row >= self._closed_rows:
+            at = last.row - self._written
+            self._ends[at] = last.end = end
+            last.served += cycles
+            self._served[at] = last.served
+            return
+        last.cause, last.served = cause, cycles
+        self._add(last, start, end)
+
+    def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
+        """Note the bytes that the slots of a tile held."""
+        last = self._open.get(tile) or self._lane(tile, "tile")
+        if last.end == start and last.held == n_bytes and last.row >= self._closed_rows:
+            self._ends[last.row - self._written] = last.end = end
+            return
+        last.cause, last.held = Cause.BUSY if n_bytes else Cause.IDLE, n_bytes
+        self._add(last, start, end)
+
+    def _lane(self, name: str, kind: str) -> _Open:
+        lane = self._open[name] = _Open(self._intern("lanes", name))
+        self._kinds += [kind] * (lane.number == len(self._kinds))
+        return lane
+
+    def _add(self, lane: _Open, start: int, end: int) -> None:
+        """Begin a row with what the lane does now."""
         if end > MAX_CYCLE:
             raise TraceError(self.path, f"cycle {end}", f"runs of up to {MAX_CYCLE} cycles")
-        ids = self._waits.get(wait) or self._wait(wait)
-        self._block[self._used] = (last.number, start, end, cause, *ids, site)
-        last.row, last.end = self._written + self._used, end
-        last.cause, last.wait, last.site = cause, wait, site
-        self._used += 1
         if self._used == len(self._block):
-            self._flush()
+            self._store()
+            self._written += self._used
+            self._closed_rows = max(self._closed_rows, self._written)
+            self._used = 0
+        wait = self._waits.get(lane.wait) or self._wait(lane.wait)
+        what = lane.cause, *wait, lane.site, lane.held, lane.served
+        self._block[self._used] = (lane.number, start, end, *what)
+        lane.row, lane.end = self._written + self._used, end
+        self._used += 1
 
     def position(self) -> int:
         """Give the number of rows so far; a segment may begin here."""
@@ -182,30 +204,43 @@ class TraceWriter:
         if self._outermost and self._outermost[-1][1] > first_row:
             raise ValueError(f"row {first_row} lies inside a segment that ends before {end_row}")
         self._outermost.append((first_row, end_row))
-        self._segments.extend((first_row, end_row, period_cycles, times))
+        self._segments.append((first_row, end_row, period_cycles, times))
+
+    def checkpoint(self, now: int) -> None:
+        """Keep what was heard in the file, for whom a killed run leaves it to."""
+        self._store()
+        known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
+        try:
+            self._file.flush()
+            for name, value in known.items():
+                self._file.attrs.modify(name, value)
+            self._file.flush()
+        except OSError as error:
+            raise not_written(self.path, error) from None
 
     def finish(
         self,
         cycles: int,
-        totals: Mapping[str, EngineCycles],
+        engines: Mapping[str, EngineCycles],
         figures: Mapping[str, object] | None = None,
+        served: Mapping[str, int] | None = None,
     ) -> None:
         """Write what is known only when the run is over.
 
         ``figures`` is kept as JSON text; leave wall time out of it, so that the same input
-        gives the same bytes.
+        gives the same bytes. ``served`` are the cycles of service of each channel.
         """
+        for name in engines:
+            if name not in self._open:
+                self._lane(name, "engine")
+        for name in served or {}:
+            if name not in self._open:
+                self._lane(name, "channel")
+        self.checkpoint(cycles)
         try:
-            self._flush()
-            for engine in totals:
-                self._intern("engines", engine)
-            tables = {name: list(table) for name, table in self._tables.items()}
-            write_header(self._file, self.header)
-            write_rest(self._file, tables, self._segments, self._index)
-            write_totals(self._file, tables["engines"], cycles, totals, figures or {})
-            self._file.attrs["complete"] = True
+            write_end(self._file, list(self._tables["lanes"]), engines, served or {}, figures or {})
         except OSError as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
         self._finished = True
 
     def _intern(self, table: str, text: str) -> int:
@@ -216,26 +251,33 @@ class TraceWriter:
         ids = (
             self._intern("tiles", wait.tile),
             self._intern("kinds", wait.kind),
-            self._intern("engines", wait.engine),
+            self._intern("lanes", wait.engine),
         )
+        self._kinds += ["engine"] * (len(self._tables["lanes"]) - len(self._kinds))
         self._waits[wait] = ids
         return ids
 
-    def _flush(self) -> None:
-        rows = self._block[: self._used]
-        if not self._used:
-            return
-        self._index.append(block_index(rows, len(self._tables["engines"])))
-        self._written += self._used
-        self._closed_rows = self._written
-        self._used = 0
+    def _store(self) -> None:
+        """Write the present block, and what has been added to tables and segments."""
+        file, rows = self._file, self._block[: self._used]
         try:
-            for name in COLUMNS:
-                column = self._file["events"][name]
-                column.resize((self._written,))
-                column[self._written - len(rows) :] = rows[name]
+            for name, table in self._tables.items():
+                self._grow("tables", name, {name: list(table)})
+            write_more(file, "tables", {"lane_kinds": self._kinds}, 0)
+            columns = np.array(self._segments, dtype="<i8").reshape(-1, len(SEGMENT_FIELDS)).T
+            self._grow("segments", "segments", dict(zip(SEGMENT_FIELDS, columns, strict=True)))
+            if self._used:
+                write_more(file, "events", {name: rows[name] for name in COLUMNS}, self._written)
+                block = block_index(rows, len(self._tables["lanes"]))
+                write_index(file, self._written // len(self._block), block)
         except OSError as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
+
+    def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:
+        """Write the entries of columns that are not in the file yet."""
+        first = self._stored[what]
+        write_more(self._file, group, {n: column[first:] for n, column in columns.items()}, first)
+        self._stored[what] = len(next(iter(columns.values())))
 
     def _commit(self) -> None:
         if not self._finished:
@@ -245,7 +287,7 @@ class TraceWriter:
             require_target(self.path, force=self._force)
             self._partial.replace(self.path)
         except (OSError, RuntimeError) as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
 
     def _discard(self) -> None:
         """Close and remove what is not the target by now."""
@@ -254,6 +296,3 @@ class TraceWriter:
                 self._file.close()
         with suppress(OSError):
             self._partial.unlink(missing_ok=True)
-
-    def _not_written(self, error: Exception) -> TraceError:
-        return TraceError(self.path, f"can't be written: {error}", "a file that can be written")

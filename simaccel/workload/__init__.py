@@ -2,6 +2,7 @@
 
 from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
 from simaccel.workload.catalogue import MODELS, Model, build, find_model
+from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
 from simaccel.workload.einsum import (
     Affine,
@@ -17,6 +18,7 @@ from simaccel.workload.einsum import (
 from simaccel.workload.files import load_workload, parse_workload
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.gemm import GemmShape, gemm, parse_shape
+from simaccel.workload.layers import Layers, Network, Product, layers_workload
 from simaccel.workload.matmul import (
     Matmul,
     NotAMatmul,
@@ -26,23 +28,30 @@ from simaccel.workload.matmul import (
     from_matrix,
     to_matrix,
 )
+from simaccel.workload.networks import NETWORKS, find_network, network, network_names
+from simaccel.workload.topology import load_topology, read_topology
 from simaccel.workload.workload import Workload, canonical_text
 
 __all__ = [
     "MODELS",
+    "NETWORKS",
     "SCOPES",
     "Affine",
+    "Conv",
     "Dimensions",
     "Einsum",
     "FrozenDict",
     "GemmShape",
     "Kind",
+    "Layers",
     "Matmul",
     "Model",
+    "Network",
     "NotAMatmul",
     "Operand",
     "Operator",
     "OperatorRow",
+    "Product",
     "Rows",
     "Scope",
     "Softmax",
@@ -53,14 +62,22 @@ __all__ = [
     "attention",
     "build",
     "canonical_text",
+    "conv2d",
     "describe",
     "find_model",
+    "find_network",
     "from_matrix",
     "gemm",
+    "layers_workload",
+    "load_topology",
     "load_workload",
+    "network",
+    "network_names",
     "operand",
     "operands_of",
+    "parse_conv",
     "parse_shape",
     "parse_workload",
+    "read_topology",
     "to_matrix",
 ]

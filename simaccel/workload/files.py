@@ -11,6 +11,21 @@ A file is a mapping with a `kind`:
     kind: gemm
     shape: {M: 512, K: 64, N: 512, B: 4}
     ---
+    kind: conv             # G groups with M output and C input channels each; N is the batch
+    shape: {N: 1, G: 2, M: 128, C: 48, P: 27, Q: 27, R: 5, S: 5}
+    stride: 1              # or [height, width]; dilation likewise; 1 if left out
+    ---
+    kind: network          # published layers: resnet50, alexnet, ... (simaccel workload list)
+    model: alexnet
+    batch: 4
+    layer: conv2           # all layers if left out
+    ---
+    kind: layers           # a network of one's own: convolutions and gemms, one after another
+    name: tail
+    layers:
+      conv5: {kind: conv, shape: {M: 256, C: 512, P: 7, Q: 7, R: 3, S: 3}, stride: 2}
+      fc6: {kind: gemm, shape: {M: 1, K: 12544, N: 10}}   # M samples, K inputs, N outputs
+    ---
     kind: einsums
     name: scores
     tensors: {A: {kind: input}, B: {kind: weight, bytes_per_element: 1},
@@ -28,11 +43,12 @@ A file is a mapping with a `kind`:
         axis: n
         scale: 0.125       # 1 if left out
 
-A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. The first
-two kinds take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions.
+A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. All kinds but
+the last take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions; the
+tensors of convolutions and of the layers of a network are I, W and O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -43,10 +59,13 @@ from pydantic_core import PydanticCustomError
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.schema import faults_of, read_yaml
 from simaccel.workload.attention import Dimensions, Scope, attention
-from simaccel.workload.catalogue import build, find_model
+from simaccel.workload.catalogue import Model, build, find_model
+from simaccel.workload.conv import Conv, conv2d
 from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Softmax, Tensor
 from simaccel.workload.gemm import gemm
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_SIZE
+from simaccel.workload.layers import Network, Product, Shape, layers_workload
+from simaccel.workload.networks import find_network, network
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_LAYER_SIZE, MAX_SIZE
 from simaccel.workload.workload import Workload
 
 
@@ -58,19 +77,29 @@ def _as_terms(value: object) -> object:
     raise PydanticCustomError("terms", "a rank, or a mapping from ranks to coefficients")
 
 
-def _as_known_model(value: str) -> str:
+def _as_known(value: str, find: Callable[[str], Model | Network]) -> str:
     try:
-        return find_model(value).name
+        return find(value).name
     except InputError as error:
         raise PydanticCustomError(
             "model", "{allowed}", {"allowed": error.faults[0].allowed}
         ) from None
 
 
+def _as_pair(value: object) -> object:
+    numbers = value if isinstance(value, list) else [value, value]
+    if len(numbers) == 2:  # noqa: PLR2004 - height and width
+        return tuple(numbers)
+    raise PydanticCustomError("pair", "a number, or a list of two: height and width")
+
+
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
 Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
-ModelName = Annotated[str, BeforeValidator(_as_known_model)]
+ModelName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_model))]
+NetworkName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_network))]
+LayerSize = Annotated[int, Field(ge=1, le=MAX_LAYER_SIZE)]
+Pair = Annotated[tuple[LayerSize, LayerSize], BeforeValidator(_as_pair)]
 
 
 class _Document(BaseModel):
@@ -108,6 +137,59 @@ class _Shape(_Document):
 class _Gemm(_Document):
     kind: Literal["gemm"]
     shape: _Shape
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class _ConvShape(_Document):
+    M: LayerSize
+    C: LayerSize
+    P: LayerSize
+    Q: LayerSize
+    R: LayerSize
+    S: LayerSize
+    G: LayerSize = 1
+    N: LayerSize = 1
+
+
+class _ConvLayer(_Document):
+    kind: Literal["conv"]
+    shape: _ConvShape
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+
+
+class _Conv(_ConvLayer):
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class _ProductShape(_Document):
+    M: LayerSize
+    K: LayerSize
+    N: LayerSize
+    B: LayerSize = 1
+
+
+class _ProductLayer(_Document):
+    kind: Literal["gemm"]
+    shape: _ProductShape
+    transposed: Annotated[tuple[bool, bool], BeforeValidator(_as_pair)] = (False, False)
+
+
+class _Layers(_Document):
+    kind: Literal["layers"]
+    name: str
+    layers: dict[str, Annotated[_ConvLayer | _ProductLayer, Field(discriminator="kind")]]
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class _Network(_Document):
+    kind: Literal["network"]
+    model: NetworkName
+    batch: LayerSize = 1
+    layer: str | None = None
     bytes_per_element: Bytes = 2
     bytes_by_tensor: dict[str, Bytes] = {}
 
@@ -162,7 +244,14 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
 
 def _form(document: Mapping[Any, Any], source: str) -> type[_Document]:
     attention_form = _ModelAttention if "model" in document else _SizedAttention
-    forms = {"attention": attention_form, "gemm": _Gemm, "einsums": _Einsums}
+    forms = {
+        "attention": attention_form,
+        "gemm": _Gemm,
+        "conv": _Conv,
+        "network": _Network,
+        "layers": _Layers,
+        "einsums": _Einsums,
+    }
     kind = document.get("kind", ABSENT)
     if not isinstance(kind, str) or kind not in forms:
         raise InputError([Fault(source, "kind", kind, suggest(str(kind), forms))])
@@ -172,17 +261,48 @@ def _form(document: Mapping[Any, Any], source: str) -> type[_Document]:
 def _workload(form: _Document) -> Workload:
     if isinstance(form, _Einsums):
         return _einsums(form)
+    if isinstance(form, _Layers):
+        return _layers(form)
     parameters = form.model_dump()
     del parameters["kind"]
-    if isinstance(form, _Gemm):
-        shape = parameters.pop("shape")
-        sizes = {"m": shape["M"], "k": shape["K"], "n": shape["N"], "batch": shape["B"]}
-        return gemm(**sizes, **parameters)
+    if isinstance(form, _Network):
+        return network(parameters.pop("model"), **parameters)
+    if isinstance(form, _Gemm | _Conv):
+        return _operator_of_shape(form, parameters)
+    return _attention(form, parameters)
+
+
+def _operator_of_shape(form: _Gemm | _Conv, parameters: dict[str, Any]) -> Workload:
+    shape = parameters.pop("shape")
+    if isinstance(form, _Conv):
+        return conv2d(**{rank.lower(): size for rank, size in shape.items()}, **parameters)
+    sizes = {"m": shape["M"], "k": shape["K"], "n": shape["N"], "batch": shape["B"]}
+    return gemm(**sizes, **parameters)
+
+
+def _attention(form: _Document, parameters: dict[str, Any]) -> Workload:
     if isinstance(form, _ModelAttention):
         return build(parameters.pop("model"), **parameters)
     names = ("hidden", "heads", "head_size", "ff_size", "layers")
     dimensions = Dimensions(**{name: parameters.pop(name) for name in names})
     return attention(dimensions, **parameters)
+
+
+def _layers(form: _Layers) -> Workload:
+    shapes: dict[str, Shape] = {}
+    for name, given in form.layers.items():
+        sizes = {rank.lower(): size for rank, size in given.shape.model_dump().items()}
+        shapes[name] = (
+            Conv(**sizes, stride=given.stride, dilation=given.dilation)
+            if isinstance(given, _ConvLayer)
+            else Product(**sizes, transposed=given.transposed)
+        )
+    return layers_workload(
+        form.name,
+        shapes,
+        bytes_per_element=form.bytes_per_element,
+        bytes_by_tensor=form.bytes_by_tensor,
+    )
 
 
 def _einsums(form: _Einsums) -> Workload:

@@ -1,16 +1,13 @@
 """A batched GEMM as a workload, and its shape as a text."""
 
-import re
 from collections.abc import Mapping
 from typing import TypedDict
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import InputError
 from simaccel.workload.einsum import Einsum, operand
-from simaccel.workload.sizes import MAX_SIZE, size_faults
+from simaccel.workload.sizes import parse_sizes, size_faults
 from simaccel.workload.tensors import make_tensors
 from simaccel.workload.workload import Workload
-
-_RANKS = {"M": "m", "K": "k", "N": "n", "B": "batch"}
 
 
 class GemmShape(TypedDict):
@@ -56,23 +53,5 @@ def parse_shape(text: str, source: str = "--shape") -> GemmShape:
     >>> parse_shape("M=512,K=64,N=512")
     {'m': 512, 'k': 64, 'n': 512, 'batch': 1}
     """
-    sizes: dict[str, object] = {}
-    faults = []
-    for part in filter(None, map(str.strip, text.split(","))):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            faults.append(Fault(source, "shape", part, "KEY=SIZE, as in M=512,K=64,N=512"))
-        elif key not in _RANKS:
-            faults.append(Fault(source, key, value, suggest(key.upper(), _RANKS)))
-        elif key in sizes:
-            faults.append(Fault(source, key, value, "each key once"))
-        else:
-            short = re.fullmatch(r"-?[0-9]{1,20}", value)  # int() would take 1_000 and "٣", too
-            sizes[key] = int(value) if short else value
-    faults += size_faults(source, sizes)
-    allowed = f"a whole number from 1 to {MAX_SIZE}"
-    faults += [Fault(source, key, ABSENT, allowed) for key in "MKN" if key not in sizes]
-    if faults:
-        raise InputError(faults)
-    found = {key: size for key, size in sizes.items() if isinstance(size, int)}
+    found = parse_sizes(text, source, needed="MKN", optional="B", example="M=512,K=64,N=512")
     return GemmShape(m=found["M"], k=found["K"], n=found["N"], batch=found.get("B", 1))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.errors import SimaccelError
-from simaccel.workload.einsum import Einsum, Operand, Softmax
+from simaccel.workload.einsum import Affine, Einsum, Operand, Softmax
 
 Array = npt.NDArray[Any]
 Ranks = tuple[str, ...]
@@ -32,7 +32,8 @@ class Matmul:
 
     `g`, `m`, `k`, `n` are the products of the sizes of `g_ranks` (in all three operands),
     `m_ranks` (first input and output), `k_ranks` (both inputs), `n_ranks` (second input and
-    output), each in the order of the einsum's ranks; an empty group has the size 1.
+    output), each in the order of the einsum's ranks; an empty group has the size 1. Ranks of
+    size 1 may stand in any group: a convolution with a 1 x 1 filter is a product, too.
     """
 
     einsum: Einsum
@@ -63,32 +64,38 @@ class Matmul:
     def a_matrix(self, array: Array) -> Array:
         """Return the first input, in its natural shape, as [g, m, k]."""
         groups = (self.g_ranks, self.m_ranks, self.k_ranks)
-        return to_matrix(array, self.einsum.inputs[0], groups, self.einsum.ranks)
+        return to_matrix(array, self._operand(self.einsum.inputs[0]), groups, self.einsum.ranks)
 
     def b_matrix(self, array: Array) -> Array:
         """Return the second input, in its natural shape, as [g, k, n]."""
         groups = (self.g_ranks, self.k_ranks, self.n_ranks)
-        return to_matrix(array, self.einsum.inputs[1], groups, self.einsum.ranks)
+        return to_matrix(array, self._operand(self.einsum.inputs[1]), groups, self.einsum.ranks)
 
     def out_matrix(self, array: Array) -> Array:
         """Return the output, in its natural shape, as [g, m, n]."""
         groups = (self.g_ranks, self.m_ranks, self.n_ranks)
-        return to_matrix(array, self.einsum.output, groups, self.einsum.ranks)
+        return to_matrix(array, self._operand(self.einsum.output), groups, self.einsum.ranks)
 
     def out_tensor(self, matrix: Array) -> Array:
         """Return the output [g, m, n] in its natural shape."""
         groups = (self.g_ranks, self.m_ranks, self.n_ranks)
-        return from_matrix(matrix, self.einsum.output, groups, self.einsum.ranks)
+        return from_matrix(matrix, self._operand(self.einsum.output), groups, self.einsum.ranks)
+
+    def _operand(self, given: Operand) -> Operand:
+        return _without_ones(given, self.einsum.ranks)
 
 
 def as_matmul(einsum: Einsum) -> Matmul:
     """Return the einsum as grouped GEMMs; NotAMatmul if it has another form."""
     if len(einsum.inputs) != 2:  # noqa: PLR2004 - a product has two factors
         raise NotAMatmul(einsum.name, f"it has {len(einsum.inputs)} inputs, not 2")
-    for given in (*einsum.inputs, einsum.output):
+    operands = [_without_ones(given, einsum.ranks) for given in (*einsum.inputs, einsum.output)]
+    for whole, given in zip((*einsum.inputs, einsum.output), operands, strict=True):
+        if any(len(dim.terms) > 1 for dim in given.projection):
+            raise NotAMatmul(einsum.name, f"it is a convolution, as {whole} has sums of ranks")
         if not given.is_unit:
-            raise NotAMatmul(einsum.name, f"{given} has a dimension that is not a rank of its own")
-    first, second, out = (set(x.ranks) for x in (*einsum.inputs, einsum.output))
+            raise NotAMatmul(einsum.name, f"{whole} has a dimension that is not a rank of its own")
+    first, second, out = (set(given.ranks) for given in operands)
     groups: dict[tuple[bool, bool, bool], list[str]] = {
         (True, True, True): [],
         (True, False, True): [],
@@ -97,6 +104,8 @@ def as_matmul(einsum: Einsum) -> Matmul:
     }
     for rank in einsum.ranks:
         where = (rank in first, rank in second, rank in out)
+        if where not in groups and einsum.ranks[rank] == 1:
+            where = (False, True, True) if rank in second else (True, False, True)
         if where not in groups:
             raise NotAMatmul(einsum.name, f"rank {rank!r} is in one of its operands only")
         groups[where].append(rank)
@@ -157,12 +166,17 @@ def as_rows(softmax: Softmax) -> Rows:
 def to_matrix(
     array: Array, given: Operand, groups: tuple[Ranks, ...], ranks: Mapping[str, int]
 ) -> Array:
-    """Return an array of the operand's natural shape with one dimension per group of ranks."""
+    """Return an array of the operand's natural shape with one dimension per group of ranks.
+
+    A rank of a group that the operand lacks must have the size 1.
+    """
     if array.shape != given.shape(ranks):
         message = f"{given} has the shape {given.shape(ranks)}, the array {array.shape}"
         raise ValueError(message)
-    order = [given.ranks.index(rank) for group in groups for rank in group]
-    return array.transpose(order).reshape([_product(group, ranks) for group in groups])
+    flat = [rank for group in groups for rank in group if rank in given.ranks]
+    return array.transpose([given.ranks.index(rank) for rank in flat]).reshape(
+        [_product(group, ranks) for group in groups]
+    )
 
 
 def from_matrix(
@@ -173,9 +187,18 @@ def from_matrix(
     if matrix.shape != shape:
         message = f"{given} as a matrix has the shape {shape}, the array {matrix.shape}"
         raise ValueError(message)
-    flat = [rank for group in groups for rank in group]
+    flat = [rank for group in groups for rank in group if rank in given.ranks]
     natural = matrix.reshape([ranks[rank] for rank in flat])
     return np.transpose(natural, [flat.index(rank) for rank in given.ranks])
+
+
+def _without_ones(given: Operand, ranks: Mapping[str, int]) -> Operand:
+    """Return the operand without the ranks of size 1 beside others: they stay at position 0."""
+    projection = []
+    for dim in given.projection:
+        moving = tuple(term for term in dim.terms if ranks[term[0]] > 1)
+        projection.append(Affine(moving or ((dim.terms[0][0], 1),)))
+    return Operand(given.tensor, tuple(projection))
 
 
 def _product(group: Ranks, ranks: Mapping[str, int]) -> int:

@@ -1,11 +1,15 @@
 """What a size may be: the checks that every way to write a workload shares."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
-from simaccel.errors import Fault
+from simaccel.errors import ABSENT, Fault, InputError, suggest
 
 MAX_SIZE = 2**40
 """The largest size of a rank: beyond any published workload, and a typing error is soon beyond."""
+
+MAX_LAYER_SIZE = 2**30
+"""The largest size of a rank of a layer: 2,000 times the largest published (DeepBench)."""
 
 MAX_BYTES_PER_ELEMENT = 16
 """The widest element: complex128."""
@@ -19,3 +23,40 @@ def size_faults(file: str, sizes: Mapping[str, object], limit: int = MAX_SIZE) -
         for field, value in sizes.items()
         if type(value) is not int or not 1 <= value <= limit  # a bool is an int, but no size
     ]
+
+
+def parse_sizes(
+    text: str,
+    source: str,
+    *,
+    needed: Sequence[str],
+    optional: Sequence[str],
+    example: str,
+    limit: int = MAX_SIZE,
+) -> dict[str, int]:
+    """Return the sizes in a text such as `M=512,K=64,N=512` by their keys.
+
+    Raises:
+        InputError: all keys that are wrong, missing or twice, and all that are no sizes.
+
+    """
+    sizes: dict[str, object] = {}
+    faults, keys = [], [*needed, *optional]
+    for part in filter(None, map(str.strip, text.split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            faults.append(Fault(source, "shape", part, f"KEY=SIZE, as in {example}"))
+        elif key not in keys:
+            meant = key.upper() if len(key) == 1 else key
+            faults.append(Fault(source, key, value, suggest(meant, keys)))
+        elif key in sizes:
+            faults.append(Fault(source, key, value, "each key once"))
+        else:
+            short = re.fullmatch(r"-?[0-9]{1,20}", value)  # int() would take 1_000 and "٣", too
+            sizes[key] = int(value) if short else value
+    faults += size_faults(source, sizes, limit)
+    allowed = f"a whole number from 1 to {limit}"
+    faults += [Fault(source, key, ABSENT, allowed) for key in needed if key not in sizes]
+    if faults:
+        raise InputError(faults)
+    return {key: size for key, size in sizes.items() if isinstance(size, int)}

@@ -98,11 +98,98 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload brt",
             [
                 (
-                    "command line: --workload: got 'brt'; allowed: a model, gemm or the path of a "
-                    ".yaml file; did you mean 'bert'?"
+                    "command line: --workload: got 'brt'; allowed: a model, a network, gemm, "
+                    "conv or a .yaml or .csv file; did you mean 'bert'?"
                 )
             ],
             id="unknown workload",
+        ),
+        pytest.param(
+            "run --hw toy --workload rsnet50 --batch 0",
+            [
+                (
+                    "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, "
+                    "conv or a .yaml or .csv file; did you mean 'resnet50'?"
+                ),
+                f"command line: --batch: got 0; allowed: {SIZE}",
+            ],
+            id="unknown network",
+        ),
+        pytest.param(
+            "run --hw toy --workload alexnet --layer conv9 --batch 1000000000000",
+            [
+                (
+                    "command line: --batch: got 1000000000000; "
+                    "allowed: a whole number from 1 to 1073741824"
+                ),
+                "command line: --layer: got 'conv9'; allowed: did you mean 'conv5'?",
+            ],
+            id="unknown layer and huge batch",
+        ),
+        pytest.param(
+            "run --hw toy --workload alexnet --layer xyz",
+            [
+                (
+                    "command line: --layer: got 'xyz'; allowed: one of conv1, conv2, conv3, "
+                    "conv4, conv5, fc6, fc7, fc8"
+                )
+            ],
+            id="unknown layer",
+        ),
+        pytest.param(
+            "run --hw toy --workload deepbench --layer xyz --batch 2",
+            [
+                (
+                    "command line: --batch: got 2; allowed: 1; the kernels of deepbench state "
+                    "their batches"
+                ),
+                (
+                    "command line: --layer: got 'xyz'; allowed: one of 466 layers: "
+                    "training_gemm_1760x16x1760, training_gemm_1760x32x1760, "
+                    "training_gemm_1760x64x1760, ... (simaccel workload show deepbench)"
+                ),
+            ],
+            id="unknown layer of many",
+        ),
+        pytest.param(
+            "run --hw toy --workload vgg16 --seq-len 4 --scope la",
+            [
+                (
+                    "command line: --seq-len: got '4'; "
+                    "allowed: nothing with --workload vgg16; it has no attention blocks"
+                ),
+                (
+                    "command line: --scope: got 'la'; "
+                    "allowed: nothing with --workload vgg16; it has no attention blocks"
+                ),
+            ],
+            id="a network with a length",
+        ),
+        pytest.param(
+            f"run {BERT} --layer L",
+            [
+                (
+                    "command line: --layer: got 'L'; allowed: nothing with --workload bert; "
+                    "only networks and topologies have layers to choose"
+                )
+            ],
+            id="a layer of a model",
+        ),
+        pytest.param(
+            "run --hw toy --workload nowhere.csv",
+            ["nowhere.csv: file: got nothing; allowed: an existing CSV file"],
+            id="missing topology",
+        ),
+        pytest.param(
+            "run --hw toy --workload alexnet --layer conv2 --dataflow naive",
+            [
+                (
+                    "dataflow naive takes matrix products and attention; einsum 'conv2' is not a "
+                    "matrix multiplication: it is a convolution, as "
+                    "conv2.I[n,g,c,p+r,q+s] has sums of ranks"
+                )
+            ],
+            id="a convolution for a dataflow of products",
         ),
         pytest.param(
             f"run {GEMM} --dataflow flt",
@@ -131,6 +218,28 @@ def refused(result: Result) -> list[str]:
                 f"--shape: K: got 'x'; allowed: {SIZE}",
             ],
             id="shape with zero and text",
+        ),
+        pytest.param(
+            "run --hw toy --workload conv --shape M=0,c=4,P=1000000000000,R=3,S=3,strid=2",
+            [
+                ("--shape: c: got '4'; allowed: did you mean 'C'?"),
+                "--shape: strid: got '2'; allowed: did you mean 'stride'?",
+                "--shape: M: got 0; allowed: a whole number from 1 to 1073741824",
+                ("--shape: P: got 1000000000000; allowed: a whole number from 1 to 1073741824"),
+                "--shape: C: got nothing; allowed: a whole number from 1 to 1073741824",
+                "--shape: Q: got nothing; allowed: a whole number from 1 to 1073741824",
+            ],
+            id="shape of a convolution",
+        ),
+        pytest.param(
+            "run --hw toy --workload conv",
+            [
+                (
+                    "command line: --shape: got nothing; allowed: the sizes of the conv, "
+                    "as in --shape M=64,C=3,P=112,Q=112,R=7,S=7,stride=2"
+                )
+            ],
+            id="conv without shape",
         ),
         pytest.param(
             "run --hw toy --workload gemm --shape M=9,N=5",
@@ -180,7 +289,8 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --shape: got 'M=1,K=1,N=1'; "
-                    "allowed: nothing with --workload bert; only the workload gemm has a shape"
+                    "allowed: nothing with --workload bert; "
+                    "only the workloads gemm and conv have a shape"
                 )
             ],
             id="a model with a shape",

@@ -8,7 +8,7 @@ from click.testing import Result
 
 import simaccel
 from simaccel.hardware.load import list_accelerators, load_accelerator
-from simaccel.workload import MODELS
+from simaccel.workload import MODELS, NETWORKS, Model, Network
 
 Call = Callable[[str], Result]
 
@@ -39,7 +39,8 @@ def test_the_json_of_an_accelerator_is_its_file(cli: Call, tmp_path: Path) -> No
 def test_all_models_are_listed_with_their_sources(cli: Call) -> None:
     shown = cli("workload list").stdout
     listed = json.loads(cli("workload list --json").stdout)
-    for model, one in zip(MODELS, listed, strict=True):
+    known: list[Model | Network] = [*MODELS, *NETWORKS]
+    for model, one in zip(known, listed, strict=True):
         assert model.name in shown
         assert one["source"] == model.source
     assert "arXiv:1810.04805" in shown
@@ -54,6 +55,53 @@ def test_a_workload_is_shown_with_its_operators(cli: Call, tmp_path: Path) -> No
     found = json.loads(cli(f"workload show {file} --json").stdout)
     assert found["macs"] == 315
     assert found["operators"][0]["ranks"] == "b=1 m=9 k=7 n=5"
+
+
+def test_networks_are_listed_with_their_figures(cli: Call) -> None:
+    listed = {one["name"]: one for one in json.loads(cli("workload list --json").stdout)}
+    vgg16 = {key: listed["vgg16"][key] for key in ("layers", "distinct", "macs", "weights")}
+    # conv3_2 = conv3_3, conv4_2 = conv4_3, and conv5_1 to conv5_3 are the same
+    assert vgg16 == {
+        "layers": 16,
+        "distinct": 12,
+        "macs": 15_470_264_320,
+        "weights": 138_344_128,
+    }
+    assert "15,470,264,320" in cli("workload list").stdout
+
+
+def test_a_network_is_shown_layer_by_layer(cli: Call) -> None:
+    found = json.loads(cli("workload show alexnet --json --batch 2 --bytes-per-element W=1").stdout)
+    assert [row["operator"] for row in found["operators"]][:2] == ["conv1", "conv2"]
+    conv2 = found["operators"][1]
+    # 27 x 27 outputs of 5 x 5 filters reach over 31 x 31 inputs
+    image, filters, result = 2 * 96 * 31 * 31 * 2, 256 * 48 * 25, 2 * 256 * 27 * 27 * 2
+    assert conv2["bytes"] == image + filters + result
+    assert conv2["macs"] == 2 * 256 * 27 * 27 * 48 * 25
+    (alone,) = json.loads(cli("workload show alexnet --json --layer conv2 --batch 2").stdout)[
+        "operators"
+    ]
+    assert alone["macs"] == conv2["macs"]
+
+
+def test_a_convolution_is_shown(cli: Call) -> None:
+    shape = "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2,N=2"
+    found = json.loads(cli(f"workload show conv --json --shape {shape}").stdout)
+    assert found["macs"] == 2 * 64 * 3 * 112 * 112 * 49
+    (row,) = found["operators"]
+    assert row["tensors"] == "I[n,g,c,2*p+r,2*q+s] W[g,m,c,r,s] O[n,g,m,p,q]"
+
+
+def test_a_topology_is_shown(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("Layer,M,N,K\nfirst,4,5,6\nsecond,1,2,3\n")
+    found = json.loads(cli(f"workload show {file} --json --layer first --batch 3").stdout)
+    assert (found["name"], found["macs"]) == ("mine", 3 * 4 * 5 * 6)
+    refused = cli(f"workload show {file} --layer frist")
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        "error: command line: --layer: got 'frist'; allowed: did you mean 'first'?\n"
+    )
 
 
 def test_the_version_is_told(cli: Call) -> None:

@@ -1,9 +1,19 @@
-"""What `simaccel compare` and `simaccel estimate` print."""
+"""What `simaccel compare` and `simaccel estimate` print and write."""
 
+import csv
+import io
 import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pytest
 from click.testing import Result
+
+from simaccel.experiment import simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.accounts import STALLS
+from simaccel.workload import build
 
 Call = Callable[[str], Result]
 
@@ -67,6 +77,185 @@ def test_all_faults_are_reported_before_anything_runs(cli: Call) -> None:
         "error: command line: --dataflow: got 'flet'; allowed: did you mean 'flex'?",
         "error: command line: --seq-len: got 'x'; allowed: a whole number from 1 to 1099511627776",
     ]
+
+
+SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive,flat"
+BUFFER = "--sweep buffer=1KiB:8KiB:x2"
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file.read_text(), newline="")))
+
+
+def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
+    result = cli(f"compare {SWEEP} {BUFFER} --jobs 1")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4"
+    assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
+    rows = [line.split()[:3] for line in lines if "KiB" in line[:6]]
+    sizes = ("1", "2", "4", "8")
+    assert rows == [[n, "KiB", name] for n in sizes for name in ("naive", "flat")]
+
+
+def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
+    found = json.loads(cli(f"compare {SWEEP} {BUFFER} --jobs 1 --json").stdout)
+    assert [one["buffer_bytes"] for one in found] == [n << 10 for n in (1, 1, 2, 2, 4, 4, 8, 8)]
+    workload = build("bert", batch=1, seq_len=4, scope="la")
+    for one in found:
+        toy = load_accelerator("toy", [f"buffer.capacity_bytes={one['buffer_bytes']}"])
+        alone = simulate(workload, toy, one["dataflow"])
+        assert (one["cycles"], one["utilisation"]) == (alone.run.cycles, alone.utilisation)
+    assert len({one["cycles"] for one in found}) > 2
+
+
+def test_speedup_is_against_the_same_point(cli: Call) -> None:
+    options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat,naive"
+    found = json.loads(cli(f"compare {options} {BUFFER} --jobs 1 --json").stdout)
+    assert len({flat["cycles"] for flat in found[::2]}) > 1
+    for flat, naive in zip(found[::2], found[1::2], strict=True):
+        assert flat["speedup"] == 1
+        assert naive["speedup"] == flat["cycles"] / naive["cycles"]
+
+
+def test_a_sweep_of_lengths_is_a_list_of_lengths(cli: Call) -> None:
+    options = "--hw toy --workload bert --scope la --dataflow naive --jobs 1"
+    swept = cli(f"compare {options} --sweep seq-len=4:8:x2")
+    listed = cli(f"compare {options} --seq-len 4,8")
+    assert swept.exit_code == 0, swept.stderr
+    assert swept.stdout == listed.stdout
+
+
+def test_a_sweep_is_crossed_with_lengths(cli: Call) -> None:
+    line = "compare --hw toy --workload bert --scope la --seq-len 4,8 --dataflow naive --jobs 1"
+    result = cli(f"{line} --sweep batch=1,2")
+    rows = [line.split()[:3] for line in result.stdout.splitlines() if "naive" in line]
+    assert rows == [[b, n, "naive"] for b in "12" for n in "48"]
+    assert result.stdout.splitlines()[0] == "bert on toy, scope la"
+
+
+def test_any_number_of_processes_gives_the_same(cli: Call, tmp_path: Path) -> None:
+    printed, tables, figures = set(), set(), set()
+    for jobs in (1, 2):
+        table, plot = tmp_path / f"{jobs}.csv", tmp_path / f"{jobs}.png"
+        result = cli(
+            f"compare {SWEEP} {BUFFER} --jobs {jobs} --csv {table} --plot {plot}",
+        )
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.splitlines()[-2:] == [f"table: {table}", f"figure: {plot}"]
+        printed.add(tuple(result.stdout.splitlines()[:-2]))
+        tables.add(table.read_bytes())
+        figures.add(plot.read_bytes())
+    assert len(printed) == len(tables) == len(figures) == 1
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    line = f"compare {SWEEP},flat-m --sweep buffer=1KiB,64KiB --jobs 1 --csv {file} --json"
+    found: list[dict[str, Any]] = json.loads(cli(line).stdout)
+    rows = rows_of(file)
+    assert len(rows) == len(found) == 6
+    assert sum("error" in one for one in found) == 1
+    for row, one in zip(rows, found, strict=True):
+        for name in ("buffer_bytes", "seq_len", "dataflow"):
+            assert row[name] == str(one[name])
+        assert row["error"] == one.get("error", "")
+        if "error" in one:
+            assert not any(row[name] for name in list(row)[3:-1])
+            continue
+        for name in ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes", "speedup"):
+            assert float(row[name]) == one[name]
+        estimate, array, dram = one["estimate"], one["engines"]["array"], one["bytes"]["dram"]
+        assert int(row["estimated_cycles"]) == estimate["cycles"]
+        assert float(row["estimate_relative_error"]) == estimate["relative_error"]
+        assert int(row["resource_bound_cycles"]) == estimate["resource_bound_cycles"]
+        moved = [*dram["read"].values(), *dram["write"].values()]
+        assert int(row["dram_bytes"]) == sum(moved)
+        assert float(row["energy_pj"]) == pytest.approx(sum(one["energy_pj"].values()))
+        where = {name: int(row[f"array_{name}_cycles"]) for name in ("busy", "idle")}
+        where |= {c.name.lower(): int(row[f"array_{c.name.lower()}_cycles"]) for c in STALLS}
+        assert where.pop("busy") == array["busy"]
+        assert where.pop("idle") == array["idle"]
+        assert {cause: n for cause, n in where.items() if n} == array["stalls"]
+        assert array["busy"] + array["idle"] + sum(where.values()) == one["cycles"]
+
+
+def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
+    line = "compare --hw toy --workload bert --scope la --seq-len 32 --dataflow naive,flat-m"
+    result = cli(f"{line} --sweep buffer=1KiB:256KiB:x4 --jobs 1")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("does not run") == 4
+    (reason,) = [text for text in result.stdout.splitlines() if text.startswith("flat-m at")]
+    assert reason.startswith("flat-m at buffer 1 KiB and at 3 more: L+softmax+A: the smallest")
+
+
+@pytest.mark.parametrize("sweep", ["", "--sweep buffer=1KiB,2KiB"])
+def test_nothing_that_runs_is_an_error_but_has_its_files(
+    cli: Call, tmp_path: Path, sweep: str
+) -> None:
+    table, plot = tmp_path / "rows.csv", tmp_path / "plot.svg"
+    line = "compare --hw toy --workload bert --scope la --seq-len 64 --dataflow flat-m --jobs 1"
+    result = cli(f"{line} {sweep} --csv {table} --plot {plot}")
+    assert result.exit_code == 2
+    assert all(row["error"] for row in rows_of(table))
+    assert plot.read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("name", ["csv", "plot"])
+def test_a_file_that_exists_is_kept(cli: Call, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "out.png"
+    file.write_text("precious")
+    result = cli(f"compare {SWEEP} --{name} {file} --hw nowhere")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[0] == (
+        f"error: {file}: output: got 'a file that exists'; allowed: a new file, or --force"
+    )
+    assert "accelerator: got 'nowhere'" in result.stderr.splitlines()[1]
+    assert file.read_text() == "precious"
+    result = cli(f"compare {SWEEP} --{name} {file} --force --jobs 1")
+    assert result.exit_code == 0, result.stderr
+    assert file.read_bytes() != b"precious"
+
+
+def test_files_that_can_not_be_written_are_refused_before_anything_runs(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # long values are shortened in messages
+    nowhere = Path("nowhere")
+    result = cli(f"compare {SWEEP} --csv {nowhere}/a.csv --plot {tmp_path}/b.jpg --sweep bufer=1")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    folder, suffix, sweep = result.stderr.splitlines()
+    assert folder == (
+        f"error: {nowhere}/a.csv: output folder: got '{nowhere}'; allowed: an existing folder"
+    )
+    assert f"{tmp_path}/b.jpg: suffix: got '.jpg'; allowed: " in suffix
+    assert sweep.endswith("--sweep: got 'bufer'; allowed: did you mean 'buffer'?")
+    same = cli(f"compare {SWEEP} --csv {tmp_path}/a.png --plot {tmp_path}/a.png")
+    assert same.stderr.endswith("allowed: another file than that of --plot\n")
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_impossible_point_is_refused_before_anything_runs(cli: Call, tmp_path: Path) -> None:
+    result = cli(f"compare {SWEEP} --sweep buffer=8,16,1KiB --csv {tmp_path}/a.csv")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        line
+        for n in (8, 16)
+        for line in (
+            (
+                f"error: --sweep buffer={n} B: buffer.capacity_bytes: got {n}; "
+                "allowed: at least 32 B, one 2-byte operand of a 4 x 4 fold"
+            ),
+            (
+                f"error: --sweep buffer={n} B: dram.interleave_bytes: got 64; "
+                f"allowed: at most {n} B, so that one piece of each of 1 channels fits the buffer"
+            ),
+        )
+    ]
+    assert not any(tmp_path.iterdir())
 
 
 def test_the_estimate_is_that_of_the_run(cli: Call) -> None:

@@ -8,7 +8,7 @@ _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _UNSTABLE = (
     (re.compile(r"^[\d,]+ events in .*$", re.MULTILINE), "EVENTS"),
     (re.compile(r"^(version +).*$", re.MULTILINE), r"\1VERSION"),
-    (re.compile(r"^((?:rows|segments) +).*$", re.MULTILINE), r"\1ROWS"),
+    (re.compile(r"^((?:rows|segments|file size) +).*$", re.MULTILINE), r"\1ROWS"),
     (re.compile(r"\d\.\de-\d+"), "DEVIATION"),
     # the closed form may be improved without a change to the machine's figures
     (re.compile(r"estimated [\d,]+"), "ESTIMATED"),

@@ -66,7 +66,7 @@ def _in_order(body: Sequence[Node], at: Place) -> Iterator[tuple[Command, Place]
             yield node, at
 
 
-def _early_loads(on: Accelerator, program: Program, spans: Spans) -> list[str]:
+def _too_early(on: Accelerator, program: Program, spans: Spans) -> list[str]:
     """Loads that begin before the last store of their block has ended."""
     left = {engine: iter(found) for engine, found in spans.of.items()}
     stored: dict[tuple[object, ...], int] = {}
@@ -83,14 +83,15 @@ def _early_loads(on: Accelerator, program: Program, spans: Spans) -> list[str]:
     return early
 
 
-def _check(on: Accelerator, case: Case) -> list[str]:
+def early_loads(on: Accelerator, case: Case) -> list[str]:
+    """Run a case and name the loads that came before the store that they depend on."""
     with pytest.MonkeyPatch.context() as patch:
-        return _early_loads(on, case.program, _transfers(on, case.program, patch))
+        return _too_early(on, case.program, _transfers(on, case.program, patch))
 
 
 @given(gemm_cases(most_slots=2), accelerators())
 def test_partial_sums_are_read_back_after_they_were_stored(case: Case, on: Accelerator) -> None:
-    assert _check(on, case) == []
+    assert early_loads(on, case) == []
 
 
 @given(slots=st.integers(1, 4), more=st.integers(0, 2), on=accelerators())
@@ -100,13 +101,13 @@ def test_slots_up_to_the_blocks_of_a_round_keep_the_order(
     """The next sums of a block come a round of blocks later, when its slot has gone round too."""
     blocks = max(2, slots + more)
     case = gemm_case(gemm(m=2 * blocks, k=9, n=2), m=2, k=3, n=2, order="kmn", out_slots=slots)
-    assert _check(on, case) == []
+    assert early_loads(on, case) == []
 
 
 def test_more_slots_than_blocks_don_t_read_ahead_of_the_store() -> None:
     case = gemm_case(gemm(m=4, k=6, n=2), m=2, k=3, n=2, order="kmn", out_slots=3)
     on = accelerator(dram={"bandwidth_bytes_per_second": "1 GB/s"})
-    assert _check(on, case) == []
+    assert early_loads(on, case) == []
 
 
 def test_spans_are_found() -> None:

@@ -1,22 +1,24 @@
 """With fast-forward every figure is the same integer, and the trace tells the same story."""
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.machine.accounts import Cause, Wait
-from simaccel.machine.machine import Machine
+from simaccel.machine.machine import Machine, Run
 from tests.machine.test_fast_forward_cases import Case, cases
 
 SEEDS_PER_CHUNK = 230
 CHUNKS = 22
 """About 2,300 of these seeds give a valid, short program."""
 
-Told = tuple[int, int, Cause, Wait, int]
+Told = tuple[int, int, Cause | bool | int, Wait | None, int, int]
+"""Start, end, what is done (a cause, whether in use, bytes held), wait, site, cycles of service."""
 
 
 @dataclass
@@ -29,7 +31,25 @@ class Heard:
         self, engine: str, start: int, end: int, cause: Cause, wait: Wait, site: int
     ) -> None:
         """Keep a row."""
-        self.rows.append(Row(engine, (start, end, cause, wait, site)))
+        self.rows.append(Row(engine, (start, end, cause, wait, site, 0)))
+
+    def served(self, channel: str, start: int, end: int, cycles: int, *, busy: bool) -> None:
+        """Keep a row."""
+        assert 0 <= cycles <= end - start
+        self.rows.append(Row(channel, (start, end, busy, None, 0, cycles)))
+
+    def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
+        """Keep a row."""
+        self.rows.append(Row(tile, (start, end, n_bytes, None, 0, 0)))
+
+    def announce(self, lanes: Mapping[str, str]) -> None:
+        """Know the lanes."""
+        self.lanes = lanes
+
+    def checkpoint(self, now: int) -> None:
+        """Everybody has told all up to now."""
+        ends = {row.engine: row.told[1] for row in self.expanded()}
+        assert ends == dict.fromkeys(self.lanes, now)
 
     def position(self) -> int:
         """Give the number of the next row; a repeated stretch is one."""
@@ -66,8 +86,8 @@ class Repeated:
 def _expand(rows: list[Row | Repeated], shift: int) -> Iterator[Row]:
     for row in rows:
         if isinstance(row, Row):
-            start, end, cause, wait, site = row.told
-            yield Row(row.engine, (start + shift, end + shift, cause, wait, site))
+            start, end, what, wait, site, served = row.told
+            yield Row(row.engine, (start + shift, end + shift, what, wait, site, served))
             continue
         for time in range(row.times + 1):
             yield from _expand(row.rows, shift + time * row.period_cycles)
@@ -78,12 +98,30 @@ def merged(rows: Iterator[Row]) -> dict[str, list[Told]]:
     merged: dict[str, list[Told]] = defaultdict(list)
     for row in rows:
         line = merged[row.engine]
-        start, end, cause, wait, site = row.told
+        start, end, what, wait, site, served = row.told
         assert start == (line[-1][1] if line else 0)
-        if line and line[-1][2:] == row.told[2:]:
-            start = line.pop()[0]
-        line.append((start, end, cause, wait, site))
+        if line and line[-1][2:-1] == row.told[2:-1]:
+            start, *_, before = line.pop()
+            served += before
+        line.append((start, end, what, wait, site, served))
     return merged
+
+
+def _require_true(heard: Heard, run: Run) -> None:
+    """What lanes tell of channels and of the buffer are the figures of the run."""
+    lanes = merged(heard.expanded())
+    assert set(lanes) == set(heard.lanes)
+    for channel, cycles in run.served_cycles.items():
+        assert sum(row[-1] for row in lanes[channel]) == cycles
+    tiles = [lanes[name] for name, kind in heard.lanes.items() if kind == "tile"]
+    changes = Counter[int]()
+    for line in tiles:
+        for start, end, held, *_ in line:
+            changes[start] += int(held)
+            changes[end] -= int(held)
+    levels = list(accumulate(changes[cycle] for cycle in sorted(changes)))
+    assert max(levels, default=0) <= run.peak_buffer_bytes
+    assert levels[-1:] in ([], [0])
 
 
 def _skips(case: Case) -> bool:
@@ -122,5 +160,6 @@ def test_the_trace_tells_the_same() -> None:
             case.run, events=0
         )
         assert merged(told.expanded()) == merged(full.expanded()), f"seed {case.seed}"
+        _require_true(full, case.run)
         segments += sum(isinstance(row, Repeated) for row in told.rows)
     assert segments > 60

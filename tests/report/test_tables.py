@@ -8,10 +8,15 @@ from rich.console import Console, RenderableType
 from simaccel.check import Checked
 from simaccel.experiment import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.report.comparison import Compared, comparison_table, speedup
+from simaccel.report.comparison import Compared, comparison_table, speedups
 from simaccel.report.estimates import estimate_table
-from simaccel.report.results import checked_table, engines_table, operators_table
-from simaccel.workload import Dimensions, attention
+from simaccel.report.results import (
+    checked_table,
+    engines_table,
+    experiment_title,
+    operators_table,
+)
+from simaccel.workload import Dimensions, Workload, attention, conv2d, network
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
@@ -57,7 +62,7 @@ def test_speedup_is_against_the_first_of_the_length(result: Result) -> None:
         Compared("naive", 1024, None, "does not fit", 2),
         Compared("flat", 1024, figures),
     ]
-    assert [speedup(row, rows) for row in rows] == [1, 2, None, None]
+    assert speedups(rows) == [1, 2, None, None]
     lines = printed(comparison_table(rows), 100)
     assert sum("does not run" in line for line in lines) == 1
     assert lines[2].split()[:2] == ["512", "naive"]
@@ -67,3 +72,20 @@ def test_what_stays_on_chip_is_said() -> None:
     lines = printed(checked_table([Checked("L", 0, 9, 0.0), Checked("A", 9, 9, 1e-16)]), 100)
     assert "stays on chip" in lines[2]
     assert "1.0e-16" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("workload", "title"),
+    [
+        (
+            network("alexnet", batch=4, layer="conv2"),
+            "alexnet on toy, layer conv2, batch 4, dataflow ruby",
+        ),
+        (
+            conv2d(m=1, c=2, p=3, q=4, r=5, s=6, stride=(2, 1)),
+            "conv on toy, N=1, G=1, M=1, C=2, P=3, Q=4, R=5, S=6, stride 2x1, dataflow ruby",
+        ),
+    ],
+)
+def test_a_title_says_which_layer_and_convolution(workload: Workload, title: str) -> None:
+    assert experiment_title(workload, load_accelerator("toy"), "ruby") == title

@@ -1,10 +1,14 @@
 import inspect
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
+from simaccel.experiment import moved_tree
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.choices import (
@@ -18,7 +22,9 @@ from simaccel.mapping.choices import (
 from simaccel.mapping.lower import lower
 from simaccel.mapping.program import Program
 from simaccel.mapping.text import program_text
+from simaccel.recording import accelerator_document
 from simaccel.trace import Trace, TraceHeader, TraceWriter, program_sites
+from simaccel.trace.schema import EVENT
 from simaccel.workload import Dimensions, attention, gemm
 
 ACCELERATOR = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
@@ -46,10 +52,14 @@ def _lowered(workload: Any, group: Any) -> Program:  # noqa: ANN401 - of either 
 
 
 def _traced(path: Path, program: Program, **options: bool) -> tuple[Run, Trace]:
-    header = TraceHeader(program=program_text(program), sites=program_sites(program, ACCELERATOR))
+    header = TraceHeader(
+        accelerator=yaml.safe_dump(accelerator_document(ACCELERATOR)),
+        program=program_text(program),
+        sites=program_sites(program, ACCELERATOR),
+    )
     with TraceWriter(path, header) as writer:
         run = Machine(ACCELERATOR, program, writer, **options).run()
-        writer.finish(run.cycles, run.engines, {"macs": run.macs})
+        writer.finish(run.cycles, run.engines, {"bytes": moved_tree(run.moved)}, run.served_cycles)
     return run, Trace.open(path)
 
 
@@ -76,8 +86,52 @@ def test_a_trace_tells_what_the_machine_did(tmp_path: Path, program: Program) ->
         bins = trace.utilisation(bins=10)
         for at, engine in enumerate(bins.engines):
             assert bins.cycles[at, 0].sum() == run.engines[engine].busy
-        busy = [e for e in trace.decode(trace.events(engine="array")) if e.cause == "busy"]
+        _require_lanes(trace, run)
+        busy = [e for e in trace.decode(trace.events(lane="array")) if e.cause == "busy"]
         assert all(e.command.startswith("gemm ") and e.operator for e in busy)
+
+
+def _spread(trace: Trace, lane: str, column: str) -> list[float]:
+    """What one lane holds, or serves, in each cycle, from its events one by one."""
+    found: list[float] = []
+    for event in trace.events(lane=lane).tolist():
+        row = dict(zip(EVENT.names or (), event, strict=True))
+        cycles = row["end"] - row["start"]
+        assert row["start"] == len(found)
+        found += [row[column] / (cycles if column == "served" else 1)] * cycles
+    return found
+
+
+def _require_lanes(trace: Trace, run: Run) -> None:
+    """Bins of bandwidth and occupancy are the sums of what the lanes say cycle by cycle."""
+    limits = {"dram": 8.0, "buffer_read": 32.0}
+    assert trace.tiles
+    for bins in (1, 7, trace.cycles):
+        series = trace.bandwidth(bins=bins)
+        moved = dict.fromkeys(series.channels, 0)
+        for (level, _), n_bytes in run.moved.items():
+            moved["dram" if level.startswith("dram") else level] += n_bytes
+        for at, name in enumerate(series.channels):
+            lane = "dram0" if name == "dram" else name
+            assert series.served[at].sum() == run.served_cycles[lane]
+            assert series.moved[at].sum() == moved[name]
+            if bins > 1:
+                spread = _spread(trace, lane, "served")
+                for index, (start, end) in enumerate(pairwise(series.edges.tolist())):
+                    assert abs(sum(spread[start:end]) - series.served[at, index]) <= 1
+            limit = series.bytes_per_cycle[name]
+            assert limit == limits.get(name, limit)
+            assert limit is None or (series.moved[at] <= limit * np.diff(series.edges) + 1).all()
+            assert (series.share(name) <= 1).all()
+        held = trace.occupancy(bins=bins)
+        for at, tile in enumerate(held.tiles):
+            spread = _spread(trace, tile, "held")
+            assert max(spread) > 0
+            for index, (start, end) in enumerate(pairwise(held.edges.tolist())):
+                mean = sum(spread[start:end]) / (end - start)
+                assert held.mean_bytes[at, index] == pytest.approx(mean)
+    top = np.sum([_spread(trace, tile, "held") for tile in trace.tiles], axis=0).max()
+    assert top == run.peak_buffer_bytes
 
 
 @pytest.mark.skipif(not HAS_FAST_FORWARD, reason="this machine has no fast-forward")
@@ -93,3 +147,60 @@ def test_a_fast_forwarded_trace_expands_to_the_same_events(
         assert (run.cycles, run.engines) == (full.cycles, full.engines)
         assert np.array_equal(fast.events(), slow.events())
         assert fast.stalls() == slow.stalls()
+        middle = fast.cycles // 3
+        for by in (("engine", "cause", "tile"), ("operator", "site")):
+            assert fast.account(by, middle, middle + 99) == slow.account(by, middle, middle + 99)
+        for lane in (*fast.channels, *fast.tiles):
+            assert np.array_equal(fast.events(lane=lane), slow.events(lane=lane))
+        for ask in ("bandwidth", "occupancy"):
+            one, other = (vars(getattr(t, ask)(bins=31)) for t in (fast, slow))
+            for name in one:
+                assert np.array_equal(one[name], other[name]), (ask, name)
+
+
+def test_a_window_of_the_account_counts_the_cycles_of_its_events(
+    tmp_path: Path, program: Program
+) -> None:
+    _, trace = _traced(tmp_path / "t.h5", program)
+    with trace:
+        for start, end in ((0, trace.cycles), (17, 18), (100, trace.cycles - 55)):
+            expected = Counter[tuple[str, str, str, int]]()
+            for e in trace.decode(trace.events(start, end)):
+                cycles = min(e.end, end) - max(e.start, start)
+                expected[e.lane, e.cause, e.tile, e.site] += cycles
+            found = trace.account(("engine", "cause", "tile", "site"), start, end)
+            assert {(s.engine, s.cause, s.tile, s.site): s.cycles for s in found} == expected
+            assert sum(expected.values()) == (end - start) * len(trace.engines)
+            stalled = trace.stalls(("engine",), start, end)
+            assert sum(s.cycles for s in stalled) == sum(
+                n for (_, cause, *_), n in expected.items() if cause not in ("busy", "idle")
+            )
+
+
+def test_segments_are_placed_in_time(tmp_path: Path) -> None:
+    run, trace = _traced(tmp_path / "t.h5", _gemm())
+    with trace:
+        found = trace.segments()
+        assert found
+        for segment in found:
+            assert 0 <= segment.start < segment.end <= run.cycles
+            assert segment.end - segment.start == segment.period_cycles * (segment.repeats + 1)
+            first = trace.events(segment.start, segment.start + segment.period_cycles, "array")
+            for time in (1, segment.repeats):
+                shift = time * segment.period_cycles
+                again = trace.events(segment.start + shift, segment.start + shift + 1, "array")
+                assert again["cause"][-1] == first["cause"][0]
+
+
+@pytest.mark.parametrize("fast_forward", [True, False])
+def test_checkpoints_change_nothing_that_is_read(
+    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch, *, fast_forward: bool
+) -> None:
+    _, whole = _traced(tmp_path / "whole.h5", program, fast_forward=fast_forward)
+    monkeypatch.setattr("simaccel.machine.machine._CHUNK", 13)
+    monkeypatch.setattr("simaccel.machine.machine._CHECKPOINT", 3)
+    _, often = _traced(tmp_path / "often.h5", program, fast_forward=fast_forward)
+    with whole, often:
+        often.check()
+        for lane in (None, *whole.channels, *whole.tiles):
+            assert np.array_equal(often.events(lane=lane), whole.events(lane=lane))

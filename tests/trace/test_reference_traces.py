@@ -109,7 +109,7 @@ def test_plain_h5py_reads_what_the_schema_documents(reference: Reference) -> Non
         assert len({len(column) for column in file["events"].values()}) == 1
         program = file["header/program"].asstr()[0]
         assert program.startswith("program ")
-        assert json.loads(file["header/figures"].asstr()[0])["cycles"] == file.attrs["cycles"]
+        assert json.loads(bytes(file["header/figures"][:]))["cycles"] == file.attrs["cycles"]
         assert set(file["events/site"][:]) <= {0, *file["sites/site"][:]}
 
 
@@ -124,7 +124,7 @@ def test_rows_and_segments_give_the_totals_without_the_reader(reference: Referen
     assert (length > 0).all()
     assert (totals.sum(axis=1) == cycles).all()
     for engine, total in zip(engines, totals, strict=True):
-        mine = rows["engine"] == engine
+        mine = rows["lane"] == engine
         sums = np.bincount(rows["cause"][mine], length[mine], minlength=len(total))
         np.testing.assert_array_equal(sums.astype(np.int64), total)
 
@@ -136,7 +136,7 @@ def test_rows_of_an_engine_tile_the_run(name: str) -> None:
         rows = {key: column[:] for key, column in file["events"].items()}
         assert len(file["segments/first_row"]) == 0
         for engine in file["totals/engine"][:]:
-            starts, ends = (rows[key][rows["engine"] == engine] for key in ("start", "end"))
+            starts, ends = (rows[key][rows["lane"] == engine] for key in ("start", "end"))
             assert starts[0] == 0
             np.testing.assert_array_equal(starts[1:], ends[:-1])
             assert ends[-1] == file.attrs["cycles"]

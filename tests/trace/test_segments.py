@@ -37,7 +37,7 @@ def _known(trace: Trace, start: int, end: int, engine: str | None = None) -> set
     found = trace.decode(trace.events(start, end, engine))
     intervals = {
         (
-            e.engine,
+            e.lane,
             e.start,
             e.end,
             (Cause[e.cause.upper()], Wait(e.tile, e.kind, e.waits_for), e.site),
@@ -133,14 +133,14 @@ def test_long_runs_are_looked_into_without_unrolling(tmp_path: Path) -> None:
         assert trace.cycles == 4 + period * (10**7 + 1)
         middle = 4 + period * 5_000_000 - 7
         found = trace.decode(trace.events(middle - 5, middle + 9))
-        assert [(e.engine, e.start - middle, e.end - middle, e.cause) for e in found] == [
+        assert [(e.lane, e.start - middle, e.end - middle, e.cause) for e in found] == [
             ("dma_in", -middle, trace.cycles - 4 - middle, "busy"),
             ("sfu", -middle, trace.cycles - middle, "idle"),
             ("array", -5, -2, "busy"),
             ("array", -2, 7, "dram_bandwidth"),
             ("array", 7, 10, "busy"),
         ]
-        assert len(trace.events(engine="dma_in")) == 2
+        assert len(trace.events(lane="dma_in")) == 2
         bins = trace.utilisation(bins=1000)
         assert bins.cycles.sum() == 3 * trace.cycles
         assert bins.share("array")[500] == pytest.approx(0.6)
@@ -166,8 +166,8 @@ def test_engines_may_cross_a_segment_border_at_different_cycles(tmp_path: Path) 
     script = padded([Row("array", 4, IDLE), Row("sfu", 1, IDLE), Again(body, 3)], ENGINES)
     with write(tmp_path / "t.h5", script) as trace:
         assert trace.n_segments == 1
-        assert len(trace.events(engine="array")) == 9
-        assert [(e["start"], e["end"]) for e in trace.events(engine="sfu")] == [
+        assert len(trace.events(lane="array")) == 9
+        assert [(e["start"], e["end"]) for e in trace.events(lane="sfu")] == [
             (0, 1), (1, 21), (21, 24),
         ]  # fmt: skip
 

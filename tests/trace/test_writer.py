@@ -161,23 +161,34 @@ def test_of_two_runs_with_one_target_the_second_to_end_fails(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_killed_run_leaves_a_file_that_is_no_trace(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checkpoint", [0, 1, 2, 5, 9])
+def test_a_killed_run_leaves_what_it_kept_at_the_last_checkpoint(
+    tmp_path: Path, checkpoint: int
+) -> None:
     path = tmp_path / "t.h5"
     killed = f"""
         import os
         from simaccel.machine.accounts import NO_WAIT, Cause
         from simaccel.trace import TraceHeader, TraceWriter
-        with TraceWriter({str(path)!r}, TraceHeader(), block_rows=2) as writer:
+        with TraceWriter({str(path)!r}, TraceHeader(version="9"), block_rows=2) as writer:
+            writer.announce(dict(array="engine"))
             for start in range(9):
                 writer.interval("array", start, start + 1, Cause(start % 2), NO_WAIT, 0)
+                if start + 1 in (1, {checkpoint}):
+                    writer.checkpoint(start + 1)
+                if start + 1 == {checkpoint}:
+                    writer.repeat(writer.position() - 1, 1, 3)
             os._exit(1)
     """
     subprocess.run([sys.executable, "-c", dedent(killed)], check=False)
     (partial,) = tmp_path.iterdir()
-    assert partial.name.startswith(".t.h5.")
+    assert partial.name.startswith("t.h5.")
     assert partial.suffix == ".partial"
-    with pytest.raises(TraceError):
-        Trace.open(partial)
+    with Trace.open(partial) as trace:
+        trace.check()
+        assert (trace.partial, trace.header.version) == (True, "9")
+        assert trace.cycles == max(checkpoint, 1)
+        assert [e.end for e in trace.decode(trace.events())] == [*range(1, trace.cycles + 1)]
     write(path, SCRIPT).check()
 
 

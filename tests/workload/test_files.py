@@ -5,10 +5,22 @@ import pytest
 import yaml
 
 from simaccel.errors import InputError
-from simaccel.workload import Einsum, Softmax, build, files, gemm, load_workload, parse_workload
+from simaccel.recording import workload_document
+from simaccel.workload import (
+    Einsum,
+    Softmax,
+    build,
+    conv2d,
+    files,
+    gemm,
+    load_workload,
+    network,
+    parse_workload,
+)
 
 EXAMPLES = dedent("    " + (files.__doc__ or "").split("\n\n    ")[1].split("\n\nA dimension")[0])
-ATTENTION, GEMM, EINSUMS = EXAMPLES.split("---\n")
+ATTENTION, GEMM, CONV, NETWORK, LAYERS, EINSUMS = EXAMPLES.split("---\n")
+KINDS = "one of attention, gemm, conv, network, layers, einsums"
 
 
 def _faults(tmp_path: Path, text: str) -> list[str]:
@@ -30,6 +42,30 @@ def _load(tmp_path: Path, text: str) -> object:
 def test_examples_of_the_docstring_load(tmp_path: Path) -> None:
     assert _load(tmp_path, ATTENTION) == build("bert", batch=64, seq_len=512)
     assert _load(tmp_path, GEMM) == gemm(m=512, k=64, n=512, batch=4)
+    assert _load(tmp_path, CONV) == conv2d(g=2, m=128, c=48, p=27, q=27, r=5, s=5)
+    assert _load(tmp_path, NETWORK) == network("alexnet", batch=4, layer="conv2")
+
+
+def test_layers_load(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(LAYERS)
+    conv5, fc6 = load_workload(path).operators
+    assert str(conv5) == (
+        "conv5: conv5.O[n,g,m,p,q] = conv5.I[n,g,c,2*p+r,2*q+s] conv5.W[g,m,c,r,s]"
+    )
+    assert str(fc6) == "fc6: fc6.O[b,m,n] = fc6.I[b,m,k] fc6.W[b,k,n]"
+    assert (conv5.macs, fc6.macs) == (256 * 512 * 49 * 9, 125440)
+
+
+@pytest.mark.parametrize("text", [GEMM, CONV, NETWORK, LAYERS])
+def test_workloads_come_back_from_what_a_trace_carries(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(f"{text}\nbytes_per_element: 1\n")
+    workload = load_workload(path)
+    path.write_text(yaml.safe_dump(workload_document(workload)))
+    again = load_workload(path)
+    assert (again, again.parameters) == (workload, workload.parameters)
+    assert {tensor.bytes_per_element for tensor in again.tensors.values()} == {1}
 
 
 def test_einsums_load_and_come_back_from_their_parameters(tmp_path: Path) -> None:
@@ -61,6 +97,49 @@ operators:
 """)
     workload = load_workload(path)
     assert (workload.shapes["I"], workload.macs) == ((9,), 2 * 12)
+
+
+def test_all_faults_of_a_conv_and_of_layers(tmp_path: Path) -> None:
+    text = "{kind: conv, shape: {M: 0, C: 1, P: 1000000000000, Q: 4, R: 3}, stride: [1, 2, 3]}"
+    pair = "a number, or a list of two: height and width"
+    assert _faults(tmp_path, text) == [
+        "shape.M: got 0; allowed: an integer >= 1",
+        "shape.P: got 1000000000000; allowed: an integer <= 1073741824",
+        "shape.S: got nothing; allowed: an integer",
+        f"stride: got a list of 3 values; allowed: {pair}",
+    ]
+    text = """
+kind: layers
+name: x
+layers:
+  a: {kind: conv, shape: {M: 1, C: 1, P: 0, Q: 4, R: 3, S: 1}, stried: 2}
+  b: {kind: gemm, shape: {M: 1, K: x, N: 4}}
+  c: {kind: dense, shape: {M: 1}}
+"""
+    assert _faults(tmp_path, text) == [
+        "layers.a.shape.P: got 0; allowed: an integer >= 1",
+        "layers.a.stried: got 2; allowed: did you mean 'stride'?",
+        "layers.b.shape.K: got 'x'; allowed: an integer",
+        (
+            "layers.c: got a mapping of kind, shape; allowed: a mapping with 'kind' one of "
+            "'conv', 'gemm'"
+        ),
+    ]
+    assert _faults(tmp_path, "{kind: layers, name: x, layers: {}}") == [
+        "layers: got 'no layers'; allowed: at least one layer"
+    ]
+
+
+def test_faults_of_a_network(tmp_path: Path) -> None:
+    assert _faults(tmp_path, "{kind: network, model: resnet5, batch: 0}") == [
+        "model: got 'resnet5'; allowed: did you mean 'resnet50'?",
+        "batch: got 0; allowed: an integer >= 1",
+    ]
+    text = "{kind: network, model: alexnet, layer: conv6, bytes_by_tensor: {X: 1}}"
+    assert _faults(tmp_path, text) == [
+        "layer: got 'conv6'; allowed: did you mean 'conv5'?",
+        "bytes_by_tensor.X: got 1; allowed: one of I, W, O",
+    ]
 
 
 def test_sized_attention_needs_its_sizes_and_a_model_has_its_own(tmp_path: Path) -> None:
@@ -158,9 +237,9 @@ def test_faults_of_a_gemm(tmp_path: Path) -> None:
         ),
         ("name: scores", "name: 5", "name: got 5", "text"),
         ("{m: 4, n: 2}", "{m: 4, 5: 2}", "operators.normalise.ranks[5]: got 5", "text"),
-        ("kind: einsums", "", "kind: got nothing", "one of attention, gemm, einsums"),
+        ("kind: einsums", "", "kind: got nothing", KINDS),
         ("kind: einsums", "kind: einsum", "kind: got 'einsum'", "did you mean 'einsums'?"),
-        ("kind: einsums", "kind: [1]", "kind: got [1]", "one of attention, gemm, einsums"),
+        ("kind: einsums", "kind: [1]", "kind: got [1]", KINDS),
         (
             "product:",
             "normalise:",

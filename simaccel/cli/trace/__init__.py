@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import click
 
+from simaccel.cli.trace.diff import diff
+from simaccel.cli.trace.export import export
 from simaccel.cli.trace.info import info
+from simaccel.cli.trace.stalls import stalls
+from simaccel.cli.trace.view import view
 
 
 @click.group()
@@ -12,5 +16,5 @@ def trace() -> None:
     """Traces: what ran, why engines waited, and what to change."""
 
 
-for _command in (info,):
+for _command in (info, stalls, diff, view, export):
     trace.add_command(_command)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.trace.title import run_title
 from simaccel.report.catalogues import fields_table
-from simaccel.report.units import cycles_text
+from simaccel.report.units import bytes_text, cycles_text, seconds_text
+
+if TYPE_CHECKING:
+    from simaccel.trace import Trace
+
+_REPRODUCE = ("accelerator", "workload", "mapping")
+"""Texts of the header that `simaccel run` takes as files."""
 
 
 @click.command()
@@ -15,29 +24,63 @@ from simaccel.report.units import cycles_text
 @json_option
 def info(file: str, as_json: bool) -> None:
     """Say what a trace holds, and check that busy + stalls + idle = total."""
-    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.trace import SCHEMA_VERSION, Trace  # noqa: PLC0415 - h5py only where needed
 
     with Trace.open(file) as opened:
         opened.check()
-        figures = opened.figures
-        found = {
-            **{name: figures.get(name) for name in ("workload", "accelerator", "dataflow")},
-            "version": opened.header.version,
-            "cycles": opened.cycles,
-            "engines": list(opened.engines),
-            "rows": opened.n_rows,
-            "segments": opened.n_segments,
-            "sound": True,
-        }
-    if as_json:
-        show_json(found)
-        return
-    rows = [(name, _text(value)) for name, value in found.items() if name != "sound"]
-    sound = "busy + stalls + idle = total for every engine"
-    show(fields_table([*rows, ("checked", sound)]))
+        found = _found(opened, SCHEMA_VERSION)
+        if as_json:
+            show_json(found)
+        else:
+            show(run_title(opened), fields_table(_rows(opened, found)))
 
 
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return cycles_text(value) if isinstance(value, int) else str(value)
+def _found(trace: Trace, schema_version: int) -> dict[str, Any]:
+    figures, header = trace.figures, trace.header
+    return {
+        **{name: figures.get(name) for name in ("workload", "accelerator", "dataflow")},
+        "version": header.version,
+        "seed": header.seed,
+        "schema_version": schema_version,
+        "file_bytes": trace.path.stat().st_size,
+        "partial": trace.partial,
+        "cycles": trace.cycles,
+        "engines": list(trace.engines),
+        "channels": list(trace.channels),
+        "tiles": list(trace.tiles),
+        "rows": trace.n_rows,
+        "segments": trace.n_segments,
+        "reproduced_by": [name for name in (*_REPRODUCE, "program") if getattr(header, name)],
+        "sound": True,
+    }
+
+
+def _rows(trace: Trace, found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Say the same for people."""
+    given = found["reproduced_by"]
+    rows = [
+        ("version", found["version"]),
+        ("schema version", str(found["schema_version"])),
+        ("file size", bytes_text(found["file_bytes"])),
+        ("rows", cycles_text(found["rows"])),
+        ("segments", cycles_text(found["segments"])),
+        ("run", _run(trace)),
+        ("engines", ", ".join(trace.engines)),
+        ("channels", ", ".join(trace.channels)),
+        ("tiles", ", ".join(trace.tiles)),
+    ]
+    if all(name in given for name in _REPRODUCE):
+        files = "--hw, --workload and --mapping of `simaccel run`"
+        rows.append(("reproduced by", f"header/{', header/'.join(_REPRODUCE)}: {files}"))
+    elif given:
+        rows.append(("reproduced by", f"header/{', header/'.join(given)}"))
+    tiled = "rows of every engine tile the cycles without gap or overlap"
+    sums = tiled if trace.partial else "busy + stalls + idle = total for every engine"
+    return [row for row in [*rows, ("checked", sums)] if row[1]]
+
+
+def _run(trace: Trace) -> str:
+    cycles = f"{cycles_text(trace.cycles)} cycles"
+    if trace.header.accelerator:
+        cycles += f" ({seconds_text(trace.accelerator().seconds(trace.cycles))})"
+    return f"partial: ended at {cycles}, before its end" if trace.partial else f"whole, {cycles}"

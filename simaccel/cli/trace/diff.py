@@ -1,0 +1,39 @@
+"""`simaccel trace diff`: which operators and causes make two runs differ."""
+
+from __future__ import annotations
+
+import click
+
+from simaccel.cli.options import json_option
+from simaccel.cli.output import show, show_json
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@click.option(
+    "--engine", metavar="NAME", default="array", help="By what this engine did (default array)."
+)
+@json_option
+def diff(a: str, b: str, engine: str, as_json: bool) -> None:
+    """Take the difference in cycles of two runs of one workload apart.
+
+    The rows of each table add up to the difference exactly. Operators that only one run has
+    fused are compared together.
+    """
+    from simaccel.difference import compare  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.trace_diff import (  # noqa: PLC0415 - as above
+        causes_table,
+        difference_json,
+        difference_lines,
+        groups_table,
+    )
+    from simaccel.trace import Trace  # noqa: PLC0415 - as above
+
+    with Trace.open(a) as first, Trace.open(b) as second:
+        found = compare(first, second, engine)
+    if as_json:
+        show_json(difference_json(found))
+        return
+    show(f"A: {a}", f"B: {b}", "", groups_table(found), causes_table(found))
+    show(*difference_lines(found))

@@ -1,0 +1,163 @@
+"""`simaccel trace stalls`: where the cycles went, why, and what a faster resource would gain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from simaccel.cli.asked import fault, number
+from simaccel.cli.options import json_option
+from simaccel.cli.output import show, show_json
+from simaccel.cli.progress import Bar
+from simaccel.cli.trace.title import run_title
+from simaccel.errors import Fault, InputError
+from simaccel.report.units import cycles_text
+
+if TYPE_CHECKING:
+    from simaccel.diagnosis import Diagnosis
+    from simaccel.hardware import Accelerator
+    from simaccel.report.stalls import Analysis
+    from simaccel.trace import Trace
+    from simaccel.what_if import WhatIf
+
+
+@click.command()
+@click.argument("file")
+@click.option("--operator", metavar="NAME", help="Look at one operator or fused group.")
+@click.option("--from", "start", metavar="CYCLE", default="0", help="Start of a window (0).")
+@click.option("--to", "end", metavar="CYCLE", help="End of the window (the end of the run).")
+@click.option("--each", is_flag=True, help="A table of the engines for each operator.")
+@click.option(
+    "--what-if/--no-what-if",
+    "what_if",
+    default=True,
+    help="Run the program again with resources freed (on), or not.",
+)
+@json_option
+def stalls(
+    file: str,
+    operator: str | None,
+    start: str,
+    end: str | None,
+    each: bool,
+    what_if: bool,
+    as_json: bool,
+) -> None:
+    """Say where the cycles of a run went, what the engines waited for, and what could be gained.
+
+    A window (--from, --to) has accounts of its own; what could be gained is always of the
+    whole run.
+    """
+    from simaccel.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.stalls import Analysis, stalls_json  # noqa: PLC0415 - as above
+    from simaccel.trace import Trace, TraceError  # noqa: PLC0415 - as above
+
+    with Trace.open(file) as opened:
+        if not opened.cycles:
+            raise TraceError(opened.path, "holds no cycle", "a trace of a run")
+        found = diagnose(opened, *window(start, end, opened.cycles))
+        found.part(operator)
+        accelerator = _accelerator(opened)
+        freed, reason = _what_if(opened, accelerator) if what_if else (None, "")
+        analysis = Analysis(found, accelerator, freed)
+        if as_json:
+            show_json(stalls_json(analysis, operator))
+        else:
+            show(_title(opened, found))
+            _show(analysis, operator, each=each)
+            _show_what_if(opened, analysis, operator, reason)
+
+
+def window(start: str, end: str | None, cycles: int) -> tuple[int, int]:
+    """Read the two ends of a window.
+
+    Raises:
+        InputError: they are no whole numbers, or no part of the run.
+
+    """
+    low, high = number(start), cycles if end is None else number(end)
+    faults: list[Fault] = []
+    if not isinstance(low, int) or not 0 <= low < cycles:
+        faults.append(fault("--from", low, f"a cycle of the run, 0 to {cycles - 1}"))
+        low = 0
+    if not isinstance(high, int) or not low < high <= cycles:
+        faults.append(fault("--to", high, f"{low + 1} to {cycles}, after --from"))
+    if faults or not isinstance(high, int):
+        raise InputError(faults)
+    return low, high
+
+
+def _accelerator(trace: Trace) -> Accelerator | None:
+    """Give the accelerator, where the trace has one."""
+    return trace.accelerator() if trace.header.accelerator else None
+
+
+def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | None, str]:
+    """Run the trace's program with resources freed, or say why not."""
+    from simaccel.what_if import what_if  # noqa: PLC0415 - h5py only where it is needed
+
+    if trace.partial:
+        return None, "the trace is partial, there is no whole run to compare with"
+    if accelerator is None or not trace.header.program:
+        return None, "the trace holds no accelerator or no program"
+    with Bar("what if") as bar:
+        return what_if(accelerator, trace.program(), progress=bar.show), ""
+
+
+def _title(trace: Trace, found: Diagnosis) -> str:
+    cycles = f"{cycles_text(found.total.cycles)} cycles"
+    if found.total.cycles < trace.cycles:
+        ends = f"{cycles_text(found.start)} to {cycles_text(found.end)}"
+        cycles = f"cycles {ends}, {cycles} of {cycles_text(trace.cycles)}"
+    partial = ", as far as the run came (the trace is partial)" if trace.partial else ""
+    return f"{run_title(trace)}: {cycles}{partial}"
+
+
+def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
+    from simaccel.report.stalls import (  # noqa: PLC0415 - h5py only where it is needed
+        engines_table,
+        overview_table,
+        verdicts,
+        waits_table,
+    )
+
+    found = analysis.diagnosis
+    part = found.part(operator)
+    if operator is None:
+        show(overview_table(found))
+    for one in (*(found.operators if each and operator is None else ()), part):
+        show(engines_table(one))
+    waits = waits_table(part)
+    if waits is not None:
+        show(waits)
+    show(*verdicts(analysis, part))
+
+
+def _show_what_if(trace: Trace, analysis: Analysis, operator: str | None, reason: str) -> None:
+    from simaccel.report.stalls import what_if_table  # noqa: PLC0415 - h5py only where needed
+
+    if reason:
+        show("", f"no what-if: {reason}")
+    if analysis.what_if is None:
+        return
+    whole = analysis.diagnosis.total.cycles == trace.cycles
+    where = operator or "the whole run"
+    also = "" if whole else ", not only of this window"
+    show("", f"what if, for {where}{also}: the same program again with something infinitely fast")
+    part = analysis.diagnosis.part(operator)
+    show(what_if_table(analysis.what_if, part.name))
+    if not any("array" in freed.resources for freed in analysis.what_if.freed):
+        show("array and SFU are not freed: where memory takes no time, nothing else would either")
+    if any(freed.cycles > analysis.what_if.base.cycles for freed in analysis.what_if.freed):
+        show(
+            "a negative saving is real: what comes sooner shares buffer ports and DRAM with what "
+            "is more urgent"
+        )
+    again = analysis.what_if.base.cycles
+    if again != trace.cycles:
+        version = trace.header.version
+        show(
+            f"the trace's {cycles_text(trace.cycles)} cycles are those of simaccel {version}; this "
+            f"one takes {cycles_text(again)}, to which the table compares"
+        )

@@ -1,0 +1,18 @@
+"""What ran, as the trace commands say it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simaccel.report.results import experiment_title
+
+if TYPE_CHECKING:
+    from simaccel.trace import Trace
+
+
+def run_title(trace: Trace) -> str:
+    """Say what ran on what; of a trace without these texts, its path."""
+    texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
+    if not all(texts):
+        return str(trace.path)
+    return experiment_title(trace.workload(), trace.accelerator(), trace.mapping().dataflow)

@@ -1,0 +1,182 @@
+"""Where the cycles of a run, of a window of it or of one operator went, from its trace.
+
+An event carries its operator, but an engine that has no work in an operator sits there idle
+under the operator that it worked for last. All engines meet at the end of each operator, and an
+engine that works in it is never idle between. So an operator lasts as long as its engines
+are not idle, and the rest of each engine's cycles there are idle ones. This is exact, also in a
+window.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.trace import Stall, Trace
+
+_BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
+_WORK_FIRST = ("array", "sfu")
+TOTAL = "total"
+
+Causes = Mapping[str, int]
+"""Cycles by cause, ``busy`` and ``idle`` included; causes without a cycle are left out."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """An operator, or all of them: its cycles, and where each engine's went.
+
+    ``waits`` are the stalled cycles by engine, root cause and direct wait, the largest first.
+    ``moved`` are the bytes by channel and tensor, where they are known: of a whole run.
+    """
+
+    name: str
+    cycles: int
+    engines: Mapping[str, Causes]
+    waits: tuple[Stall, ...] = ()
+    macs: int | None = None
+    moved: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def share(self, engine: str, cause: str) -> float:
+        """Cycles of one cause of one engine, as a part of all cycles."""
+        causes = self.engines.get(engine, {})
+        return causes.get(cause, 0) / self.cycles if self.cycles else 0.0
+
+    def stalls(self, engine: str) -> list[tuple[str, int]]:
+        """Give the stall causes of an engine and their cycles, the largest first."""
+        causes = self.engines[engine].items()
+        found = [(cause, n) for cause, n in causes if cause not in ("busy", "idle")]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+    @property
+    def critical(self) -> str:
+        """The engine that the operator cannot do without: the one that is busy longest.
+
+        Work that takes most of the cycles hides all other work, so this is what to speed up
+        or to unload; where it is busy all the time it bounds the operator. Of engines that are
+        busy equally long, the one that the others wait for longer, then the array and the SFU
+        before the DMA engines. The DMA engines share the DRAM: a transfer that queues there
+        counts as busy.
+        """
+        order = sorted(self.engines, key=lambda e: (*_WORK_FIRST, e).index(e))
+        return max(order, key=lambda e: (self.engines[e].get("busy", 0), self.blamed(e)))
+
+    @property
+    def compute(self) -> str:
+        """The engine to tell of: the array, unless the SFU is busier."""
+        found = [name for name in _WORK_FIRST if name in self.engines] or [*self.engines]
+        return max(found, key=lambda name: self.engines[name].get("busy", 0))
+
+    def blamed(self, engine: str) -> int:
+        """Cycles that the others wait directly for an engine."""
+        return sum(w.cycles for w in self.waits if w.waits_for == engine)
+
+    def longest_wait(self, engine: str, cause: str) -> Stall | None:
+        """Give the direct wait in which an engine lost most cycles to a root cause."""
+        return next((w for w in self.waits if (w.engine, w.cause) == (engine, cause)), None)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A window of a run (``start`` up to ``end``, often all of it) and its operators."""
+
+    start: int
+    end: int
+    total: Part
+    operators: tuple[Part, ...]
+
+    def part(self, operator: str | None) -> Part:
+        """Give one operator, or the total.
+
+        Raises:
+            InputError: there is no such operator in this window.
+
+        """
+        if operator is None:
+            return self.total
+        names = [part.name for part in self.operators]
+        if operator not in names:
+            raise InputError(
+                [Fault("command line", "--operator", operator, suggest(operator, names))]
+            )
+        return self.operators[names.index(operator)]
+
+
+def diagnose(trace: Trace, start: int = 0, end: int | None = None) -> Diagnosis:
+    """Account for the cycles from ``start`` up to ``end``, by operator and in all.
+
+    Raises:
+        TraceError: the window is no part of the run.
+
+    """
+    end = trace.cycles if end is None else end
+    whole = (start, end) == (0, trace.cycles)
+    known = trace.figures if whole else {}
+    by_name = {one["name"]: one for one in known.get("operators", ())}
+    by_operator: dict[str, list[Stall]] = defaultdict(list)
+    for row in trace.account(_BY, start, end):
+        by_operator[row.operator].append(row)
+    parts = [_part(name, found, trace.engines) for name, found in by_operator.items()]
+    order = _operators(trace)
+    parts = sorted((p for p in parts if p.cycles), key=lambda part: order.index(part.name))
+    operators = tuple(_with_figures(part, by_name.get(part.name, {})) for part in parts)
+    total = _with_figures(_sum(operators, trace.engines), known)
+    if not total.moved and total.cycles and trace.header.accelerator:
+        total = replace(total, moved=_moved(trace, start, end))
+        if len(operators) == 1:
+            operators = (replace(operators[0], moved=total.moved),)
+    return Diagnosis(start, end, total, operators)
+
+
+def _moved(trace: Trace, start: int, end: int) -> dict[str, dict[str, int]]:
+    """Give the bytes that each channel moved in a window; the trace knows no tensors there."""
+    found = trace.bandwidth(bins=1, start=start, end=end)
+    moved: Counter[str] = Counter()
+    for channel, n_bytes in zip(found.channels, found.moved, strict=True):
+        moved["dram" if channel.startswith("dram") else channel] += int(n_bytes.sum())
+    return {channel: {"": n_bytes} for channel, n_bytes in moved.items()}
+
+
+def _operators(trace: Trace) -> list[str]:
+    """Name the operators in the order of the program."""
+    return [*dict.fromkeys(site.operator for site in trace.header.sites.values()), ""]
+
+
+def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> Part:
+    """Sum the rows of an operator; what an engine does not account for there it was idle."""
+    causes: dict[str, dict[str, int]] = {engine: defaultdict(int) for engine in engines}
+    for row in rows:
+        if row.cause != "idle":
+            causes[row.engine][row.cause] += row.cycles
+    cycles = max(sum(one.values()) for one in causes.values())
+    for one in causes.values():
+        if cycles > (active := sum(one.values())):
+            one["idle"] = cycles - active
+    waits = tuple(row for row in rows if row.cause not in ("busy", "idle"))
+    return Part(name, cycles, {engine: dict(one) for engine, one in causes.items()}, waits)
+
+
+def _sum(operators: Sequence[Part], engines: Sequence[str]) -> Part:
+    """Add up the operators."""
+    causes = {engine: Counter[str]() for engine in engines}
+    for part in operators:
+        for engine, one in part.engines.items():
+            causes[engine].update(one)
+    waits = sorted((w for part in operators for w in part.waits), key=lambda w: -w.cycles)
+    cycles = sum(part.cycles for part in operators)
+    return Part(TOTAL, cycles, {name: dict(one) for name, one in causes.items()}, tuple(waits))
+
+
+def _with_figures(part: Part, figures: Mapping[str, Any]) -> Part:
+    """Add what the run counted itself, where it is known."""
+    if "bytes" not in figures:
+        return part
+    moved = {
+        f"{where}_{way}": tensors
+        for where, ways in figures["bytes"].items()
+        for way, tensors in ways.items()
+    }
+    return replace(part, macs=figures["macs"], moved=moved)

@@ -1,0 +1,175 @@
+"""Lanes: what a listener hears of channels, NoC pipes and tiles. Without a listener there are none.
+
+A lane only watches. It moves on with the periods that are skipped, and says how far a period can
+be repeated for it: when a request that nobody waits for ends, the machine doesn't care, but the
+trace does.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from simaccel.machine.accounts import Listener
+from simaccel.machine.clock import Clock
+from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
+from simaccel.machine.turns import Turns
+
+
+class Lane(Stateful):
+    """The time since which nothing has been told, and what was counted by then."""
+
+    COUNTERS = ("since", "told")
+    WIRING = ("name", "clock", "listener")
+
+    def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
+        self.name = name
+        self.clock = clock
+        self.listener = listener
+        self.since = 0
+        self.told = 0
+        """Cycles of service that the listener has heard of."""
+
+    def flush(self, now: int) -> None:
+        """Tell what happened up to ``now``."""
+        raise NotImplementedError
+
+    def counters(self) -> Numbers:
+        """Give how far the listener has heard; true at a flush only."""
+        return self.since, self.told
+
+    def skip(self, skip: Skip) -> None:
+        """Take the periods as told: the listener repeats them."""
+        for index, amount in skip.growth():
+            if index:
+                self.told += amount
+            else:
+                self.since += amount
+
+
+class Server(Protocol):
+    """What a lane sees of a channel."""
+
+    turns: Turns
+    served_cycles: int
+
+    def catch_up(self) -> None:
+        """Bring the turns up to the present cycle."""
+
+
+class ChannelLane(Lane):
+    """In use from a request to an idle channel until everybody is served."""
+
+    STATE = ("busy",)
+    GAUGES = ("channel",)
+
+    def __init__(self, name: str, clock: Clock, listener: Listener, channel: Server) -> None:
+        super().__init__(name, clock, listener)
+        self.channel = channel
+        self.busy = False
+
+    def switch(self, now: int, *, busy: bool) -> None:
+        """Go over to being used, or not."""
+        self._tell(now)
+        self.busy = busy
+
+    def flush(self, now: int) -> None:
+        """Tell what happened up to ``now``."""
+        self.channel.catch_up()
+        self._tell(now)
+
+    def _tell(self, now: int) -> None:
+        served = self.channel.served_cycles - sum(e.remaining for e in self.channel.turns.ring)
+        if now > self.since:
+            cycles = served - self.told
+            self.listener.served(self.name, self.since, now, cycles, busy=self.busy)
+            self.since, self.told = now, served
+
+    def state(self) -> tuple[object, ...]:
+        """Give whether it is in use."""
+        return (self.busy,)
+
+    def gauges(self) -> Numbers:
+        """Give what was asked for so far, and how far the turns are."""
+        return self.channel.served_cycles, *self.channel.turns.gauges()
+
+    def limit(self, seen: Stretch) -> int:
+        """Without a new request, serve as in the period: all of the time, or in whole rounds."""
+        if seen.before[0] != seen.after[0] or not self.channel.turns.ring:
+            return FOREVER
+        left = sum(seen.after[4::2])
+        always = sum(seen.before[4::2]) - left == seen.cycles
+        if always and len({entry.direction for entry in self.channel.turns.ring}) == 1:
+            return (left - 1) // seen.cycles
+        return self.channel.turns.limit(seen.of(1))
+
+
+class PipeLane(Lane):
+    """A NoC pipe, in use from the start of a fold for the cycles that its bytes take."""
+
+    STATE = ()
+    GAUGES = ("until",)
+
+    def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
+        super().__init__(name, clock, listener)
+        self.until = 0
+
+    def use(self, cycles: int) -> None:
+        """Note a use from now on."""
+        if cycles:
+            now = self.clock.cycle
+            self.flush(now)
+            self.until = now + cycles
+
+    def flush(self, now: int) -> None:
+        """Tell what happened up to ``now``."""
+        used = min(self.until, now)
+        if used > self.since:
+            cycles = used - self.since
+            self.listener.served(self.name, self.since, used, cycles, busy=True)
+            self.since, self.told = used, self.told + cycles
+        if now > self.since:
+            self.listener.served(self.name, self.since, now, 0, busy=False)
+            self.since = now
+
+    def gauges(self) -> Numbers:
+        """Give when the present use ends, if there is one."""
+        return (self.until if self.until > self.clock.cycle else 0,)
+
+    def limit(self, seen: Stretch) -> int:
+        """A use that goes on must not end on the way."""
+        (before,), (after,) = seen.before, seen.after
+        if before == after:
+            return seen.ends_before(after) if after else FOREVER
+        return FOREVER if after - before == seen.cycles else NEVER
+
+    def skip(self, skip: Skip) -> None:
+        """Move on with a use that belongs to the period."""
+        super().skip(skip)
+        if skip.stretch.before != skip.stretch.after:
+            self.until += skip.cycles
+
+
+class TileLane(Lane):
+    """The bytes that the slots of a tile hold."""
+
+    STATE = ("held",)
+
+    def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
+        super().__init__(name, clock, listener)
+        self.held = 0
+
+    def hold(self, n_bytes: int) -> None:
+        """Claim (or with a negative number give back) some bytes."""
+        if n_bytes:
+            self.flush(self.clock.cycle)
+            self.held += n_bytes
+
+    def flush(self, now: int) -> None:
+        """Tell what happened up to ``now``."""
+        if now > self.since:
+            self.listener.held(self.name, self.since, now, self.held)
+            self.since = now
+
+    def state(self) -> tuple[object, ...]:
+        """Give the bytes."""
+        return (self.held,)

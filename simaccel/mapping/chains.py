@@ -1,0 +1,157 @@
+"""Tile chains of one rank: how Ruby splits a rank over temporal and spatial levels.
+
+Ruby (equation 5) writes a rank of size D as D - 1 = sum of (R_n - 1) * P_0 ... P_(n-1): at level n
+a tile is split into P_n pieces, and into R_n <= P_n pieces the last time. R_n = P_n everywhere is a
+perfect factorisation (equation 1). Given the P, the R are the digits of D - 1 in the mixed radix of
+the P, each plus one; so a chain is its P, from the innermost level out, and the outermost level
+takes what is left. With N_0 = D and N_(n+1) = ceil(N_n / P_n), N_n is the number of tiles that
+level n gets, and R_n = P_n if and only if P_n divides N_n.
+
+All tiles of a level but the last one have the same size, P_0 ... P_(n-1), so their number, the sum
+of their sizes and the last size say all that accesses and cycles follow from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Factors = npt.NDArray[np.int64]
+"""Chains by row: the P from the innermost level to the outermost."""
+Mapspace = Literal["pfm", "ruby", "ruby-s", "ruby-t"]
+MAPSPACES: Final[tuple[Mapspace, ...]] = ("pfm", "ruby", "ruby-s", "ruby-t")
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """What a level may do with a rank: ``most`` pieces at most (None: any number)."""
+
+    spatial: bool = False
+    most: int | None = None
+    exactly: int | None = None
+
+    def may_leave(self, mapspace: Mapspace) -> bool:
+        """Say whether the last tile may be split into fewer pieces than the others here.
+
+        >>> Split(spatial=True).may_leave("ruby-s"), Split().may_leave("ruby-s")
+        (True, False)
+        """
+        if mapspace == "ruby":
+            return True
+        return mapspace == ("ruby-s" if self.spatial else "ruby-t")
+
+
+def perfect(n: int) -> Factors:
+    """Give the divisors of ``n``, in order.
+
+    >>> perfect(12).tolist()
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = np.arange(1, int(n**0.5) + 1, dtype=np.int64)
+    low = low[n % low == 0]
+    return np.unique(np.concatenate([low, n // low]))
+
+
+def imperfect(n: int) -> Factors:
+    """Give the canonical numbers of pieces for ``n`` tiles: one for each number of groups.
+
+    Of all P with the same ceil(n / P) the smallest: it makes as many groups, none larger. Every
+    count of accesses and cycles depends on the number of groups and on the sum of their sizes,
+    which are the same, and buffers and fan-out need no more.
+
+    >>> imperfect(7).tolist()
+    [1, 2, 3, 4, 7]
+    """
+    root = int(n**0.5) + 1
+    groups = np.arange(1, root + 1, dtype=np.int64)
+    few = -(-n // groups)  # the smallest P for each small number of groups
+    small = np.arange(1, min(root, n) + 1, dtype=np.int64)
+    candidates = np.unique(np.concatenate([few, small]))
+    _, first = np.unique(-(-n // candidates), return_index=True)
+    return np.sort(candidates[first])
+
+
+@lru_cache(1 << 16)
+def _choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
+    """Numbers of pieces that a level may make of ``n`` tiles."""
+    found = imperfect(n) if split.may_leave(mapspace) else perfect(n)
+    if split.exactly is not None:
+        wanted = min(split.exactly, n)
+        return found[found == wanted] if n % wanted == 0 or split.may_leave(mapspace) else found[:0]
+    if split.most is None:
+        return found
+    return found[found <= split.most]
+
+
+def count_chains(size: int, splits: Sequence[Split], mapspace: Mapspace) -> int:
+    """Count the canonical chains of a rank without making them.
+
+    ``splits`` are the levels from the innermost to the one below the outermost, which takes what
+    is left. The number of chains depends on the number of tiles that arrive at a level only.
+
+    >>> count_chains(100, [Split(spatial=True, most=6), Split()], "pfm")
+    24
+    """
+
+    @lru_cache(None)
+    def count(n: int, level: int) -> int:
+        if level == len(splits):
+            return 1
+        pieces = _choices(n, splits[level], mapspace)
+        return sum(count(-(-n // p), level + 1) for p in pieces.tolist())
+
+    return count(size, 0)
+
+
+def chains(
+    size: int, splits: Sequence[Split], mapspace: Mapspace, block: int = _BLOCK
+) -> Iterator[Factors]:
+    """Give all canonical chains of a rank in blocks of at most about ``block`` rows.
+
+    Each row has the P of ``splits`` and, last, what the outermost level takes.
+    """
+
+    def extend(prefix: tuple[int, ...], n: int) -> Iterator[Factors]:
+        level = len(prefix)
+        if level == len(splits):
+            yield np.array([[*prefix, n]], dtype=np.int64)
+            return
+        pieces = _choices(n, splits[level], mapspace)
+        if level == len(splits) - 1:
+            rows = np.empty((len(pieces), level + 2), dtype=np.int64)
+            rows[:, :level], rows[:, level], rows[:, level + 1] = prefix, pieces, -(-n // pieces)
+            yield rows
+            return
+        for p in pieces.tolist():
+            yield from extend((*prefix, p), -(-n // p))
+
+    held: list[Factors] = []
+    for rows in extend((), size):
+        held.append(rows)
+        if sum(map(len, held)) >= block:
+            yield np.concatenate(held)
+            held = []
+    if held:
+        yield np.concatenate(held)
+
+
+def tile_counts(size: int, factors: Factors) -> Factors:
+    """Give the number of tiles that each level gets, and of those that the innermost makes.
+
+    ``factors`` by row as of ``chains``; the result has a column more: the size, then the tiles
+    of each level from the innermost to the outermost.
+
+    >>> tile_counts(100, np.array([[6, 17]])).tolist()
+    [[100, 17, 1]]
+    """
+    counts = np.empty((len(factors), factors.shape[1] + 1), dtype=np.int64)
+    counts[:, 0] = size
+    for level in range(factors.shape[1]):
+        counts[:, level + 1] = -(-counts[:, level] // factors[:, level])
+    return counts

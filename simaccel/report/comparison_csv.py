@@ -1,0 +1,67 @@
+"""A comparison as CSV: one row a run, exact figures, the same columns for all dataflows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from simaccel.machine.accounts import STALLS
+from simaccel.report.comparison import Compared, dram_bytes, place_json, speedups
+
+_CAUSES = tuple(cause.name.lower() for cause in STALLS)
+
+
+def comparison_csv(rows: Sequence[Compared]) -> str:
+    """Give one line a run after a line of names; what has no result has ``error`` instead.
+
+    The first column is the swept parameter, if any. Bytes, cycles, seconds and pJ stand in the
+    names. ``array_*_cycles`` say where the cycles of the array went and sum to ``cycles``. There
+    are no wall times: the same input gives the same text.
+    """
+    out = io.StringIO()
+    names = (*place_json(rows[0]), *_FIGURES, "speedup", "error")
+    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    for row, faster in zip(rows, speedups(rows), strict=True):
+        asked = place_json(row)
+        if row.result is None:
+            writer.writerow({**asked, "error": row.problem})
+        else:
+            writer.writerow({**asked, **_figures(row.result), "speedup": faster})
+    return out.getvalue()
+
+
+_FIGURES = (
+    "cycles",
+    "seconds",
+    "macs",
+    "utilisation",
+    "dram_bytes",
+    "energy_pj",
+    "peak_buffer_bytes",
+    "estimated_cycles",
+    "estimate_relative_error",
+    "resource_bound_cycles",
+    "array_busy_cycles",
+    "array_idle_cycles",
+    *(f"array_{cause}_cycles" for cause in _CAUSES),
+)
+
+
+def _figures(result: dict[str, Any]) -> dict[str, Any]:
+    estimate, array = result["estimate"], result["engines"]["array"]
+    same = ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes")
+    stalls = {f"array_{cause}_cycles": array["stalls"].get(cause, 0) for cause in _CAUSES}
+    return {
+        **{name: result[name] for name in same},
+        "dram_bytes": dram_bytes(result),
+        "energy_pj": sum(result["energy_pj"].values()),
+        "estimated_cycles": estimate["cycles"],
+        "estimate_relative_error": estimate["relative_error"],
+        "resource_bound_cycles": estimate["resource_bound_cycles"],
+        "array_busy_cycles": array["busy"],
+        "array_idle_cycles": array["idle"],
+        **stalls,
+    }

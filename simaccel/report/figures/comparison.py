@@ -1,0 +1,178 @@
+"""Figure of a comparison: utilisation and the stalls of the array, one bar a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from simaccel.report.comparison import Compared
+from simaccel.report.figures.style import (
+    CAUSE_COLOURS,
+    CAUSE_LABELS,
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    SERIES_COLOURS,
+    SERIES_HATCHES,
+    SERIES_MARKERS,
+    in_order,
+    new_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EDGE_COLOUR: Final = "#333333"
+"""Around what is filled; also the colour of hatches."""
+EDGE_POINTS: Final = 0.3
+UTILISATION: Final = "utilisation (% of peak MACs)"
+ARRAY: Final = "cycles of the PE array (%)"
+FILLED: Final = "utilisation (busy beyond it: with empty PEs)"
+"""A line across a stack."""
+
+_FAMILIES: Final = ("flat", "flex", "flash", "naive")
+"""Each keeps its colour from figure to figure; others take the next ones."""
+_LINES: Final = ("-", "--", "-.", ":")
+_BAR, _GAP = 0.8, 0.6
+_ROW_INCHES, _REST_INCHES = 0.17, 1.1
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a dataflow is drawn: a colour for its family, a marker of its own."""
+
+    colour: str
+    hatch: str
+    marker: str
+    line: str
+
+
+def looks(names: Sequence[str]) -> dict[str, Look]:
+    """Give each dataflow its look; ``flat`` and ``flat-r`` share a colour, not line and marker.
+
+    >>> [look.line for look in looks(["flat", "flat-r", "naive"]).values()]
+    ['-', '--', '-']
+    """
+    families = list(dict.fromkeys((*_FAMILIES, *map(_family, names))))
+    seen: dict[str, int] = {}
+    found: dict[str, Look] = {}
+    for name in dict.fromkeys(names):
+        family = families.index(_family(name))
+        nth = seen[_family(name)] = seen.get(_family(name), -1) + 1
+        found[name] = Look(
+            SERIES_COLOURS[family % len(SERIES_COLOURS)],
+            SERIES_HATCHES[nth % len(SERIES_HATCHES)],
+            SERIES_MARKERS[len(found) % len(SERIES_MARKERS)],
+            _LINES[nth % len(_LINES)],
+        )
+    return found
+
+
+def _family(name: str) -> str:
+    return name.partition("-")[0]
+
+
+def array_shares(result: dict[str, Any]) -> dict[str, float]:
+    """Give what the array did as percent of the cycles: busy, idle and each stall cause."""
+    array, cycles = result["engines"]["array"], result["cycles"]
+    parts = {"busy": array["busy"], "idle": array["idle"], **array["stalls"]}
+    return {cause: 100 * n / cycles for cause, n in parts.items()}
+
+
+def causes_of(rows: Sequence[Compared]) -> list[str]:
+    """List what the array does in any of the runs, in the order of stacks."""
+    shares = [array_shares(row.result) for row in rows if row.result is not None]
+    return in_order({cause for one in shares for cause, share in one.items() if share})
+
+
+def draw_comparison(rows: Sequence[Compared], title: str) -> Figure:
+    """Draw two panels: utilisation a run, and where the cycles of the array went.
+
+    Call it inside ``style()``.
+    """
+    height = _ROW_INCHES * (len(rows) + _GAP * _groups(rows)[-1]) + _REST_INCHES
+    figure = new_figure(DOUBLE_COLUMN_INCHES, height)
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
+    places = [index + _GAP * group for index, group in enumerate(_groups(rows))]
+    _draw_utilisation(left, rows, places)
+    _draw_stacks(right, rows, places)
+    left.set_yticks(places, [_label(row, rows) for row in rows])
+    left.invert_yaxis()
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    figure.legend(*legend_of(right), loc="outside lower center", ncols=6)
+    return figure
+
+
+def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
+    """Give handles and labels of a stack, in the order of stacks; the line across it comes last."""
+    handles, labels = axes.get_legend_handles_labels()
+    pairs = sorted(zip(handles, labels, strict=True), key=lambda pair: pair[1] == FILLED)
+    return [handle for handle, _ in pairs], [label for _, label in pairs]
+
+
+def _groups(rows: Sequence[Compared]) -> list[int]:
+    """Number the lengths, as each row has one."""
+    lengths = list(dict.fromkeys(row.seq_len for row in rows))
+    return [lengths.index(row.seq_len) for row in rows]
+
+
+def _label(row: Compared, rows: Sequence[Compared]) -> str:
+    several = len({one.seq_len for one in rows}) > 1
+    return f"{row.dataflow}, {row.seq_len} tokens" if several else row.dataflow
+
+
+def _draw_utilisation(axes: Axes, rows: Sequence[Compared], places: Sequence[float]) -> None:
+    look = looks([row.dataflow for row in rows])
+    for row, place in zip(rows, places, strict=True):
+        if row.result is None:
+            axes.text(1, place, "does not run", va="center_baseline", style="italic")
+            continue
+        share = 100 * row.result["utilisation"]
+        one = look[row.dataflow]
+        axes.barh(
+            place,
+            share,
+            _BAR,
+            color=one.colour,
+            hatch=one.hatch,
+            edgecolor=EDGE_COLOUR,
+            linewidth=EDGE_POINTS,
+        )
+        axes.text(share + 1, place, f"{share:.1f}", va="center_baseline")
+    axes.set_xlim(0, 112)
+    axes.set_xticks(range(0, 101, 20))
+    axes.set_xlabel(UTILISATION)
+
+
+def _draw_stacks(axes: Axes, rows: Sequence[Compared], places: Sequence[float]) -> None:
+    ran = [(row.result, at) for row, at in zip(rows, places, strict=True) if row.result is not None]
+    left = [0.0] * len(ran)
+    for cause in causes_of(rows):
+        shares = [array_shares(result).get(cause, 0.0) for result, _ in ran]
+        colour, hatch = CAUSE_COLOURS[cause]
+        axes.barh(
+            [at for _, at in ran],
+            shares,
+            _BAR,
+            left,
+            color=colour,
+            hatch=hatch,
+            label=CAUSE_LABELS[cause],
+            edgecolor=EDGE_COLOUR,
+            linewidth=EDGE_POINTS,
+        )
+        left = [before + share for before, share in zip(left, shares, strict=True)]
+    if ran:
+        axes.vlines(
+            [100 * result["utilisation"] for result, _ in ran],
+            [at - _BAR / 2 for _, at in ran],
+            [at + _BAR / 2 for _, at in ran],
+            color=LIMIT_COLOUR,
+            linewidth=1.5,
+            label=FILLED,
+        )
+    axes.set_xlim(0, 100)
+    axes.set_xlabel(ARRAY)
+    axes.tick_params(labelleft=False)

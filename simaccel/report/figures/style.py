@@ -1,0 +1,203 @@
+"""How figures look: widths, type sizes, and one colour and hatch for what an engine does.
+
+Nothing here imports matplotlib at the top: the palette also serves pages that draw without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from simaccel.errors import Fault, InputError, suggest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SINGLE_COLUMN_INCHES: Final = 3.3
+DOUBLE_COLUMN_INCHES: Final = 7.0
+SUFFIXES: Final = (".png", ".svg", ".pdf")
+DPI: Final = 300
+
+# Okabe and Ito's palette, and wine of Paul Tol's "muted" for the ninth. Hatches tell the stalls
+# apart in grey as well; the two without one are as light and as dark as can be. Light blue for
+# "waits for the array", blue's neighbour: that wait is how a well-fed array looks from outside.
+# The order is that of stacks and legends: work, its waits, nothing to do.
+CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "busy": ("#0072B2", ""),
+        "dram_bandwidth": ("#D55E00", "////"),
+        "dram_latency": ("#CC79A7", "\\\\\\\\"),
+        "dram_queue": ("#E69F00", "xxxx"),
+        "buffer_port": ("#009E73", "----"),
+        "noc": ("#882255", ""),
+        "array": ("#56B4E9", ""),
+        "sfu": ("#F0E442", "...."),
+        "drain": ("#888888", "||||"),
+        "idle": ("#E8E8E8", ""),
+    }
+)
+"""Colour (RGB hex) and matplotlib hatch of what an engine does, in the order of stacks."""
+
+CAUSE_LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "busy": "busy",
+        "dram_bandwidth": "DRAM bandwidth",
+        "dram_latency": "DRAM latency",
+        "dram_queue": "DRAM queue",
+        "buffer_port": "buffer port",
+        "noc": "NoC",
+        "array": "array",
+        "sfu": "SFU",
+        "drain": "drain",
+        "idle": "idle",
+    }
+)
+"""What people read for a cause."""
+
+SERIES_COLOURS: Final = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#F0E442",
+    "#882255",
+)
+"""Colours of things that aren't causes (tiles, dataflows), in the order of their use."""
+SERIES_HATCHES: Final = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
+SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
+LIMIT_COLOUR: Final = "#000000"
+
+_RC: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "font.family": "DejaVu Sans",
+        "font.size": 7,
+        "axes.titlesize": 7.5,
+        "axes.labelsize": 7,
+        "xtick.labelsize": 6.5,
+        "ytick.labelsize": 6.5,
+        "legend.fontsize": 6.5,
+        "axes.linewidth": 0.6,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "xtick.major.size": 2.5,
+        "ytick.major.size": 2.5,
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "lines.linewidth": 1.0,
+        "hatch.linewidth": 0.4,
+        "legend.frameon": False,
+        "legend.handlelength": 1.4,
+        "legend.handleheight": 0.9,
+        "legend.columnspacing": 1.2,
+        "legend.handletextpad": 0.5,
+        # Editable text in PDF, as publishers ask; outlines in SVG, so that it looks the same
+        # where the font is missing.
+        "pdf.fonttype": 42,
+        "svg.fonttype": "path",
+        "svg.hashsalt": "simaccel",
+        "savefig.dpi": DPI,
+    }
+)
+
+_NO_DATES: Final[Mapping[str, Mapping[str, None]]] = MappingProxyType(
+    {
+        ".png": {"Software": None},
+        ".svg": {"Date": None, "Creator": None},
+        ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
+)
+"""Metadata to leave out, so that the same figure gives the same bytes."""
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw in this style inside the ``with`` block; build and save a figure in one.
+
+    matplotlib's settings are as before afterwards.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_RC)  # type: ignore[arg-type]
+        yield
+
+
+def new_figure(width_inches: float, height_inches: float) -> Figure:
+    """Give an empty figure whose parts make room for each other. Call it inside ``style()``."""
+    from matplotlib.figure import Figure
+
+    return Figure((width_inches, height_inches), layout="constrained")
+
+
+def in_order(causes: Iterable[str]) -> list[str]:
+    """Sort causes as stacks and legends show them; unknown ones come last.
+
+    >>> in_order({"idle", "sfu", "busy"})
+    ['busy', 'sfu', 'idle']
+    """
+    known = list(CAUSE_COLOURS)
+    return sorted(causes, key=lambda cause: (_place(cause, known), cause))
+
+
+def _place(cause: str, known: list[str]) -> int:
+    return known.index(cause) if cause in known else len(known)
+
+
+def require_figure_target(path: str | Path, *, force: bool = False) -> Path:
+    """Refuse a path that a figure can't be written to, before anything is drawn.
+
+    Raises:
+        InputError: the suffix is none of ``SUFFIXES``, the folder is missing or can't be
+            written, or the file exists and ``force`` is not given.
+
+    """
+    path = Path(path)
+    folder = path.parent
+    if path.suffix.lower() not in SUFFIXES:
+        given = path.suffix.lower() or path.name
+        raise _refused(path, "suffix", given, suggest(given, SUFFIXES))
+    if path.is_dir():
+        raise _refused(path, "output", "a folder", "the path of a file")
+    if not folder.is_dir():
+        raise _refused(path, "output folder", str(folder), "an existing folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _refused(path, "output folder", str(folder), "a writable folder")
+    if path.exists() and not force:
+        raise _refused(path, "output", "a file that exists", "a new file, or --force")
+    return path
+
+
+def save_figure(figure: Figure, path: str | Path, *, force: bool = False) -> Path:
+    """Write a figure; the suffix says how. Call it inside ``style()``.
+
+    The bytes go to a hidden file beside the target, which takes the target's place when it is
+    whole. The same figure gives the same bytes.
+
+    Raises:
+        InputError: see ``require_figure_target``, or the disk refuses.
+
+    """
+    path = require_figure_target(path, force=force)
+    suffix = path.suffix.lower()
+    partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
+    try:
+        figure.savefig(partial, format=suffix[1:], dpi=DPI, metadata=dict(_NO_DATES[suffix]))
+        partial.replace(path)
+    except OSError as error:
+        raise _refused(path, "output", str(error), "a file that can be written") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _refused(path: Path, field: str, value: str, allowed: str) -> InputError:
+    return InputError([Fault(str(path), field, value, allowed)])

@@ -1,0 +1,233 @@
+"""Figure of a sweep: utilisation against the parameter, and what the array waits for at each point.
+
+The upper panel is the figure of FLAT (Kao et al., ASPLOS 2023, figures 9 to 11): utilisation
+against buffer size, one line per dataflow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from simaccel.report.comparison import Axis, Compared, Point
+from simaccel.report.figures.comparison import (
+    ARRAY,
+    EDGE_COLOUR,
+    EDGE_POINTS,
+    FILLED,
+    UTILISATION,
+    Look,
+    array_shares,
+    causes_of,
+    legend_of,
+    looks,
+)
+from simaccel.report.figures.style import (
+    CAUSE_COLOURS,
+    CAUSE_LABELS,
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    new_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_ACROSS, _STACKS_ACROSS = 3, 4
+_LINES_INCHES, _STACK_INCHES, _REST_INCHES = 2.1, 1.35, 0.5
+_MOST_STACK_ROWS = 6
+"""More small panels than these don't fit a page; the lines are drawn alone then."""
+_MOST_TICKS: Final = 12
+"""Names of points that stand beside each other across the whole figure."""
+_STRIP, _STRIP_INCHES = 9.0, 0.13
+"""Height of a row of crosses: on the axis, in percent, and on paper."""
+_NAN = float("nan")
+
+
+def draw_sweep(rows: Sequence[Compared], title: str) -> Figure:
+    """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
+
+    Where a dataflow does not run its line has a gap, and a cross stands under the axis. Call it
+    inside ``style()``.
+    """
+    panels = _panels(rows)
+    names = list(dict.fromkeys(row.dataflow for row in rows))
+    upper_rows = -(-len(panels) // _ACROSS)
+    lower_rows = len(panels) * -(-len(names) // _STACKS_ACROSS)
+    if lower_rows > _MOST_STACK_ROWS:
+        lower_rows = 0
+    upper_inches = upper_rows * (_LINES_INCHES + _STRIP_INCHES * len(_strips(rows)))
+    heights = (upper_inches, lower_rows * _STACK_INCHES + _REST_INCHES)
+    figure = new_figure(DOUBLE_COLUMN_INCHES, sum(heights))
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights).flat
+    _draw_lines(upper, panels, looks(names), upper_rows)
+    upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    if lower_rows:
+        _draw_stacks(lower, panels, names, lower_rows)
+    return figure
+
+
+def _panels(rows: Sequence[Compared]) -> dict[str, list[Compared]]:
+    """Part the rows by their length, unless the length is what is swept; '' is the only part."""
+    several = len({row.seq_len for row in rows}) > 1 and _axis(rows).column != "seq_len"
+    found: dict[str, list[Compared]] = {}
+    for row in rows:
+        found.setdefault(f"{row.seq_len} tokens" if several else "", []).append(row)
+    return found
+
+
+def _axis(rows: Sequence[Compared]) -> Axis:
+    return _point(rows[0]).axis
+
+
+def _point(row: Compared) -> Point:
+    if row.point is None:
+        raise ValueError("a figure of a sweep needs rows of a sweep")
+    return row.point
+
+
+def _in_order(rows: Sequence[Compared]) -> list[Compared]:
+    return sorted(rows, key=lambda row: _point(row).place)
+
+
+def _places(points: Sequence[Point]) -> list[int]:
+    """Say where points lie: at their values, or in a row where two have the same."""
+    places = [point.place for point in points]
+    return places if len(set(places)) == len(places) else list(range(len(places)))
+
+
+def _draw_lines(
+    upper: SubFigure, panels: dict[str, list[Compared]], look: dict[str, Look], n_rows: int
+) -> None:
+    across = min(_ACROSS, len(panels))
+    grid = upper.subplots(n_rows, across, sharey=True, squeeze=False).flat
+    every = [row for rows in panels.values() for row in rows]
+    strips = _strips(every)
+    for axes, (panel, rows) in zip(grid, panels.items(), strict=False):
+        for name, one in look.items():
+            _draw_line(axes, _in_order([row for row in rows if row.dataflow == name]), one)
+        _draw_failures(axes, rows, strips)
+        first = [row for row in rows if row.dataflow == rows[0].dataflow]
+        _set_ticks(axes, [_point(row) for row in _in_order(first)], _MOST_TICKS // across)
+        axes.set_title(panel)
+        axes.set_xlabel(_axis(rows).label)
+        axes.set_ylim(min(strips.values(), default=0) - bool(strips) * _STRIP / 2, 105)
+        axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+    shares = range(0, 101, 20)
+    upper.axes[0].set_yticks([*shares, *strips.values()], [*map(str, shares), *strips])
+    upper.axes[0].set_ylabel(UTILISATION)
+    for axes in upper.axes[len(panels) :]:
+        axes.set_axis_off()
+    labelled = dict(pair[::-1] for axes in upper.axes for pair in _legend(axes))
+    upper.legend(labelled.values(), labelled.keys(), loc="outside right upper")
+
+
+def _legend(axes: Axes) -> Iterator[tuple[Artist, str]]:
+    return zip(*axes.get_legend_handles_labels(), strict=True)
+
+
+def _strips(rows: Sequence[Compared]) -> dict[str, float]:
+    """Give each dataflow that fails somewhere a height below 0 for its crosses."""
+    failing = dict.fromkeys(row.dataflow for row in rows if row.result is None)
+    return {name: -_STRIP * number for number, name in enumerate(failing, 1)}
+
+
+def _draw_line(axes: Axes, rows: Sequence[Compared], look: Look) -> None:
+    axes.plot(
+        _places([_point(row) for row in rows]),
+        [100 * row.result["utilisation"] if row.result else _NAN for row in rows],
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+        markersize=4,
+        markeredgecolor="white",
+        markeredgewidth=0.4,
+        label=rows[0].dataflow,
+    )
+
+
+def _draw_failures(axes: Axes, rows: Sequence[Compared], strips: dict[str, float]) -> None:
+    for name, height in strips.items():
+        mine = _in_order([row for row in rows if row.dataflow == name])
+        places = _places([_point(row) for row in mine])
+        fails = [place for place, row in zip(places, mine, strict=True) if row.result is None]
+        axes.plot(
+            fails,
+            [height] * len(fails),
+            color=LIMIT_COLOUR,
+            linestyle="",
+            marker="x",
+            markersize=3,
+            markeredgewidth=0.6,
+            label="does not run",
+        )
+    if strips:
+        axes.axhline(0, color=LIMIT_COLOUR, linewidth=0.6)
+
+
+def _set_ticks(axes: Axes, points: Sequence[Point], most: int) -> None:
+    """Put the texts of points, as many as have room, where the points lie."""
+    places = _places(points)
+    if points[0].axis.log and places[0] > 0:
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+    shown = range(0, len(points), _every(len(points), most))
+    axes.set_xticks([places[i] for i in shown], [points[i].text for i in shown])
+
+
+def _every(count: int, most: int) -> int:
+    return max(1, math.ceil(count / most))
+
+
+def _draw_stacks(
+    lower: SubFigure, panels: dict[str, list[Compared]], names: Sequence[str], n_rows: int
+) -> None:
+    across = min(_STACKS_ACROSS, len(names))
+    grid = lower.subplots(n_rows, across, sharey=True, squeeze=False)
+    causes = causes_of([row for rows in panels.values() for row in rows])
+    rows_each = n_rows // len(panels)
+    for number, (panel, rows) in enumerate(panels.items()):
+        block = grid[number * rows_each : (number + 1) * rows_each].ravel()
+        for axes, name in zip(block, names, strict=False):
+            mine = _in_order([row for row in rows if row.dataflow == name])
+            _draw_stack(axes, mine, causes, _MOST_TICKS // across)
+            axes.set_title(f"{name}, {panel}" if panel else name)
+            axes.set_xlabel(_axis(rows).label)
+        for axes in block[len(names) :]:
+            axes.set_axis_off()
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ARRAY)
+    lower.legend(*legend_of(lower.axes[0]), loc="outside lower center", ncols=6)
+
+
+def _draw_stack(
+    axes: Axes, rows: Sequence[Compared], causes: Sequence[str], most_ticks: int
+) -> None:
+    """Draw a column of equal width for each point; a run that failed has none."""
+    edges = [index - 0.5 for index in range(len(rows) + 1)]
+    base = [0.0] * len(rows)
+    for cause in causes:
+        shares = [array_shares(row.result).get(cause, 0.0) if row.result else 0.0 for row in rows]
+        top = [below + share for below, share in zip(base, shares, strict=True)]
+        colour, hatch = CAUSE_COLOURS[cause]
+        axes.stairs(
+            top,
+            edges,
+            baseline=base,
+            fill=True,
+            facecolor=colour,
+            hatch=hatch,
+            label=CAUSE_LABELS[cause],
+            edgecolor=EDGE_COLOUR,
+            linewidth=EDGE_POINTS,
+        )
+        base = top
+    useful = [100 * row.result["utilisation"] if row.result else _NAN for row in rows]
+    axes.hlines(useful, edges[:-1], edges[1:], color=LIMIT_COLOUR, linewidth=1.2, label=FILLED)
+    shown = range(0, len(rows), _every(len(rows), most_ticks))
+    axes.set_xticks(list(shown), [_point(rows[i]).text for i in shown])
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(0, 100)

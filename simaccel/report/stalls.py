@@ -1,0 +1,283 @@
+"""Tables of where the cycles of a trace went, and what could be gained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from simaccel.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.hardware import Accelerator
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import cycles_text, share_text, short_share_text
+from simaccel.report.verdict import (
+    Scene,
+    engine_text,
+    freed_text,
+    is_bound,
+    sentences,
+    worst_causes,
+)
+from simaccel.trace import Stall
+from simaccel.what_if import FREE_SLOTS, Freed, WhatIf
+
+_SMALLEST_SHARE = 0.0005
+"""Below this a cause has no column."""
+_MOST_WAITS = 12
+_SMALLEST_WAIT = 0.01
+_WORTH_A_VERDICT = 0.04
+_MOST_VERDICTS = 3
+
+_MEANINGS = {
+    "dram_bandwidth": "transfers take no cycles, their latency stays",
+    "dram_latency": "data arrive as soon as they are read",
+    "buffer_ports": "reads and writes of the buffer take no cycles",
+    "noc": "pipes without limit of width and without latency",
+    "sfu": "softmax takes no cycles; its port use stays",
+    "array": "folds take no cycles; their NoC and port use stays",
+    "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
+}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What the report shows: the accounts, and where they were asked for the freed runs."""
+
+    diagnosis: Diagnosis
+    accelerator: Accelerator | None = None
+    what_if: WhatIf | None = None
+
+    def scene(self, part: Part) -> Scene:
+        """Put together what the sentences about a part are made from."""
+        gains: dict[tuple[str, ...], float] = {}
+        for freed in self.what_if.freed if self.what_if else ():
+            gain = speedup(self.what_if, freed, part.name)
+            if gain is not None:
+                gains[freed.resources] = gain
+        return Scene(part, self.accelerator, gains, self._idle_in(part))
+
+    def _idle_in(self, part: Part) -> tuple[str, ...]:
+        if part.name != TOTAL:
+            return ()
+        found = [one for one in self.diagnosis.operators if one.share(part.compute, "idle")]
+        return tuple(one.name for one in found)
+
+
+def cycles_of(run: Freed, operator: str) -> int | None:
+    """Give the cycles of an operator, or of the whole run."""
+    return run.cycles if operator == TOTAL else run.operators.get(operator)
+
+
+def speedup(what_if: WhatIf | None, freed: Freed, operator: str) -> float | None:
+    """Divide the cycles of a part by those with something freed; None where there are none."""
+    before = cycles_of(what_if.base, operator) if what_if else None
+    after = cycles_of(freed, operator)
+    return before / after if before and after else None
+
+
+def overview_table(found: Diagnosis) -> Table:
+    """Tabulate the operators: what the compute engine of each does, in percent of its cycles."""
+    causes = _causes(found.operators, lambda part: [part.compute])
+    table = make_table(
+        ("operator",), ("cycles", "of all", "critical", "compute", *_headers(("busy", *causes)))
+    )
+    for at in (3, 4):
+        table.columns[at].justify = "left"
+    for part in (*found.operators, found.total):
+        if part is found.total:
+            table.add_section()
+        engine = part.compute
+        add_row(
+            table,
+            (
+                part.name,
+                cycles_text(part.cycles),
+                share_text(part.cycles / found.total.cycles),
+                f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}",
+                engine,
+                *(_share(part, engine, cause) for cause in ("busy", *causes)),
+            ),
+            style="bold" if part is found.total else "",
+        )
+    return table
+
+
+def engines_table(part: Part) -> Table:
+    """Tabulate what each engine did: cycles, and below them the part of all cycles."""
+    causes = ["busy", *_causes([part], lambda one: list(one.engines), 0.0)]
+    table = make_table((part.name,), _headers(causes))
+    for engine in part.engines:
+        cells = [_both(part, engine, cause) for cause in causes]
+        add_row(table, (engine, *cells))
+    return table
+
+
+def _both(part: Part, engine: str, cause: str) -> str:
+    n = part.engines[engine].get(cause, 0)
+    return f"{cycles_text(n)}\n{share_text(n / part.cycles)}" if n else "\n"
+
+
+def _share(part: Part, engine: str, cause: str) -> str:
+    n = part.engines[engine].get(cause, 0)
+    return share_text(n / part.cycles) if n else ""
+
+
+def _headers(causes: Sequence[str]) -> list[str]:
+    return [cause.replace("_", "\n") for cause in causes]
+
+
+def _causes(
+    parts: Sequence[Part],
+    engines: Callable[[Part], Sequence[str]],
+    least_share: float = _SMALLEST_SHARE,
+) -> list[str]:
+    """Name the causes of the given engines that are worth a column, the largest first."""
+    sums: dict[str, int] = {}
+    for part in parts:
+        for engine in engines(part):
+            for cause, n in part.engines[engine].items():
+                if cause != "busy" and n >= least_share * part.cycles:
+                    sums[cause] = sums.get(cause, 0) + n
+    return sorted(sums, key=lambda cause: (cause == "idle", -sums[cause]))
+
+
+def waits_table(part: Part) -> Table | None:
+    """Tabulate the longest waits: of one operator those of all engines, else the compute one's."""
+    whole = part.name == TOTAL
+    table = make_table(
+        ("engine", *(["operator"] if whole else []), "root cause", "waits for"),
+        ("cycles", "of all" if whole else f"of {part.name}"),
+    )
+    for wait in _longest(part, whole=whole):
+        place = [wait.operator] if whole else []
+        share = share_text(wait.cycles / part.cycles)
+        cause = wait.cause.replace("_", " ")
+        cells = (wait.engine, *place, cause, direct_text(wait), cycles_text(wait.cycles), share)
+        add_row(table, cells)
+    return table if table.row_count else None
+
+
+def _longest(part: Part, *, whole: bool) -> list[Stall]:
+    waits = [w for w in part.waits if w.cycles >= _SMALLEST_WAIT * part.cycles]
+    return [w for w in waits if not whole or w.engine == part.compute][:_MOST_WAITS]
+
+
+def direct_text(wait: Stall) -> str:
+    """Say what an engine waits for directly."""
+    if not wait.tile:
+        return "the end of the operator" if wait.cause == "drain" else "its own access"
+    if wait.kind == "free":
+        return f"a free slot of {wait.tile}, held by {wait.waits_for}"
+    return f"{wait.tile} from {wait.waits_for}"
+
+
+def what_if_table(what_if: WhatIf, operator: str) -> Table:
+    """Tabulate the cycles with resources freed, of the whole run or of one operator."""
+    table = make_table(("freed",), ("cycles", "saved", "speedup"), ("what that means",))
+    before = cycles_of(what_if.base, operator) or 0
+    add_row(table, ("nothing", cycles_text(before), "", "", "the run as it is"))
+    for freed in what_if.freed:
+        after = cycles_of(freed, operator) or 0
+        gain = speedup(what_if, freed, operator)
+        figures = (
+            cycles_text(after),
+            cycles_text(before - after),
+            "-" if gain is None else f"{gain:.3f} x",
+        )
+        meaning = _MEANINGS[freed.resources[0]] if len(freed.resources) == 1 else "both"
+        add_row(table, (freed_text(freed.resources), *figures, meaning))
+    return table
+
+
+def verdicts(analysis: Analysis, part: Part) -> Iterator[str]:
+    """Say what an expert would: of one operator, or of those that make up the run."""
+    found = analysis.diagnosis
+    if len(found.operators) == 1:
+        part = found.operators[0]
+    if part.name != TOTAL:
+        yield " ".join(sentences(analysis.scene(part)))
+        return
+    yield " ".join(sentences(analysis.scene(found.total)))
+    yield from _bound_together(found)
+    yield from _alike(analysis)
+
+
+def _alike(analysis: Analysis) -> Iterator[str]:
+    """Tell of the longest operator for each set of causes, and name those that are alike."""
+    found = analysis.diagnosis
+    groups: dict[tuple[str, ...], list[Part]] = {}
+    for one in sorted(found.operators, key=lambda p: -p.cycles):
+        if not is_bound(one):
+            groups.setdefault((one.compute, *sorted(worst_causes(one))), []).append(one)
+    for first, *others in list(groups.values())[:_MOST_VERDICTS]:
+        if first.cycles < _WORTH_A_VERDICT * found.total.cycles:
+            continue
+        alike = f"Alike: {', '.join(p.name for p in others)}." if others else ""
+        yield " ".join([*sentences(analysis.scene(first)), alike]).strip()
+
+
+def _bound_together(found: Diagnosis) -> Iterator[str]:
+    """Say of the operators that are bound by their compute engine that they are."""
+    for engine in ("array", "sfu"):
+        bound = [p for p in found.operators if is_bound(p) and p.compute == engine]
+        if bound:
+            share = sum(p.cycles for p in bound) / found.total.cycles
+            names = ", ".join(p.name for p in bound)
+            part = f"{short_share_text(share)} of the cycles"
+            yield f"Bound by {engine_text(engine)}: {names} ({part})."
+
+
+def part_json(analysis: Analysis, part: Part) -> dict[str, Any]:
+    """Give one operator (or the total) as JSON."""
+    return {
+        "name": part.name,
+        "cycles": part.cycles,
+        "critical": part.critical,
+        "compute": part.compute,
+        "engines": {name: _engine_json(causes) for name, causes in part.engines.items()},
+        "waits": [_wait_json(wait) for wait in part.waits],
+        "verdict": sentences(analysis.scene(part)),
+    }
+
+
+def _engine_json(causes: Mapping[str, int]) -> dict[str, Any]:
+    stalls = {cause: n for cause, n in causes.items() if cause not in ("busy", "idle")}
+    return {"busy": causes.get("busy", 0), "idle": causes.get("idle", 0), "stalls": stalls}
+
+
+def _wait_json(wait: Stall) -> dict[str, Any]:
+    fields = ("engine", "operator", "cause", "tile", "kind", "waits_for", "cycles")
+    return {name: getattr(wait, name) for name in fields}
+
+
+def stalls_json(analysis: Analysis, operator: str | None) -> dict[str, Any]:
+    """Give the whole analysis as one JSON object (``simaccel trace stalls --json``)."""
+    found = analysis.diagnosis
+    parts = found.operators if operator is None else (found.part(operator),)
+    return {
+        "from": found.start,
+        "to": found.end,
+        "cycles": found.total.cycles,
+        "total": part_json(analysis, found.total),
+        "operators": [part_json(analysis, part) for part in parts],
+        "what_if": None if analysis.what_if is None else _what_if_json(analysis.what_if),
+    }
+
+
+def _what_if_json(what_if: WhatIf) -> dict[str, Any]:
+    return {
+        "slots": FREE_SLOTS,
+        "cycles": what_if.base.cycles,
+        "operators": what_if.base.operators,
+        "freed": [
+            {
+                "resources": list(freed.resources),
+                "cycles": freed.cycles,
+                "speedup": speedup(what_if, freed, TOTAL),
+                "operators": freed.operators,
+            }
+            for freed in what_if.freed
+        ],
+    }

@@ -1,0 +1,171 @@
+"""Tables of two runs of one workload side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from simaccel.difference import Difference, Group
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import cycles_text, error_text, short_share_text
+from simaccel.report.verdict import engine_text
+
+_MOST_ROWS = 20
+_FIGURES = ("cycles A", "cycles B", "difference", "of A")
+_MOST_FIELDS = 8
+_AWAITED = {
+    "dram_bandwidth": "DRAM bandwidth",
+    "dram_latency": "DRAM latency",
+    "dram_queue": "DRAM to accept requests",
+    "buffer_port": "the buffer's ports",
+    "noc": "the NoC",
+    "array": "the array",
+    "sfu": "the SFU",
+    "drain": "the other engines to end",
+}
+_NAMED = 0.1
+"""A smaller part of all that changed is not named in the sentence."""
+_MOST_NAMED = 3
+
+
+def groups_table(found: Difference) -> Table:
+    """Tabulate the cycles of each operator, and their total."""
+    told = {
+        one.name: (_apart(one.name, one.operators_a), _apart(one.name, one.operators_b))
+        for one in found.groups
+    }
+    apart = any(any(both) for both in told.values())
+    table = make_table(("operator",), _FIGURES, ("in A", "in B") if apart else ())
+    for one in found.groups:
+        figures = _figures(one.a, one.b, found.a)
+        add_row(table, (one.name, *figures, *(told[one.name] if apart else ())))
+    table.add_section()
+    last = _figures(found.a, found.b, found.a)
+    add_row(table, ("total", *last, *(("", "") if apart else ())), style="bold")
+    return table
+
+
+def _apart(group: str, names: Sequence[str]) -> str:
+    """Say how a run has a group, unless it is one operator of that name."""
+    return "" if names == (group,) else ", ".join(names) or "nothing"
+
+
+def causes_table(found: Difference) -> Table:
+    """Tabulate operators and causes by how much they changed, and their total.
+
+    What has changed least is summed in one row, so that the rows always add up.
+    """
+    table = make_table(("operator", f"cause ({found.engine})"), _FIGURES)
+    changed = [one for one in found.shares if one.difference]
+    shown = found.shares[: min(len(changed), _MOST_ROWS)]
+    rest = found.shares[len(shown) :]
+    for one in shown:
+        add_row(table, (one.group, one.cause.replace("_", " "), *_figures(one.a, one.b, found.a)))
+    if rest:
+        sums = sum(one.a for one in rest), sum(one.b for one in rest)
+        kind = "others" if len(changed) > len(shown) else "unchanged"
+        add_row(table, (f"{len(rest)} {kind}", "", *_figures(*sums, found.a)))
+    table.add_section()
+    add_row(table, ("total", "", *_figures(found.a, found.b, found.a)), style="bold")
+    return table
+
+
+def _figures(a: int, b: int, whole: int) -> tuple[str, ...]:
+    change = error_text((b - a) / whole) if b != a else ""
+    return cycles_text(a), cycles_text(b), signed_text(b - a), change
+
+
+def signed_text(cycles: int) -> str:
+    """Write a difference of cycles.
+
+    >>> signed_text(1234), signed_text(-5), signed_text(0)
+    ('+1,234', '-5', '0')
+    """
+    return f"{cycles:+,}" if cycles else "0"
+
+
+def difference_lines(found: Difference) -> Iterator[str]:
+    """Say what differs between the runs, then what that did."""
+    for field in found.fields[:_MOST_FIELDS]:
+        yield f"{field.name}: {field.a} in A, {field.b} in B"
+    if len(found.fields) > _MOST_FIELDS:
+        yield f"and {len(found.fields) - _MOST_FIELDS} fields more"
+    yield f"{_verdict(found)}{_by_cause(found)}{_by_operator(found)}"
+
+
+def _verdict(found: Difference) -> str:
+    if found.cycles:
+        faster = f"{found.a / found.b:.3f} x as fast"
+        return f"B takes {_changed(found.cycles)} than A ({faster})."
+    spent = "otherwise" if any(one.difference for one in found.shares) else "alike"
+    return f"A and B take the same cycles, spent {spent}."
+
+
+def _changed(cycles: int) -> str:
+    return f"{cycles_text(abs(cycles))} cycles {'more' if cycles > 0 else 'fewer'}"
+
+
+def _by_cause(found: Difference) -> str:
+    """Say what changed most over all operators."""
+    sums: Counter[str] = Counter()
+    for one in found.shares:
+        sums[one.cause] += one.difference
+    changed = sum(map(abs, sums.values()))
+    ranked = sorted(sums.items(), key=lambda pair: -abs(pair[1]))
+    named = [pair for pair in ranked if pair[1] and abs(pair[1]) >= _NAMED * changed]
+    told = [_told(cause, n) for cause, n in named[:_MOST_NAMED]]
+    return f" In all, {engine_text(found.engine)} {', '.join(told)}." if told else ""
+
+
+def _told(cause: str, cycles: int) -> str:
+    if cause == "busy":
+        return f"works {_changed(cycles)}"
+    if cause == "idle":
+        return f"is idle {_changed(cycles)}"
+    return f"waits {_changed(cycles)} for {_AWAITED[cause]}"
+
+
+def _by_operator(found: Difference) -> str:
+    """Say in which operators the difference lies."""
+    named = [one for one in found.groups if one.difference * found.cycles > 0]
+    named = [one for one in named if one.difference / found.cycles >= _NAMED][:_MOST_NAMED]
+    if not named or len(found.groups) == 1:
+        return ""
+    parts = [f"{one.name} ({short_share_text(one.difference / found.cycles)})" for one in named]
+    return f" It lies in {', '.join(parts)}."
+
+
+def difference_json(found: Difference) -> dict[str, Any]:
+    """Give the difference as one JSON object (``simaccel trace diff --json``)."""
+    return {
+        "engine": found.engine,
+        "cycles_a": found.a,
+        "cycles_b": found.b,
+        "difference": found.cycles,
+        "fields": [{"field": one.name, "a": one.a, "b": one.b} for one in found.fields],
+        "operators": [_group_json(one) for one in found.groups],
+        "causes": [
+            {
+                "operator": one.group,
+                "cause": one.cause,
+                "cycles_a": one.a,
+                "cycles_b": one.b,
+                "difference": one.difference,
+            }
+            for one in found.shares
+        ],
+    }
+
+
+def _group_json(one: Group) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "operators_a": list(one.operators_a),
+        "operators_b": list(one.operators_b),
+        "cycles_a": one.a,
+        "cycles_b": one.b,
+        "difference": one.difference,
+    }

@@ -1,0 +1,351 @@
+"""What an expert says about the stalls of an operator, in one to three sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simaccel.diagnosis import TOTAL, Part
+from simaccel.hardware import Accelerator, Rate
+from simaccel.report.units import bytes_text, rate_text, short_share_text
+
+BOUND = 0.9
+"""An engine that is busy for this part of the cycles bounds them."""
+_WORTH_SAYING = 0.05
+"""A smaller part of the cycles is not worth a sentence."""
+_SATURATED = 0.85
+"""From here on a channel has hardly a cycle left."""
+_FULL_PES = 0.75
+"""Below this part of an array's busy cycles its PEs are worth a remark."""
+_WORTH_A_CHANGE = 1.02
+_ONE_WAY = 0.95
+_MOSTLY = 0.6
+_LARGE_PART = 0.2
+_SUMS = "_sums"
+"""How the lowering of a GEMM names the tiles of partial sums that go through DRAM."""
+_NEARLY = 0.95
+_SLOTS = ("slots",)
+
+FREED_NAMES = {
+    "dram_bandwidth": "DRAM bandwidth",
+    "dram_latency": "DRAM latency",
+    "buffer_ports": "buffer ports",
+    "noc": "NoC",
+    "sfu": "SFU",
+    "array": "array",
+    "slots": "slots",
+}
+_ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_out)"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the sentences are made from. Without ``accelerator`` no resource is judged.
+
+    ``gains``: the speedup of this operator by each case of freed resources. ``idle_in``: of a
+    whole run, the operators in which its compute engine is idle.
+    """
+
+    part: Part
+    accelerator: Accelerator | None = None
+    gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    idle_in: tuple[str, ...] = ()
+
+    @property
+    def engine(self) -> str:
+        """The engine that the sentences are about."""
+        return self.part.compute
+
+
+def sentences(scene: Scene) -> list[str]:
+    """Say what bounds an operator, or what its compute engine waits for, and what to change."""
+    part, engine = scene.part, scene.engine
+    if is_bound(part):
+        return [_bound(scene), *_advice(scene)]
+    worst = worst_causes(part)
+    if not worst:
+        return [_unclear(scene), *_advice(scene)]
+    who = engine_text(engine)
+    place = _name(part) if part.name != TOTAL else "the run"
+    subject = _name(part) if engine == "array" else f"{who[0].upper()}{who[1:]} in {place}"
+    said = _direct(scene, worst[0])
+    found = [
+        f"{subject} waits {_share(scene, worst[0])} of its time{said}: {_why(scene, worst[0])}."
+    ]
+    for cause in worst[1:]:
+        direct = _direct(scene, cause)
+        again = "" if direct == said else direct
+        found.append(f"Another {_share(scene, cause)}{again}: {_why(scene, cause)}.")
+    return [*found, *_advice(scene)]
+
+
+def worst_causes(part: Part) -> list[str]:
+    """Name the one or two causes for which the compute engine waits longest."""
+    largest = part.stalls(part.compute)[:2]
+    return [cause for cause, n in largest if n >= _WORTH_SAYING * part.cycles]
+
+
+def is_bound(part: Part) -> bool:
+    """Whether the compute engine of a part is busy nearly all of the time."""
+    return part.share(part.compute, "busy") >= BOUND
+
+
+def _name(part: Part) -> str:
+    return "The run" if part.name == TOTAL else part.name
+
+
+def _bound(scene: Scene) -> str:
+    part, engine = scene.part, scene.engine
+    busy = part.share(engine, "busy")
+    working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
+    text = f"{_name(part)} is bound by {working}"
+    if engine == "array" and scene.accelerator is not None and part.macs is not None:
+        pes = part.macs / scene.accelerator.array.pes / part.cycles
+        if pes < _FULL_PES * busy:
+            return (
+                f"{text}, but its PEs multiply in only {short_share_text(pes)} of the cycles: "
+                "folds that are part-filled, or short against fill and skew. Other tiles or "
+                "another stationarity may fill them."
+            )
+        return f"{text}, with {short_share_text(pes)} of its peak."
+    return f"{text}."
+
+
+def _unclear(scene: Scene) -> str:
+    part, engine = scene.part, scene.engine
+    idle, busy = part.share(engine, "idle"), part.share(engine, "busy")
+    where = f" (in {', '.join(scene.idle_in)})" if scene.idle_in else ""
+    rest = "no cause stands out"
+    if idle >= _WORTH_SAYING:
+        rest = f"idle {short_share_text(idle)}{where}"
+    return f"{_name(part)}: {engine_text(engine)} is busy {short_share_text(busy)}, {rest}."
+
+
+def engine_text(engine: str) -> str:
+    """Name an engine in a sentence.
+
+    >>> engine_text("array"), engine_text("dma_in0")
+    ('the array', 'the loads (dma_in0)')
+    """
+    return _ENGINES.get(engine, f"the loads ({engine})")
+
+
+def _share(scene: Scene, cause: str) -> str:
+    return short_share_text(scene.part.share(scene.engine, cause))
+
+
+def _why(scene: Scene, cause: str) -> str:
+    return _WHY[cause](scene)
+
+
+def _direct(scene: Scene, cause: str) -> str:
+    if scene.part.name == TOTAL:
+        return _where(scene, cause)
+    wait = scene.part.longest_wait(scene.engine, cause)
+    if wait is None or not wait.tile:
+        return ""
+    if wait.kind == "free":
+        return f" for a free slot of {wait.tile}, held by {engine_text(wait.waits_for)}"
+    if wait.tile.endswith(_SUMS):
+        return f" for {wait.tile} tiles, partial sums that come back from DRAM"
+    if wait.waits_for in _ENGINES:
+        return f" for {wait.tile} tiles from {engine_text(wait.waits_for)}"
+    return f" for {wait.tile} tiles"
+
+
+def _where(scene: Scene, cause: str) -> str:
+    """Name the operators in which most of a wait of the whole run falls."""
+    cycles: Counter[str] = Counter()
+    for wait in scene.part.waits:
+        if (wait.engine, wait.cause) == (scene.engine, cause):
+            cycles[wait.operator] += wait.cycles
+    most = [name for name, n in cycles.most_common(2) if n >= _LARGE_PART * cycles.total()]
+    return f" (mostly in {' and '.join(most)})" if most and len(cycles) > len(most) else ""
+
+
+def _dram_bandwidth(scene: Scene) -> str:
+    use = dram_use(scene)
+    if use is None:
+        return "its transfers queue for DRAM bandwidth"
+    text = f"DRAM {_way(scene.part)} at {use.text()}{_tensor(scene.part)}"
+    if use.share >= _SATURATED:
+        return text
+    both = all(scene.part.moved.get(f"dram_{way}") for way in ("read", "write"))
+    if both and scene.accelerator is not None and scene.accelerator.dram.turnaround_cycles:
+        return f"{text}; the rest goes to turnarounds, or comes in bursts that nothing overlaps"
+    return f"{text}; it is not full, so the transfers come in bursts that nothing overlaps"
+
+
+def _way(part: Part) -> str:
+    reads, writes = (sum(part.moved.get(f"dram_{way}", {}).values()) for way in ("read", "write"))
+    if not reads + writes:
+        return "runs"
+    if reads >= _ONE_WAY * (reads + writes):
+        return "reads run"
+    return "writes run" if writes >= _ONE_WAY * (reads + writes) else "runs"
+
+
+def _tensor(part: Part) -> str:
+    """Name the tensor that is most of what moves."""
+    reads, writes = (Counter(part.moved.get(f"dram_{way}", {})) for way in ("read", "write"))
+    tensor, n_bytes = max((reads + writes).items(), key=lambda one: one[1], default=("", 0))
+    if not tensor or n_bytes < _MOSTLY * (reads + writes).total():
+        return ""
+    ways = [(reads[tensor], "read"), (writes[tensor], "written")]
+    told = " and ".join(f"{bytes_text(n)} {way}" for n, way in ways if n)
+    return f", {short_share_text(n_bytes / (reads + writes).total())} of it for {tensor} ({told})"
+
+
+def _dram_latency(scene: Scene) -> str:
+    one = scene.accelerator
+    if one is None:
+        return "what was read from DRAM is still on its way"
+    use = dram_use(scene)
+    told = scene.part.share(scene.engine, "dram_bandwidth") >= _WORTH_SAYING
+    busy = "" if use is None or told else f", while DRAM runs at {use.text()}"
+    return (
+        f"a load arrives {one.dram.latency_cycles} cycles after its turn and too few are on "
+        f"their way{busy}"
+    )
+
+
+def _dram_queue(scene: Scene) -> str:
+    one = scene.accelerator
+    most = "its limit of" if one is None else f"{one.dram.max_outstanding}"
+    return f"DRAM has accepted {most} requests, all it takes at a time"
+
+
+def _buffer_port(scene: Scene) -> str:
+    uses = {
+        "read": use_of(scene, ("buffer_read",), "read_rate"),
+        "write": use_of(scene, ("buffer_write",), "write_rate"),
+    }
+    known = {way: use for way, use in uses.items() if use is not None}
+    if not known:
+        return "the ports of the buffer are in use"
+    way = max(known, key=lambda one: known[one].share)
+    return f"the buffer's {way} port runs at {known[way].text()}"
+
+
+def _noc(scene: Scene) -> str:
+    uses = {
+        "distribution": use_of(scene, ("noc_distribution",), "distribution_rate"),
+        "collection": use_of(scene, ("noc_collection",), "collection_rate"),
+    }
+    known = {way: use for way, use in uses.items() if use is not None}
+    one = scene.accelerator
+    if one is None or not known:
+        return "words are on their way through the NoC"
+    way = max(known, key=lambda each: known[each].share)
+    if known[way].share < _MOSTLY:
+        hops = f"{one.lead_latency_cycles} cycles in and {one.tail_latency_cycles} out"
+        return f"each GEMM pays the NoC's latency, {hops}"
+    return f"the NoC's {way} pipe runs at {known[way].text()}"
+
+
+def _sfu(scene: Scene) -> str:
+    busy = short_share_text(scene.part.share("sfu", "busy"))
+    one = scene.accelerator
+    size = "" if one is None else f" with its {one.sfu.lanes} lanes in {one.sfu.passes} passes"
+    if scene.part.share("sfu", "busy") + scene.part.share("array", "busy") >= BOUND:
+        return f"the SFU is busy {busy}{size}, and array and SFU take turns instead of overlapping"
+    return f"the SFU is busy {busy}{size}"
+
+
+def _array(scene: Scene) -> str:
+    return f"the array is busy {short_share_text(scene.part.share('array', 'busy'))}"
+
+
+def _drain(_: Scene) -> str:
+    return "its work is done, and the other engines have not ended (the last stores, as a rule)"
+
+
+_WHY: dict[str, Callable[[Scene], str]] = {
+    "dram_bandwidth": _dram_bandwidth,
+    "dram_latency": _dram_latency,
+    "dram_queue": _dram_queue,
+    "buffer_port": _buffer_port,
+    "noc": _noc,
+    "sfu": _sfu,
+    "array": _array,
+    "drain": _drain,
+}
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much of a bandwidth a part uses, in bytes per second."""
+
+    used: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """Used by limit."""
+        return self.used / self.limit
+
+    def text(self) -> str:
+        """Say it."""
+        used, limit = rate_text(round(self.used)), rate_text(round(self.limit))
+        number, unit = used.split()
+        if limit.endswith(f" {unit}"):
+            used = number
+        return f"{used} of {limit} ({short_share_text(self.share)})"
+
+
+def dram_use(scene: Scene) -> Use | None:
+    """Give how much of the bandwidth of all DRAM channels together is used."""
+    parts = scene.accelerator.dram.channels if scene.accelerator else 1
+    return use_of(scene, ("dram", "dram_read", "dram_write"), "channel_rate", parts)
+
+
+def use_of(scene: Scene, channels: Sequence[str], rate: str, parts: int = 1) -> Use | None:
+    """Give how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
+    one, part = scene.accelerator, scene.part
+    if one is None or not part.cycles or not set(channels) & part.moved.keys():
+        return None
+    found: Rate = getattr(one, rate)
+    if found.unlimited:
+        return None
+    n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
+    limit = found.n_bytes / found.n_cycles * parts * one.clock_hz
+    return Use(n_bytes / one.seconds(part.cycles), limit)
+
+
+def freed_text(case: Sequence[str]) -> str:
+    """Name a case of freed resources.
+
+    >>> freed_text(("array", "noc")), freed_text(("sfu",))
+    ('array and NoC', 'SFU')
+    """
+    return " and ".join(FREED_NAMES[name] for name in case).replace("and DRAM ", "and ")
+
+
+def _advice(scene: Scene) -> Iterator[str]:
+    """Say what would help most, by the runs with something freed."""
+    if not scene.gains:
+        return
+    most = max(scene.gains.values())
+    if most < _WORTH_A_CHANGE:
+        yield "Nothing that is freed gains 2% here: only another mapping can."
+        return
+    # the least change that gains nearly as much as any, slots first: they cost only buffer
+    near = [case for case, gain in scene.gains.items() if gain - 1 >= _NEARLY * (most - 1)]
+    case = min(near, key=lambda one: (len(one), one != _SLOTS, -scene.gains[one]))
+    text = f"Most to gain: {_change(case)}, at most {scene.gains[case]:.2f} x."
+    single = {one: gain for one, gain in scene.gains.items() if len(one) == 1 and one != case}
+    ranked = sorted(single, key=lambda one: -single[one])
+    rest = [
+        f"{_change(one)} {single[one]:.2f} x" for one in ranked if single[one] >= _WORTH_A_CHANGE
+    ]
+    label = "Next" if len(case) == 1 else "Alone"
+    yield f"{text} {label}: {', '.join(rest[:2])}." if rest else text
+
+
+def _change(case: Sequence[str]) -> str:
+    if tuple(case) == _SLOTS:
+        return "more slots for the tiles (deeper prefetch)"
+    if tuple(case) == ("dram_bandwidth",):
+        return "DRAM bandwidth (or a mapping that moves fewer bytes)"
+    return freed_text(case)

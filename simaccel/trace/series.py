@@ -1,0 +1,159 @@
+"""Series: what a trace tells by bins of time, computed from segments without expanding them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.hardware import Accelerator
+from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
+from simaccel.trace.track import Chain
+
+Shares = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """Cycles of each engine by cause (``busy``, ``idle`` and the stalls) in bins of time."""
+
+    edges: Cycles
+    """First cycle of each bin, and the cycle after the last bin."""
+    engines: tuple[str, ...]
+    causes: tuple[str, ...]
+    cycles: Cycles
+    """By engine, cause and bin."""
+
+    def share(self, engine: str, cause: str = "busy") -> Shares:
+        """Cycles of one cause of one engine, as a share of each bin's cycles."""
+        at = self.engines.index(engine), self.causes.index(cause)
+        shares: Shares = self.cycles[at] / np.diff(self.edges)
+        return shares
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """What the channels moved in bins of time; all channels of the DRAM are one resource."""
+
+    edges: Cycles
+    """First cycle of each bin, and the cycle after the last bin."""
+    channels: tuple[str, ...]
+    """``dram``, ``buffer_read``, ``buffer_write``, ``noc_distribution``, ``noc_collection``."""
+    served: Cycles
+    """Cycles of service by channel and bin, summed over the channels of the DRAM."""
+    moved: Cycles
+    """Bytes by channel and bin.
+
+    Over the whole run they sum to the bytes that were moved. A request takes whole cycles, so its
+    last one may move less than the others: that is spread over all cycles of service of the run.
+    """
+    bytes_per_cycle: Mapping[str, float | None]
+    """The limit of each channel; None: unlimited."""
+    n_channels: Mapping[str, int]
+    """How many channels each of them is: the cycles of service in a cycle, at most."""
+
+    def share(self, channel: str) -> Shares:
+        """Cycles of service as a share of those that the channel could serve in each bin."""
+        served = self.served[self.channels.index(channel)]
+        shares: Shares = served / (np.diff(self.edges) * self.n_channels[channel])
+        return shares
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """The bytes of the buffer that tiles hold, on average in bins of time."""
+
+    edges: Cycles
+    """First cycle of each bin, and the cycle after the last bin."""
+    tiles: tuple[str, ...]
+    mean_bytes: npt.NDArray[np.float64]
+    """By tile and bin."""
+
+
+def _binned(tracks: Mapping[str, Chain], edges: Cycles) -> list[Measures]:
+    """Sums of each track by measure and bin.
+
+    Each track gives the sums before every edge at once; neighbours are subtracted. A repeat
+    divides the edges by its period, so the work is bounded by rows plus edges times the depth
+    of nesting, whatever the repeats.
+    """
+    clipped = (track.measured(np.clip(edges, track.start, track.end)) for track in tracks.values())
+    return [np.diff(sums, axis=0).T for sums in clipped]
+
+
+def utilisation(tracks: Mapping[str, Chain], edges: Cycles) -> Utilisation:
+    """Count cycles by engine, cause and bin, exactly."""
+    shape = (len(tracks), len(MEASURES), len(edges) - 1)
+    sums = np.array(_binned(tracks, edges), dtype=np.int64).reshape(shape)
+    return Utilisation(edges, tuple(tracks), CAUSES, sums[:, : len(CAUSES)])
+
+
+def occupancy(tracks: Mapping[str, Chain], edges: Cycles) -> Occupancy:
+    """Average the bytes that each tile holds by bin."""
+    sums = np.array([binned[HELD] for binned in _binned(tracks, edges)], dtype=np.float64)
+    return Occupancy(edges, tuple(tracks), sums.reshape(len(tracks), -1) / np.diff(edges))
+
+
+def resource(channel: str) -> str:
+    """Name the resource that a channel belongs to.
+
+    >>> resource("dram1"), resource("buffer_read")
+    ('dram', 'buffer_read')
+    """
+    return "dram" if channel.startswith("dram") else channel
+
+
+def bandwidth(
+    tracks: Mapping[str, Chain],
+    edges: Cycles,
+    limits: Mapping[str, float | None],
+    moved: Mapping[str, int],
+) -> Bandwidth:
+    """Count what each resource served and moved by bin.
+
+    ``moved`` are the bytes of the whole run by resource; where it has none, each cycle of service
+    moves what the limit allows.
+    """
+    names = [resource(channel) for channel in tracks]
+    resources = tuple(dict.fromkeys(names))
+    shape = (len(resources), len(edges))
+    served, totals = np.zeros(shape, dtype=np.int64), np.zeros(len(resources), dtype=np.int64)
+    for name, track in zip(names, tracks.values(), strict=True):
+        at = resources.index(name)
+        served[at] += track.measured(np.clip(edges, track.start, track.end))[:, SERVED]
+        totals[at] += track.total[SERVED]
+    by = [
+        _bytes(served[at], int(totals[at]), moved.get(name), limits.get(name))
+        for at, name in enumerate(resources)
+    ]
+    return Bandwidth(
+        edges,
+        resources,
+        np.diff(served, axis=1),
+        np.diff(np.array(by, dtype=np.int64).reshape(shape), axis=1),
+        {name: limits.get(name) for name in resources},
+        {name: names.count(name) for name in resources},
+    )
+
+
+def _bytes(served: Cycles, total: int, moved: int | None, limit: float | None) -> Sequence[int]:
+    """Bytes that were moved by each edge; in Python's integers, as the products are large."""
+    if moved is None:
+        return [int(cycles * (limit or 0)) for cycles in served.tolist()]
+    return [moved * cycles // max(total, 1) for cycles in served.tolist()]
+
+
+def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
+    """Bytes per cycle of each resource at most; of the DRAM, of all its channels together."""
+    rates = {
+        "dram": accelerator.channel_rate,
+        "buffer_read": accelerator.read_rate,
+        "buffer_write": accelerator.write_rate,
+        "noc_distribution": accelerator.distribution_rate,
+        "noc_collection": accelerator.collection_rate,
+    }
+    found = {n: None if r.unlimited else r.n_bytes / r.n_cycles for n, r in rates.items()}
+    dram = found["dram"]
+    return found | {"dram": None if dram is None else dram * accelerator.dram.channels}

@@ -1,0 +1,162 @@
+"""A convolution as an einsum with affine projections.
+
+    O[n,g,m,p,q] = I[n,g,c, sh*p+dh*r, sw*q+dw*s] W[g,m,c,r,s]
+
+Ranks: n samples, g groups, m output channels and c input channels of a group, p and q output rows
+and columns, r and s filter rows and columns; (sh, sw) is the stride and (dh, dw) the dilation. A
+depth-wise convolution has a group for each channel and one channel in each group (m = c = 1).
+
+The input tensor is what the filter reaches: (p-1)*sh + (r-1)*dh + 1 rows, padding included, and
+without rows that no filter position reaches. So padding is stored and moved like any other row, as
+in Timeloop and SCALE-Sim. What a tile of the ranks needs of the input is the same formula over the
+tile's sizes, halo included (`Operand.shape`): a bounding box, also over rows that a stride skips.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simaccel.errors import Fault, InputError
+from simaccel.workload.einsum import Affine, Einsum, Kind, Operand
+from simaccel.workload.sizes import MAX_LAYER_SIZE, parse_sizes, size_faults
+from simaccel.workload.tensors import make_tensors
+from simaccel.workload.workload import Workload
+
+Pair = tuple[int, int]
+"""Of height and width."""
+
+KINDS: Mapping[str, Kind] = {"I": "input", "W": "weight", "O": "output"}
+"""The tensors of a layer: first factor, second factor and result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conv:
+    """The sizes of a convolution: ranks, and (height, width) of stride and dilation."""
+
+    m: int
+    c: int
+    p: int
+    q: int
+    r: int
+    s: int
+    g: int = 1
+    n: int = 1
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The sizes of the ranks by name, from the outermost of the output."""
+        return {rank: getattr(self, rank) for rank in "ngmcpqrs"}
+
+    @property
+    def weights(self) -> int:
+        """The elements of the filters; biases don't count."""
+        return self.g * self.m * self.c * self.r * self.s
+
+    def document(self) -> dict[str, object]:
+        """Give the sizes as a workload file has them."""
+        shape = {rank.upper(): size for rank, size in self.ranks.items()}
+        return {
+            "kind": "conv",
+            "shape": shape,
+            "stride": list(self.stride),
+            "dilation": list(self.dilation),
+        }
+
+    def einsum(self, name: str, tensors: tuple[str, str, str] = ("I", "W", "O")) -> Einsum:
+        """Return the einsum over the tensors of these names: input, filters, output."""
+        (sh, sw), (dh, dw) = self.stride, self.dilation
+        rows, columns = Affine((("p", sh), ("r", dh))), Affine((("q", sw), ("s", dw)))
+        image, filters, result = tensors
+        inputs = (
+            Operand(image, (*_units("ngc"), rows, columns)),
+            Operand(filters, _units("gmcrs")),
+        )
+        return Einsum(name, self.ranks, inputs, Operand(result, _units("ngmpq")))
+
+
+def conv_faults(file: str, conv: Conv, path: str = "") -> list[Fault]:
+    """Return a fault for each size, stride or dilation that is none."""
+    sizes: dict[str, object] = {f"{path}{r.upper()}": n for r, n in conv.ranks.items()}
+    for field in ("stride", "dilation"):
+        height, width = getattr(conv, field)
+        sizes |= {f"{path}{field}.height": height, f"{path}{field}.width": width}
+    return size_faults(file, sizes, MAX_LAYER_SIZE)
+
+
+def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
+    *,
+    m: int,
+    c: int,
+    p: int,
+    q: int,
+    r: int,
+    s: int,
+    g: int = 1,
+    n: int = 1,
+    stride: int | Pair = 1,
+    dilation: int | Pair = 1,
+    bytes_per_element: int = 2,
+    bytes_by_tensor: Mapping[str, int] | None = None,
+) -> Workload:
+    """Return a convolution as a workload of one einsum named `conv` over I, W and O.
+
+    `m` and `c` count the channels of one of the `g` groups; one number for stride or dilation
+    stands for both directions; element sizes are in bytes.
+
+    Raises:
+        InputError: all sizes that are none.
+
+    """
+    conv = Conv(
+        m=m, c=c, p=p, q=q, r=r, s=s, g=g, n=n, stride=pair(stride), dilation=pair(dilation)
+    )
+    tensors, faults = make_tensors("conv", KINDS, bytes_per_element, bytes_by_tensor)
+    faults = conv_faults("conv", conv) + faults
+    if faults:
+        raise InputError(faults)
+    parameters = {
+        **conv.document(),
+        "bytes_per_element": bytes_per_element,
+        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+    }
+    return Workload("conv", (conv.einsum("conv"),), tensors, parameters=parameters)
+
+
+def parse_conv(text: str, source: str = "--shape") -> Conv:
+    """Return the sizes in a text; G, N, stride and dilation are 1 if left out.
+
+    >>> parse_conv("M=64,C=3,P=112,Q=112,R=7,S=7,stride=2").stride
+    (2, 2)
+    """
+    found = parse_sizes(
+        text,
+        source,
+        needed="MCPQRS",
+        optional=("G", "N", "stride", "dilation"),
+        example="M=64,C=3,P=112,Q=112,R=7,S=7,stride=2",
+        limit=MAX_LAYER_SIZE,
+    )
+    stride, dilation = (pair(found.pop(key, 1)) for key in ("stride", "dilation"))
+    sizes = {key.lower(): size for key, size in found.items()}
+    return Conv(stride=stride, dilation=dilation, **sizes)
+
+
+def pair(given: int | Pair) -> Pair:
+    """Return (height, width) of what may be one number for both."""
+    return given if isinstance(given, tuple) else (given, given)
+
+
+def positions(size: int, reach: int, stride: int, padding: int = 0) -> int:
+    """Return how often a filter that reaches over `reach` rows fits into a padded input.
+
+    This is what frameworks compute: rows at the end that are too few for a step don't count.
+
+    >>> positions(224, 7, 2, padding=3)
+    112
+    """
+    return (size + 2 * padding - reach) // stride + 1
+
+
+def _units(ranks: str) -> tuple[Affine, ...]:
+    return tuple(Affine(((rank, 1),)) for rank in ranks)

@@ -1,0 +1,168 @@
+"""Lists of layers: convolutions and matrix products one after another, each with own tensors.
+
+Pooling, padding and concatenation lie between the layers of published networks, so that the
+output of one is not the input of the next: layers share no tensor, and run in the given order.
+The tensors of layer `conv1` are `conv1.I`, `conv1.W` and `conv1.O`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.conv import KINDS, Conv, conv_faults
+from simaccel.workload.einsum import Einsum, Tensor, operand
+from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.tensors import make_tensors
+from simaccel.workload.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """The sizes of O[b,m,n] = I[b,m,k] W[b,k,n], either factor perhaps stored transposed.
+
+    A fully connected layer has a row (m) for each sample, its inputs as k and its outputs as n.
+    """
+
+    m: int
+    k: int
+    n: int
+    b: int = 1
+    transposed: tuple[bool, bool] = (False, False)
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The sizes of the ranks by name."""
+        return {"b": self.b, "m": self.m, "k": self.k, "n": self.n}
+
+    @property
+    def weights(self) -> int:
+        """The elements of the second factor."""
+        return self.b * self.k * self.n
+
+    def document(self) -> dict[str, object]:
+        """Give the sizes as a workload file has them."""
+        shape = {"M": self.m, "K": self.k, "N": self.n, "B": self.b}
+        return {"kind": "gemm", "shape": shape, "transposed": list(self.transposed)}
+
+    def einsum(self, name: str, tensors: tuple[str, str, str] = ("I", "W", "O")) -> Einsum:
+        """Return the einsum over the tensors of these names: first factor, second, result."""
+        first = "b k m" if self.transposed[0] else "b m k"
+        second = "b n k" if self.transposed[1] else "b k n"
+        inputs = (operand(f"{tensors[0]} {first}"), operand(f"{tensors[1]} {second}"))
+        return Einsum(name, self.ranks, inputs, operand(f"{tensors[2]} b m n"))
+
+
+_MOST_LISTED = 20
+"""More layers than that are not listed in a message."""
+
+Shape = Conv | Product
+Layers = Mapping[str, Shape]
+"""Layers by name, in order."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A published list of layers: its names, its layers for one sample, and where it stands.
+
+    The layers of kernels (`kernels`) state their batches themselves.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    layers: Callable[[], Layers]
+    source: str
+    kernels: bool = False
+
+
+def layers_workload(
+    name: str,
+    layers: Layers,
+    *,
+    bytes_per_element: int = 2,
+    bytes_by_tensor: Mapping[str, int] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Workload:
+    """Return layers as a workload; `bytes_by_tensor` has `I`, `W` and `O` of all layers.
+
+    Raises:
+        InputError: all sizes that are none, or no layer at all.
+
+    """
+    roles, faults = make_tensors(name, KINDS, bytes_per_element, bytes_by_tensor)
+    if not layers:
+        faults.append(Fault(name, "layers", "no layers", "at least one layer"))
+    for layer, shape in layers.items():
+        faults += _faults(name, f"layers.{layer}.", shape)
+    if faults:
+        raise InputError(faults)
+    tensors, einsums = {}, []
+    for layer, shape in layers.items():
+        names = {role: f"{layer}.{role}" for role in KINDS}
+        einsums.append(shape.einsum(layer, (names["I"], names["W"], names["O"])))
+        for role, named in names.items():
+            tensors[named] = Tensor(named, roles[role].bytes_per_element, KINDS[role])
+    if parameters is None:
+        parameters = {
+            "kind": "layers",
+            "name": name,
+            "layers": {layer: shape.document() for layer, shape in layers.items()},
+            "bytes_per_element": bytes_per_element,
+            "bytes_by_tensor": dict(bytes_by_tensor or {}),
+        }
+    return Workload(name, tuple(einsums), tensors, parameters=parameters)
+
+
+def with_batch(layers: Layers, batch: int) -> Layers:
+    """Return layers for `batch` times as many samples: of a product, as many more rows."""
+    return {name: _batched(shape, batch) for name, shape in layers.items()}
+
+
+def one_layer(layers: Layers, layer: str | None, file: str = "workload") -> Layers:
+    """Return the layer of this name alone; all of them if there is none to choose.
+
+    Raises:
+        InputError: no layer has this name; says which is meant, or which there are.
+
+    """
+    if layer is None:
+        return layers
+    if layer not in layers:
+        allowed = suggest(layer, layers)
+        if len(layers) > _MOST_LISTED and not allowed.startswith("did"):
+            first = ", ".join(list(layers)[:3])
+            allowed = f"one of {len(layers)} layers: {first}, ... (simaccel workload show {file})"
+        raise InputError([Fault(file, "layer", layer, allowed)])
+    return {layer: layers[layer]}
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """Return the names with _2, _3, ... after those that came before.
+
+    >>> distinct_names(["fc", "conv", "fc"])
+    ['fc', 'conv', 'fc_2']
+    """
+    given = list(names)
+    taken, found = set(given), []
+    seen: set[str] = set()
+    for name in given:
+        chosen, count = name, 1
+        while chosen in seen or (count > 1 and chosen in taken):
+            count += 1
+            chosen = f"{name}_{count}"
+        seen.add(chosen)
+        found.append(chosen)
+    return found
+
+
+def _batched(shape: Shape, batch: int) -> Shape:
+    if isinstance(shape, Conv):
+        return replace(shape, n=shape.n * batch)
+    return replace(shape, m=shape.m * batch)
+
+
+def _faults(file: str, path: str, shape: Shape) -> list[Fault]:
+    if isinstance(shape, Conv):
+        return conv_faults(file, shape, path)
+    sizes = {f"{path}{rank.upper()}": size for rank, size in shape.ranks.items()}
+    return size_faults(file, sizes, MAX_LAYER_SIZE)

@@ -1,0 +1,319 @@
+"""What `--sweep` reads, what it refuses, and that a point is what a file with that value gives."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.cli.asked import Asked, AskedWorkload
+from simaccel.cli.sweep import MOST_POINTS, PARAMETERS, Sweep, read_sweep
+from simaccel.errors import InputError
+from simaccel.hardware.load import load_accelerator
+from simaccel.workload import build, gemm, parse_workload
+
+REPOSITORY = Path(__file__).parents[2]
+ASKED = Asked("edge", (), AskedWorkload("bert"))
+SIZE = "a whole number from 1 to 1099511627776"
+BYTES = "a positive amount with a unit (B, KiB, MiB, GiB), whole and at most 2^50 B"
+STEP = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
+FORMS = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
+
+
+def swept(text: str, asked: Asked = ASKED) -> Sweep:
+    found = read_sweep((text,), asked)
+    assert found is not None
+    return found
+
+
+def numbers(text: str) -> list[int]:
+    """Give the first value of each point."""
+    return [values[0] for values in swept(text).points]
+
+
+def texts(text: str) -> list[str]:
+    sweep = swept(text)
+    return [sweep.parameter.point(values).text for values in sweep.points]
+
+
+def refused(*sweeps: str, asked: Asked = ASKED) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        read_sweep(sweeps, asked)
+    return [str(one) for one in caught.value.faults]
+
+
+@given(
+    first=st.integers(1, 2**20),
+    factor=st.integers(2, 9),
+    times=st.integers(0, 6),
+    data=st.data(),
+)
+def test_a_geometric_sweep_multiplies(
+    first: int, factor: int, times: int, data: st.DataObject
+) -> None:
+    points = [first * factor**i for i in range(times + 1)]
+    last = data.draw(st.integers(points[-1], points[-1] * factor - 1))
+    assert numbers(f"seq-len={first}:{last}:x{factor}") == points
+
+
+@given(first=st.integers(0, 2**20), step=st.integers(1, 2**19), count=st.integers(1, MOST_POINTS))
+def test_an_arithmetic_sweep_adds(first: int, step: int, count: int) -> None:
+    last = first + (count - 1) * step + (step - 1) // 2
+    points = [first + i * step for i in range(count)]
+    assert numbers(f"dram-latency={first}:{last}:+{step}") == points
+
+
+@given(sides=st.lists(st.integers(1, 2**20), min_size=1, unique=True))
+def test_a_list_is_taken_as_it_is(sides: list[int]) -> None:
+    assert numbers(f"batch={','.join(map(str, sides))}") == sides
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("buffer=64KiB:1MiB:x4", ["64 KiB", "256 KiB", "1 MiB"]),
+        ("buffer = 1 MiB : 2 MiB : +512 KiB", ["1 MiB", "1536 KiB", "2 MiB"]),
+        ("buffer=0.5KiB,1000", ["512 B", "1000 B"]),
+        ("dram-bandwidth=25GB/s:0.1TB/s:x2", ["25 GB/s", "50 GB/s", "100 GB/s"]),
+        ("buffer-bandwidth=1TB/s,2TB/s", ["1 TB/s", "2 TB/s"]),
+        ("dram-latency=0:100:+50", ["0", "50", "100"]),
+        ("clock=500MHz:1GHz:+250MHz", ["500 MHz", "750 MHz", "1 GHz"]),
+        ("array=16:64:x2", ["16x16", "32x32", "64x64"]),
+        ("array=16,32x64,64x32", ["16x16", "32x64", "64x32"]),
+        ("seq-len=512:512:x2", ["512"]),
+    ],
+)
+def test_points_have_units(text: str, expected: list[str]) -> None:
+    assert texts(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "log"),
+    [
+        ("buffer=1KiB:2KiB:x2", True),
+        ("buffer=1KiB:1GiB:+512MiB", False),
+        ("buffer=1KiB,8KiB", True),
+        ("buffer=8KiB,1025", False),
+        ("dram-latency=0,100", False),
+    ],
+)
+def test_what_multiplies_has_a_logarithmic_axis(text: str, log: bool) -> None:  # noqa: FBT001 - a case
+    assert swept(text).parameter.axis.log is log
+
+
+def test_nothing_given_is_no_sweep() -> None:
+    assert read_sweep((), ASKED) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("buffer", [f"--sweep: got 'buffer'; allowed: NAME= and {FORMS}"]),
+        ("bufer=1,2", ["--sweep: got 'bufer'; allowed: did you mean 'buffer'?"]),
+        (
+            "=1",
+            [
+                (
+                    "--sweep: got ''; allowed: one of buffer, buffer-bandwidth, dram-bandwidth, "
+                    "dram-latency, array, clock, seq-len, batch"
+                )
+            ],
+        ),
+        ("buffer=1KiB:2KiB", [f"--sweep buffer: got '1KiB:2KiB'; allowed: {FORMS}"]),
+        ("buffer=1:2:x2:3", [f"--sweep buffer: got '1:2:x2:3'; allowed: {FORMS}"]),
+        ("buffer=1KiB:2KiB:x1", [f"--sweep buffer STEP: got 'x1'; allowed: {STEP}"]),
+        ("buffer=1KiB:2KiB:x1.5", [f"--sweep buffer STEP: got 'x1.5'; allowed: {STEP}"]),
+        ("buffer=1KiB:2KiB:+0", [f"--sweep buffer STEP: got '+0'; allowed: {STEP}"]),
+        ("dram-latency=1:2:+0", [f"--sweep dram-latency STEP: got '+0'; allowed: {STEP}"]),
+        ("seq-len=1:2:+1KiB", [f"--sweep seq-len STEP: got '+1KiB'; allowed: {STEP}"]),
+        ("seq-len=1:2:2", [f"--sweep seq-len STEP: got '2'; allowed: {STEP}"]),
+        ("seq-len=1:2:", [f"--sweep seq-len STEP: got ''; allowed: {STEP}"]),
+        (
+            "buffer=2KiB:1KiB:x2",
+            ["--sweep buffer TO: got '1KiB'; allowed: at least 2 KiB, where the sweep starts"],
+        ),
+        (
+            "buffer=0:1KB:y",
+            [
+                f"--sweep buffer FROM: got '0'; allowed: {BYTES}",
+                f"--sweep buffer TO: got '1KB'; allowed: {BYTES}",
+                f"--sweep buffer STEP: got 'y'; allowed: {STEP}",
+            ],
+        ),
+        (
+            "dram-latency=0:8:x2",
+            ["--sweep dram-latency FROM: got '0'; allowed: at least 1, which x2 can multiply"],
+        ),
+        (
+            "seq-len=1:1001:+1",
+            ["--sweep seq-len: got '1:1001:+1'; allowed: at most 1,000 points; these are 1,001"],
+        ),
+        (
+            "batch=1:1000000000000:+1",
+            [
+                (
+                    "--sweep batch: got '1:1000000000000:+1'; allowed: at most 1,000 points; "
+                    "these are 1,000,000,000,000"
+                )
+            ],
+        ),
+        (
+            "seq-len=0,512,x,512,",
+            [
+                f"--sweep seq-len: got '0'; allowed: {SIZE}",
+                f"--sweep seq-len: got 'x'; allowed: {SIZE}",
+                "--sweep seq-len: got '512'; allowed: each value once",
+                f"--sweep seq-len: got ''; allowed: {SIZE}",
+            ],
+        ),
+        (
+            "batch=1_0,\N{SUPERSCRIPT TWO}",
+            [
+                f"--sweep batch: got '1_0'; allowed: {SIZE}",
+                f"--sweep batch: got '\N{SUPERSCRIPT TWO}'; allowed: {SIZE}",
+            ],
+        ),
+        (
+            "array=16x16x16,0x4",
+            [
+                "--sweep array: got '16x16x16'; allowed: one value, or 2 with an x between",
+                "--sweep array: got '0x4'; allowed: a whole number from 1 to 1048576",
+            ],
+        ),
+        ("array=16,16x16", ["--sweep array: got '16x16'; allowed: each value once"]),
+    ],
+)
+def test_a_bad_sweep_is_refused(text: str, messages: list[str]) -> None:
+    assert refused(text) == [f"command line: {message}" for message in messages]
+
+
+def test_a_thousand_points_are_allowed() -> None:
+    assert len(swept("seq-len=1:1000:+1").points) == MOST_POINTS
+    many = ",".join(map(str, range(1, 1002)))
+    (message,) = refused(f"seq-len={many}")
+    assert message.endswith("allowed: at most 1,000 points; these are 1,001")
+
+
+def test_two_sweeps_are_refused() -> None:
+    (message,) = refused("buffer=1,2", "batch=1,2")
+    assert message == (
+        "command line: --sweep: got 'buffer=1,2 batch=1,2'; "
+        "allowed: one sweep; call compare once for each"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "message"),
+    [
+        (
+            "seq-len=1,2",
+            Asked("edge", (), AskedWorkload("bert", seq_len="7,8")),
+            "--seq-len: got '7,8'; allowed: nothing beside --sweep seq-len, which says it",
+        ),
+        (
+            "batch=1,2",
+            Asked("edge", (), AskedWorkload("bert", batch="7")),
+            "--batch: got '7'; allowed: nothing beside --sweep batch, which says it",
+        ),
+        (
+            "array=16,32",
+            Asked("edge", ("clock_hz=7", "array.cols=7"), AskedWorkload("bert")),
+            "--set: got 'array.cols=7'; allowed: nothing beside --sweep array, which says it",
+        ),
+    ],
+)
+def test_what_the_sweep_decides_is_not_given_twice(text: str, asked: Asked, message: str) -> None:
+    assert refused(text, asked=asked) == [f"command line: {message}"]
+    both = refused(f"{text.partition('=')[0]}=0,0", asked=asked)
+    assert both[-1] == f"command line: {message}"
+    assert "got '0'" in both[0]
+
+
+def test_other_options_stand_beside_a_sweep() -> None:
+    asked = Asked("edge", ("array.rows=7",), AskedWorkload("bert", seq_len="7", batch="8"))
+    assert len(swept("buffer=1,2", asked).points) == 2
+
+
+VALUES: dict[str, tuple[str, dict[str, dict[str, object] | object]]] = {
+    "buffer": ("96KiB", {"buffer": {"capacity_bytes": "96 KiB"}}),
+    "buffer-bandwidth": (
+        "2TB/s",
+        {"buffer": {"read_bytes_per_second": "2 TB/s", "write_bytes_per_second": "2 TB/s"}},
+    ),
+    "dram-bandwidth": ("7GB/s", {"dram": {"bandwidth_bytes_per_second": "7 GB/s"}}),
+    "dram-latency": ("9", {"dram": {"latency_cycles": 9}}),
+    "array": ("16x48", {"array": {"rows": 16, "cols": 48}}),
+    "clock": ("1GHz", {"clock_hz": "1 GHz"}),
+    "seq-len": ("48", {}),
+    "batch": ("5", {}),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path) -> None:
+    text, changes = VALUES[name]
+    document: dict[str, Any] = yaml.safe_load((REPOSITORY / "hwconfigs/edge.yaml").read_text())
+    document["dma"] = {"in_queues": "single"}
+    before = tmp_path / "before.yaml"
+    before.write_text(yaml.safe_dump(document))
+    for section, change in changes.items():
+        if isinstance(change, dict):
+            document[section] |= change
+        else:
+            document[section] = change
+    file = tmp_path / "edge.yaml"
+    file.write_text(yaml.safe_dump(document))
+    sizes: dict[str, int] = {"seq_len": 64, "batch": 2}
+    expected = sizes | ({name.replace("-", "_"): int(text)} if not changes else {})
+    sweep = swept(f"{name}={text}")
+    workload, accelerator, point = sweep.apply(
+        sweep.points[0],
+        build("bert", scope="la", bytes_by_tensor={"Q": 1}, **sizes),
+        load_accelerator(before),
+    )
+    assert accelerator == load_accelerator(file)
+    assert (accelerator == load_accelerator(before)) == (not changes)
+    wanted = build("bert", scope="la", bytes_by_tensor={"Q": 1}, **expected)
+    assert workload == wanted
+    assert workload.parameters == wanted.parameters
+    assert point.axis.name == name
+
+
+def test_a_workload_of_sizes_is_swept_like_a_model() -> None:
+    document = {"kind": "attention", "hidden": 6, "heads": 3, "head_size": 5, "ff_size": 7}
+    before = parse_workload({**document, "batch": 2, "seq_len": 3})
+    sweep = swept("seq-len=9")
+    after, _, _ = sweep.apply(sweep.points[0], before, load_accelerator("toy"))
+    assert after == parse_workload({**document, "batch": 2, "seq_len": 9})
+
+
+def test_an_impossible_value_is_refused_as_in_a_file() -> None:
+    sweep = swept("array=512,1024")
+    workload, edge = build("bert", batch=1, seq_len=8), load_accelerator("edge")
+    sweep.apply(sweep.points[0], workload, edge)
+    with pytest.raises(InputError) as caught:
+        sweep.apply(sweep.points[1], workload, edge)
+    assert str(caught.value) == (
+        "--sweep array=1024x1024: buffer.capacity_bytes: got 524288; "
+        "allowed: at least 2 MiB, one 2-byte operand of a 1024 x 1024 fold"
+    )
+
+
+def test_a_workload_without_the_parameter_is_refused() -> None:
+    sweep = swept("seq-len=9")
+    with pytest.raises(InputError) as caught:
+        sweep.apply(sweep.points[0], gemm(m=1, k=2, n=3), load_accelerator("toy"))
+    assert str(caught.value) == (
+        "command line: --sweep: got 'seq-len'; allowed: one of buffer, buffer-bandwidth, "
+        "dram-bandwidth, dram-latency, array, clock; workload gemm has no seq_len"
+    )
+
+
+def test_unlimited_stays_unlimited() -> None:
+    sweep = swept("buffer=1MiB")
+    free = load_accelerator("edge", ["dram.bandwidth_bytes_per_second=unlimited"])
+    _, found, _ = sweep.apply(sweep.points[0], build("bert", batch=1, seq_len=8), free)
+    assert found.dram.bandwidth_bytes_per_second is None
+    assert found.buffer.capacity_bytes == 2**20

@@ -1,0 +1,242 @@
+"""`simaccel trace info | stalls | diff` on small runs, and what they say to bad input."""
+
+import json
+from pathlib import Path
+
+import h5py
+import pytest
+from click.testing import Result
+
+from simaccel.machine.accounts import NO_WAIT, Cause
+from simaccel.trace import SCHEMA_VERSION, Trace, TraceHeader, TraceWriter
+from tests.cli.conftest import Call
+
+GEMM = "--hw toy --workload gemm --shape M={m},K=16,N=16"
+
+
+@pytest.fixture
+def traces(cli: Call, tmp_path: Path) -> dict[str, Path]:
+    """Record two runs of one attention block and a GEMM."""
+    found = {}
+    for name, line in {
+        "flex": f"{_attention()} --dataflow flex",
+        "flat": f"{_attention()} --dataflow flat",
+        "gemm": GEMM.format(m=16),
+        "longer": GEMM.format(m=20),
+    }.items():
+        found[name] = tmp_path / f"{name}.h5"
+        done = cli(f"run {line} --trace {found[name]} --quiet")
+        assert done.exit_code == 0, done.stderr
+    return found
+
+
+def _attention() -> str:
+    return "--hw toy --set buffer.capacity_bytes=64~KiB --workload t5-small --seq-len 8 --scope la"
+
+
+def refused(result: Result) -> list[str]:
+    """Give the messages of a refusal without their beginning."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return [line.removeprefix("error: ") for line in result.stderr.splitlines()]
+
+
+def test_info_says_all_of_a_file(cli: Call, traces: dict[str, Path]) -> None:
+    found = json.loads(cli(f"trace info {traces['flat']} --json").stdout)
+    assert found["schema_version"] == SCHEMA_VERSION
+    assert found["file_bytes"] == traces["flat"].stat().st_size
+    assert found["partial"] is False
+    assert found["reproduced_by"] == ["accelerator", "workload", "mapping", "program"]
+    with h5py.File(traces["flat"]) as file:
+        assert found["rows"] == len(file["events/start"])
+        assert found["segments"] == len(file["segments/repeats"])
+    assert "array" in found["engines"]
+    assert "dram0" in found["channels"]
+    assert found["tiles"]
+    shown = cli(f"trace info {traces['flat']}").stdout
+    assert "scope la, batch 1, seq-len 8, dataflow flat" in shown
+    assert "header/accelerator, header/workload, header/mapping" in " ".join(shown.split())
+    assert "busy + stalls + idle = total for every engine" in shown
+
+
+def test_stalls_of_a_run(cli: Call, traces: dict[str, Path]) -> None:
+    shown = cli(f"trace stalls {traces['flex']}")
+    assert shown.exit_code == 0, shown.stderr
+    with Trace.open(traces["flex"]) as trace:
+        cycles = trace.cycles
+        names = [one["name"] for one in trace.figures["operators"]]
+    assert names == ["L", "softmax", "A"]
+    assert f"dataflow flex: {cycles:,} cycles" in shown.stdout
+    rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
+    assert {*names, "total", "nothing", "array", "sfu", "dma_out"} <= rows.keys()
+    assert "what if, for the whole run: the same program" in shown.stdout
+    plain = cli(f"trace stalls {traces['flex']} --no-what-if").stdout
+    assert "what if" not in plain
+    each = cli(f"trace stalls {traces['flex']} --no-what-if --each").stdout
+    assert each.count("dma_out") > plain.count("dma_out") + 2
+
+
+def test_what_is_not_freed_is_told(cli: Call, tmp_path: Path) -> None:
+    free = (
+        "dram.bandwidth_bytes_per_second=unlimited",
+        "dram.latency_cycles=0",
+        "buffer.read_bytes_per_second=unlimited",
+    )
+    path = tmp_path / "free.h5"
+    sets = " ".join(f"--set {field}" for field in free)
+    assert cli(f"run {GEMM.format(m=4)} {sets} --trace {path} --quiet").exit_code == 0
+    assert "array and SFU are not freed: " in cli(f"trace stalls {path}").stdout
+    assert "are not freed" not in cli(f"trace stalls {_gemm(cli, tmp_path)}").stdout
+
+
+def test_stalls_as_json_are_the_runs_figures(cli: Call, traces: dict[str, Path]) -> None:
+    found = json.loads(cli(f"trace stalls {traces['flat']} --json").stdout)
+    with Trace.open(traces["flat"]) as trace:
+        figures = trace.figures
+    assert found["total"]["engines"] == figures["engines"]
+    for one, operator in zip(found["operators"], figures["operators"], strict=True):
+        assert one["engines"] == operator["engines"]
+        assert one["cycles"] == operator["cycles"]
+    freed = {tuple(one["resources"]): one for one in found["what_if"]["freed"]}
+    assert len(freed) == 9
+    assert found["what_if"]["cycles"] == figures["cycles"]
+    assert freed["array", "noc"]["cycles"] < figures["cycles"]
+
+
+def test_stalls_of_an_operator_and_a_window(cli: Call, traces: dict[str, Path]) -> None:
+    shown = cli(f"trace stalls {traces['flex']} --operator softmax")
+    assert "what if, for softmax:" in shown.stdout
+    with Trace.open(traces["flex"]) as trace:
+        end = trace.cycles
+    window = json.loads(cli(f"trace stalls {traces['flex']} --from 10 --to 200 --json").stdout)
+    assert (window["from"], window["to"], window["cycles"]) == (10, 200, 190)
+    assert sum(one["cycles"] for one in window["operators"]) == 190
+    shown = cli(f"trace stalls {traces['flex']} --from 10 --to 200")
+    assert f"cycles 10 to 200, 190 cycles of {end:,}" in shown.stdout
+    assert "for the whole run, not only of this window" in shown.stdout
+
+
+def test_diff_adds_up(cli: Call, traces: dict[str, Path]) -> None:
+    shown = cli(f"trace diff {traces['flex']} {traces['flat']}")
+    assert shown.exit_code == 0, shown.stderr
+    assert f"A: {traces['flex']}" in shown.stdout
+    assert "dataflow: flex in A, flat in B" in shown.stdout
+    found = json.loads(cli(f"trace diff {traces['flex']} {traces['flat']} --json").stdout)
+    assert sum(one["difference"] for one in found["causes"]) == found["difference"]
+    assert [one["name"] for one in found["operators"]] == ["L+softmax+A"]
+    other = json.loads(
+        cli(f"trace diff {traces['flex']} {traces['flat']} --engine sfu --json").stdout
+    )
+    assert other["engine"] == "sfu"
+    assert sum(one["difference"] for one in other["causes"]) == found["difference"]
+
+
+def test_an_unknown_operator_is_refused(cli: Call, traces: dict[str, Path]) -> None:
+    (message,) = refused(cli(f"trace stalls {traces['flex']} --operator softmux"))
+    assert message == "command line: --operator: got 'softmux'; allowed: did you mean 'softmax'?"
+
+
+def test_a_window_outside_of_the_run_is_refused(cli: Call, traces: dict[str, Path]) -> None:
+    with Trace.open(traces["gemm"]) as trace:
+        cycles = trace.cycles
+    file = traces["gemm"]
+    messages = refused(cli(f"trace stalls {file} --from {cycles} --to {cycles + 1}"))
+    assert messages == [
+        f"command line: --from: got {cycles}; allowed: a cycle of the run, 0 to {cycles - 1}",
+        f"command line: --to: got {cycles + 1}; allowed: 1 to {cycles}, after --from",
+    ]
+    (message,) = refused(cli(f"trace stalls {file} --from 20 --to 20"))
+    assert message == f"command line: --to: got 20; allowed: 21 to {cycles}, after --from"
+    (message,) = refused(cli(f"trace stalls {file} --from=-3"))
+    assert message.startswith("command line: --from: got -3; allowed: a cycle of the run, 0 to ")
+    messages = refused(cli(f"trace stalls {file} --from x --to 1.5"))
+    assert [text.split(";")[0] for text in messages] == [
+        "command line: --from: got 'x'",
+        "command line: --to: got '1.5'",
+    ]
+
+
+@pytest.mark.parametrize("command", ["info {0}", "stalls {0}", "diff {0} {1}", "diff {1} {0}"])
+def test_what_is_no_trace_is_refused(
+    cli: Call, traces: dict[str, Path], tmp_path: Path, command: str
+) -> None:
+    good, text, folder = traces["gemm"], tmp_path / "text.h5", tmp_path / "folder"
+    text.write_text("no trace")
+    folder.mkdir()
+    for bad, problem in (
+        (tmp_path / "nowhere.h5", "no such file"),
+        (text, "is not an HDF5 file"),
+        (folder, "is a folder"),
+    ):
+        (message,) = refused(cli(f"trace {command.format(bad, good)}"))
+        assert message == f"{bad}: {problem}; allowed: a trace file"
+
+
+def test_traces_of_two_workloads_are_refused(cli: Call, traces: dict[str, Path]) -> None:
+    a, b, c = traces["gemm"], traces["longer"], traces["flat"]
+    (message,) = refused(cli(f"trace diff {a} {b}"))
+    assert message == (
+        f"{b}: is of another workload than {a}: shape.M 20, not 16; "
+        "allowed: a trace of the same workload"
+    )
+    (message,) = refused(cli(f"trace diff {a} {c}"))
+    assert f"{c}: is of another workload than {a}: kind attention, not gemm" in message
+    (message,) = refused(cli(f"trace diff {a} {a} --engine arry"))
+    assert message == "command line: --engine: got 'arry'; allowed: did you mean 'array'?"
+
+
+def test_a_trace_without_texts_has_accounts_and_no_what_if(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "plain.h5"
+    with Trace.open(_gemm(cli, tmp_path)) as trace:
+        rows = trace.decode(trace.events())
+        totals, cycles = trace.totals, trace.cycles
+    with TraceWriter(path, TraceHeader()) as writer:
+        writer.announce(dict.fromkeys(totals, "engine"))
+        for row in rows:
+            writer.interval(row.lane, row.start, row.end, Cause[row.cause.upper()], NO_WAIT, 1)
+        writer.finish(cycles, totals)
+    shown = cli(f"trace stalls {path}")
+    assert shown.exit_code == 0, shown.stderr
+    assert f"{path}: {cycles} cycles" in shown.stdout
+    assert "no what-if: the trace holds no accelerator or no program" in shown.stdout
+
+
+def _gemm(cli: Call, folder: Path) -> Path:
+    path = folder / "gemm.h5"
+    assert cli(f"run {GEMM.format(m=4)} --trace {path} --quiet").exit_code == 0
+    return path
+
+
+def test_a_partial_trace_has_accounts_and_no_what_if(cli: Call, traces: dict[str, Path]) -> None:
+    with h5py.File(traces["flat"], "r+") as file:
+        file.attrs["complete"] = False
+    shown = cli(f"trace stalls {traces['flat']}")
+    assert shown.exit_code == 0, shown.stderr
+    assert "as far as the run came (the trace is partial)" in shown.stdout
+    assert "no what-if: the trace is partial" in shown.stdout
+    found = json.loads(cli(f"trace stalls {traces['flat']} --json").stdout)
+    assert found["what_if"] is None
+    assert found["cycles"] > 0
+    assert "partial: ended at " in cli(f"trace info {traces['flat']}").stdout
+    (message,) = refused(cli(f"trace diff {traces['flex']} {traces['flat']}"))
+    assert message == f"{traces['flat']}: is partial: its run did not end; allowed: a whole trace"
+
+
+def test_a_trace_of_another_machine_is_compared_with_this_one(
+    cli: Call, traces: dict[str, Path]
+) -> None:
+    """As if the machine had changed since: here it is the accelerator in the header."""
+    with h5py.File(traces["gemm"], "r+") as file:
+        text = file["header/accelerator"].asstr()[0]
+        assert "latency_cycles: 5\n" in text
+        changed = text.replace("latency_cycles: 5\n", "latency_cycles: 9\n")
+        file["header/accelerator"][0] = changed.encode()
+    with Trace.open(traces["gemm"]) as trace:
+        cycles = trace.cycles
+    found = json.loads(cli(f"trace stalls {traces['gemm']} --json").stdout)
+    again = found["what_if"]["cycles"]
+    assert again > cycles == found["cycles"]
+    shown = cli(f"trace stalls {traces['gemm']}").stdout
+    assert f"the trace's {cycles:,} cycles are those of simaccel" in shown
+    assert f"this one takes {again:,}, to which the table compares" in shown

@@ -1,0 +1,138 @@
+"""What a listener hears of channels, pipes and tiles, by hand; and how far a period repeats."""
+
+from collections.abc import Callable
+
+import pytest
+import simpy
+
+from simaccel.hardware import Rate
+from simaccel.machine.channel import Channel
+from simaccel.machine.clock import Clock
+from simaccel.machine.lanes import ChannelLane, PipeLane, TileLane
+from simaccel.machine.stateful import FOREVER, NEVER, Skip, Stretch
+from tests.properties.test_fast_forward import Heard, Told
+
+
+def _told(heard: Heard) -> list[tuple[object, ...]]:
+    """Start, end, what, cycles of service."""
+    rows: list[Told] = [row.told for row in heard.expanded()]
+    return [(start, end, what, served) for start, end, what, _, _, served in rows]
+
+
+def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelLane, Heard]:
+    clock, heard = Clock(), Heard()
+    channel = Channel(clock, Rate(1, 1), quantum, turnaround)
+    channel.lane = ChannelLane("c", clock, heard, channel)
+    return channel, channel.lane, heard
+
+
+def _at(clock: Clock, cycle: int, call: Callable[[], object]) -> None:
+    def then(_: simpy.Event) -> None:
+        call()
+
+    clock.call_in(cycle - clock.cycle, then)
+    while clock.run_some(1):
+        pass
+
+
+def test_a_channel_is_in_use_until_nobody_is_left() -> None:
+    channel, lane, heard = _channel()
+    clock = channel.clock
+    for start, cycles in ((3, 5), (10, 4), (12, 3)):
+        _at(clock, start, lambda n=cycles: channel.request(n, 0, "a"))  # type: ignore[misc]
+    _at(clock, 30, lambda: lane.flush(30))
+    assert _told(heard) == [
+        (0, 3, False, 0), (3, 8, True, 5), (8, 10, False, 0), (10, 17, True, 7),
+        (17, 30, False, 0),
+    ]  # fmt: skip
+
+
+def test_turnaround_is_use_without_service() -> None:
+    channel, lane, heard = _channel(turnaround=2)
+    channel.request(5, 0, "reader")
+    channel.request(3, 1, "writer")
+    _at(channel.clock, 7, lambda: lane.flush(7))
+    # reads 0-4, turns 4-6, writes 6-9, turns 9-11, reads 11-12
+    assert _told(heard) == [(0, 7, True, 5)]
+    _at(channel.clock, 20, lambda: lane.flush(20))
+    assert _told(heard)[1:] == [(7, 12, True, 3), (12, 20, False, 0)]
+
+
+def _limit(channel: Channel, lane: ChannelLane, period: int) -> int:
+    """Look at a lane at two boundaries and give how often it can go on so."""
+    start, before = channel.clock.cycle, lane.gauges()
+    _at(channel.clock, start + period, lambda: lane.flush(channel.clock.cycle))
+    return lane.limit(Stretch(start, start + period, before, lane.gauges()))
+
+
+def test_a_request_that_nobody_waits_for_ends_a_skip_before_it_ends() -> None:
+    channel, lane, _ = _channel()
+    channel.request(100, 0, "a")
+    assert _limit(channel, lane, 10) == (100 - 10 - 1) // 10
+    channel.request(50, 0, "b")
+    assert _limit(channel, lane, 10) == (90 + 50 - 10 - 1) // 10
+
+
+def test_turns_in_two_directions_repeat_in_whole_rounds_only() -> None:
+    # a round: 4 cycles of each, 2 of turnaround after each
+    channel, lane, _ = _channel(turnaround=2)
+    channel.request(100, 0, "reader")
+    channel.request(100, 1, "writer")
+    assert _limit(channel, lane, 5) == NEVER
+    channel, lane, _ = _channel(turnaround=2)
+    _at(channel.clock, 1, lambda: channel.request(100, 0, "reader"))
+    channel.request(100, 1, "writer")
+    _at(channel.clock, 25, lambda: None)
+    assert 0 < _limit(channel, lane, 12) <= 100 // 4
+
+
+def test_an_idle_channel_and_one_that_is_asked_leave_the_limit_to_others() -> None:
+    channel, lane, _ = _channel()
+    assert _limit(channel, lane, 10) == FOREVER
+    before = lane.gauges()
+    channel.request(3, 0, "a")
+    assert lane.limit(Stretch(10, 20, before, lane.gauges())) == FOREVER
+
+
+def test_a_skip_is_taken_as_told() -> None:
+    channel, lane, heard = _channel()
+    channel.request(100, 0, "a")
+    _at(channel.clock, 10, lambda: lane.flush(10))
+    before = lane.counters()
+    _at(channel.clock, 20, lambda: lane.flush(20))
+    lane.skip(Skip(Stretch(10, 20, (), ()), 3, before, lane.counters()))
+    _at(channel.clock, 60, lambda: lane.flush(60))
+    assert _told(heard) == [(0, 10, True, 10), (10, 20, True, 10), (50, 60, True, 10)]
+
+
+def test_a_pipe_is_in_use_for_the_cycles_of_its_bytes() -> None:
+    clock, heard = Clock(), Heard()
+    lane = PipeLane("p", clock, heard)
+    lane.use(4)
+    _at(clock, 6, lambda: lane.use(0))
+    _at(clock, 7, lambda: lane.use(3))
+    _at(clock, 9, lambda: lane.flush(9))
+    _at(clock, 10, lambda: lane.flush(10))
+    assert _told(heard) == [
+        (0, 4, True, 4), (4, 7, False, 0), (7, 9, True, 2), (9, 10, True, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "limit"),
+    [(0, 0, FOREVER), (13, 23, FOREVER), (55, 55, 3), (0, 25, NEVER), (21, 21, 0)],
+)
+def test_a_use_of_a_pipe_must_not_end_on_the_way(before: int, after: int, limit: int) -> None:
+    lane = PipeLane("p", Clock(), Heard())
+    assert lane.limit(Stretch(10, 20, (before,), (after,))) == limit
+
+
+def test_a_tile_holds_what_was_claimed() -> None:
+    clock, heard = Clock(), Heard()
+    lane = TileLane("tile K", clock, heard)
+    lane.hold(5)
+    _at(clock, 4, lambda: lane.hold(7))
+    _at(clock, 6, lambda: lane.hold(0))
+    _at(clock, 9, lambda: lane.hold(-12))
+    _at(clock, 11, lambda: lane.flush(11))
+    assert _told(heard) == [(0, 4, 5, 0), (4, 9, 12, 0), (9, 11, 0, 0)]

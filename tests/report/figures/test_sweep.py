@@ -1,0 +1,183 @@
+"""The figure of a sweep shows the figures of its rows."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import StepPatch
+
+from simaccel.report.comparison import Axis, Compared, Point
+from simaccel.report.figures.comparison import array_shares
+from simaccel.report.figures.style import SUFFIXES, save_figure, style
+from simaccel.report.figures.sweep import draw_sweep
+
+BUFFER = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
+LENGTH = Axis("seq-len", "seq_len", "sequence length (tokens)")
+NAMES = ("flex", "flat", "flash")
+
+
+def point(place: int, axis: Axis = BUFFER) -> Point:
+    return Point(axis, place, f"{place} B", place)
+
+
+def result(utilisation: float) -> dict[str, Any]:
+    """Give the part of a result that figures need: half of the rest is DRAM, half idle."""
+    busy = round(1000 * utilisation) + 100
+    rest = 1000 - busy
+    array = {"busy": busy, "idle": rest // 2, "stalls": {"dram_latency": rest - rest // 2}}
+    return {"cycles": 1000, "utilisation": utilisation, "engines": {"array": array}}
+
+
+def rows(
+    places: list[int], axis: Axis = BUFFER, length: int | None = 512, fails: int = 0
+) -> list[Compared]:
+    """Let each dataflow but the first fail at the first ``fails`` points."""
+    found = []
+    for index, place in enumerate(places):
+        for number, name in enumerate(NAMES):
+            runs = number == 0 or index >= fails
+            share = (index + number) / (len(places) + 4)
+            one = result(share) if runs else None
+            found.append(
+                Compared(name, length, one, "" if runs else "no", point=point(place, axis))
+            )
+    return found
+
+
+def drawn(given: list[Compared]) -> Figure:
+    with style():
+        figure = draw_sweep(given, "title")
+        figure.draw_without_rendering()
+    return figure
+
+
+def numbers(line: Line2D) -> tuple[list[float], list[float]]:
+    x, y = np.asarray(line.get_data(), dtype=float)
+    return list(x), list(y)
+
+
+def line(axes: Axes, label: str) -> tuple[list[float], list[float]]:
+    (found,) = [one for one in axes.lines if one.get_label() == label]
+    return numbers(found)
+
+
+def test_lines_are_the_rows() -> None:
+    given = rows([1024, 2048, 4096])
+    axes = drawn(given).axes[0]
+    for name in NAMES:
+        mine = [row for row in given if row.dataflow == name]
+        x, y = line(axes, name)
+        assert x == [row.point.place for row in mine if row.point]
+        assert y == [100 * row.result["utilisation"] for row in mine if row.result]
+    looks = {(one.get_color(), one.get_marker()) for one in axes.lines}
+    assert len(looks) == len(axes.lines) == len(NAMES)
+
+
+def test_a_list_in_any_order_is_a_line_from_left_to_right() -> None:
+    x, y = line(drawn(rows([4096, 1024, 2048])).axes[0], "flex")
+    assert x == [1024, 2048, 4096]
+    assert y == pytest.approx([100 / 7, 200 / 7, 0])
+
+
+def test_what_does_not_run_is_a_gap_and_a_cross_under_the_axis() -> None:
+    axes = drawn(rows([1024, 2048, 4096], fails=2)).axes[0]
+    x, y = line(axes, "flat")
+    assert x == [1024, 2048, 4096]
+    assert [math.isnan(share) for share in y] == [True, True, False]
+    crosses = [one for one in axes.lines if one.get_label() == "does not run"]
+    heights: set[float] = set()
+    for one in crosses:
+        x, y = numbers(one)
+        assert x == [1024, 2048]
+        heights |= set(y)
+    assert len(heights) == len(crosses)
+    ticks = dict(zip(axes.get_yticks(), axes.get_yticklabels(), strict=True))
+    assert sorted(ticks[height].get_text() for height in heights) == ["flash", "flat"]
+    assert axes.get_ylim()[0] < min(heights)
+    assert max(heights) < 0
+
+
+def test_stacks_are_shares_with_nothing_where_nothing_ran() -> None:
+    given = rows([1024, 2048, 4096], fails=1)
+    _, *stacks = drawn(given).axes
+    assert [axes.get_title(loc="left") for axes in stacks] == list(NAMES)
+    for axes, name in zip(stacks, NAMES, strict=True):
+        mine = [row.result for row in given if row.dataflow == name]
+        for patch, cause in zip(axes.patches, ("busy", "dram_latency", "idle"), strict=True):
+            assert isinstance(patch, StepPatch)
+            top, edges, base = patch.get_data()
+            assert list(edges) == [-0.5, 0.5, 1.5, 2.5]
+            shares = [array_shares(one)[cause] if one else 0.0 for one in mine]
+            assert list(top - base) == pytest.approx(shares)
+        assert list(top) == pytest.approx([100.0 if one else 0.0 for one in mine])
+
+
+def test_what_multiplies_lies_on_a_logarithmic_axis() -> None:
+    axes = drawn(rows([1024, 2048, 4096])).axes[0]
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1024 B", "2048 B", "4096 B"]
+    assert axes.get_xlabel() == "buffer capacity"
+    assert axes.get_ylabel() == "utilisation (% of peak MACs)"
+    assert drawn(rows([0, 50, 100], Axis("a", "a", "a"))).axes[0].get_xscale() == "linear"
+
+
+def test_a_length_has_a_panel() -> None:
+    given = rows([1024, 2048]) + rows([1024, 2048], length=4096)
+    figure = drawn(given)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        *("512 tokens", "4096 tokens"),
+        *(f"{name}, {n} tokens" for n in (512, 4096) for name in NAMES),
+    ]
+
+
+def test_swept_lengths_are_one_panel() -> None:
+    given = [row for n in (4, 8, 16) for row in rows([n], LENGTH, length=n)]
+    axes = drawn(given).axes[0]
+    assert line(axes, "flex")[0] == [4, 8, 16]
+    assert axes.get_title(loc="left") == ""
+
+
+def test_points_at_one_place_stand_in_a_row() -> None:
+    axis = Axis("array", "array", "PE array (rows x columns)")
+    points = [Point(axis, text, text, 64) for text in ("8x8", "4x16")]
+    given = [Compared("flat", 512, result(0.5), point=one) for one in points]
+    axes = drawn(given).axes[0]
+    assert line(axes, "flat")[0] == [0, 1]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["8x8", "4x16"]
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_any_number_of_points_has_few_ticks(count: int) -> None:
+    axes = drawn(rows([1024 + 8 * i for i in range(count)], Axis("a", "a", "a"))).axes[0]
+    assert len(line(axes, "flat")[0]) == count
+    assert 1 <= len(axes.get_xticks()) <= 12
+
+
+def test_one_point_and_nothing_that_runs_are_figures() -> None:
+    assert len(drawn(rows([1024])).axes) == 1 + len(NAMES)
+    failed = [row for row in rows([1024], fails=1) if row.result is None]
+    assert [text.get_text() for text in drawn(failed).axes[0].get_yticklabels()][-2:] == [
+        *("flat", "flash")
+    ]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+    written = []
+    for number in (1, 2):
+        with style():
+            figure = draw_sweep(rows([1024, 2048], fails=1), "title")
+            path = save_figure(figure, tmp_path / f"{number}{suffix}")
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
+
+
+def test_more_stacks_than_fit_a_page_are_left_out() -> None:
+    given = [row for n in range(1, 8) for row in rows([1024, 2048], length=n)]
+    titles = [axes.get_title(loc="left") for axes in drawn(given).axes if axes.axison]
+    assert titles == [f"{n} tokens" for n in range(1, 8)]

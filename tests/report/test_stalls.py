@@ -1,0 +1,186 @@
+"""Tables and JSON of the stalls of a hand-made run."""
+
+import json
+
+from rich.console import Console, RenderableType
+
+from simaccel.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.report.stalls import (
+    Analysis,
+    engines_table,
+    overview_table,
+    speedup,
+    stalls_json,
+    verdicts,
+    waits_table,
+    what_if_table,
+)
+from simaccel.trace import Stall
+from simaccel.what_if import Freed, WhatIf
+
+WAIT = Stall("array", "A", "dram_bandwidth", "V", "ready", "dma_in1", 300)
+FREE = Stall("dma_in1", "A", "array", "V", "free", "array", 90)
+DRAIN = Stall("sfu", "A", "drain", "", "", "", 4)
+L = Part("L", 600, {"dma_in1": {"busy": 10, "array": 590}, "array": {"busy": 600}, "sfu": {}})
+A = Part(
+    "A",
+    400,
+    {
+        "dma_in1": {"busy": 310, "array": 90},
+        "array": {"busy": 100, "dram_bandwidth": 300},
+        "sfu": {"idle": 396, "drain": 4},
+    },
+    (WAIT, FREE, DRAIN),
+)
+RUN = Part(
+    TOTAL,
+    1000,
+    {
+        "dma_in1": {"busy": 320, "array": 680},
+        "array": {"busy": 700, "dram_bandwidth": 300},
+        "sfu": {"idle": 996, "drain": 4},
+    },
+    (WAIT, FREE, DRAIN),
+)
+FOUND = Diagnosis(0, 1000, RUN, (L, A))
+WHAT_IF = WhatIf(
+    Freed((), 1000, {"L": 600, "A": 400}),
+    (
+        Freed(("dram_bandwidth",), 720, {"L": 610, "A": 110}),
+        Freed(("array", "noc"), 400, {"L": 0, "A": 400}),
+    ),
+)
+
+
+def _lines(table: RenderableType | None) -> list[str]:
+    assert table is not None
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_the_overview_has_a_row_for_each_operator() -> None:
+    rows = [line.split() for line in _lines(overview_table(FOUND)) if line]
+    assert rows[3:] == [
+        ["L", "600", "60.0%", "array", "100%", "array", "100.0%"],
+        ["A", "400", "40.0%", "dma_in1", "78%", "array", "25.0%", "75.0%"],
+        ["total", "1,000", "100.0%", "array", "70%", "array", "70.0%", "30.0%"],
+    ]
+
+
+def test_engines_have_cycles_and_percent_of_every_cause() -> None:
+    rows = [line.split() for line in _lines(engines_table(A))]
+    assert rows == [
+        ["dram"],
+        ["A", "busy", "bandwidth", "array", "drain", "idle"],
+        rows[2],
+        ["dma_in1", "310", "90"],
+        ["77.5%", "22.5%"],
+        ["array", "100", "300"],
+        ["25.0%", "75.0%"],
+        ["sfu", "4", "396"],
+        ["1.0%", "99.0%"],
+    ]
+
+
+def test_waits_of_an_operator_are_those_of_all_engines() -> None:
+    rows = [line.split() for line in _lines(waits_table(A))[2:]]
+    assert rows == [
+        ["array", "dram", "bandwidth", "V", "from", "dma_in1", "300", "75.0%"],
+        ["dma_in1", "array", "a", "free", "slot", "of", "V,", "held", "by", "array", "90", "22.5%"],
+        ["sfu", "drain", "the", "end", "of", "the", "operator", "4", "1.0%"],
+    ]
+
+
+def test_waits_of_the_run_are_those_of_the_compute_engine() -> None:
+    rows = [line.split() for line in _lines(waits_table(RUN))[2:]]
+    assert rows == [["array", "A", "dram", "bandwidth", "V", "from", "dma_in1", "300", "30.0%"]]
+    assert waits_table(L) is None
+
+
+def test_what_if_is_of_the_run_or_of_an_operator() -> None:
+    def cells(operator: str) -> list[list[str]]:
+        return [line.split("  ") for line in _lines(what_if_table(WHAT_IF, operator))[2:]]
+
+    run = [[cell.strip() for cell in row if cell.strip()] for row in cells(TOTAL)]
+    assert [row[:4] for row in run] == [
+        ["nothing", "1,000", "the run as it is"],
+        ["DRAM bandwidth", "720", "280", "1.389 x"],
+        ["array and NoC", "400", "600", "2.500 x"],
+    ]
+    one = [[cell.strip() for cell in row if cell.strip()] for row in cells("L")]
+    assert [row[:4] for row in one] == [
+        ["nothing", "600", "the run as it is"],
+        ["DRAM bandwidth", "610", "-10", "0.984 x"],
+        ["array and NoC", "0", "600", "-"],
+    ]
+
+
+def test_a_speedup_needs_cycles() -> None:
+    dram, array = WHAT_IF.freed
+    assert speedup(WHAT_IF, dram, "A") == 400 / 110
+    assert speedup(WHAT_IF, array, "L") is None
+    assert speedup(WHAT_IF, dram, "softmax") is None
+    assert speedup(None, dram, "A") is None
+
+
+def test_verdicts_group_what_is_alike() -> None:
+    again = Part("B", 300, A.engines, A.waits)
+    found = Diagnosis(0, 1300, RUN, (L, A, again))
+    said = list(verdicts(Analysis(found), RUN))
+    assert [text.split(":")[0] for text in said] == [
+        "The run waits 30% of its time",
+        "Bound by the array",
+        "A waits 75% of its time for V tiles",
+    ]
+    assert said[1] == "Bound by the array: L (60% of the cycles)."
+    assert said[2].endswith("Alike: B.")
+    assert list(verdicts(Analysis(found), A)) == [
+        "A waits 75% of its time for V tiles: its transfers queue for DRAM bandwidth."
+    ]
+
+
+def test_the_run_is_idle_where_its_compute_engine_is() -> None:
+    softmax = Part("softmax", 500, {"array": {"idle": 500}, "sfu": {"busy": 500}})
+    total = Part(TOTAL, 1100, {"array": {"busy": 600, "idle": 500}, "sfu": {"busy": 500}})
+    found = Diagnosis(0, 1100, total, (L, softmax))
+    first, *_ = verdicts(Analysis(found), total)
+    assert first == "The run: the array is busy 55%, idle 45% (in softmax)."
+
+
+def test_one_operator_is_told_once() -> None:
+    found = Diagnosis(0, 400, A, (A,))
+    assert len(list(verdicts(Analysis(found), found.total))) == 1
+
+
+def test_json_holds_all_of_it() -> None:
+    document = json.loads(json.dumps(stalls_json(Analysis(FOUND, None, WHAT_IF), None)))
+    assert (document["from"], document["to"], document["cycles"]) == (0, 1000, 1000)
+    assert [one["name"] for one in document["operators"]] == ["L", "A"]
+    assert document["operators"][1]["engines"]["array"] == {
+        "busy": 100,
+        "idle": 0,
+        "stalls": {"dram_bandwidth": 300},
+    }
+    assert document["operators"][1]["waits"][0] == {
+        "engine": "array",
+        "operator": "A",
+        "cause": "dram_bandwidth",
+        "tile": "V",
+        "kind": "ready",
+        "waits_for": "dma_in1",
+        "cycles": 300,
+    }
+    assert document["operators"][1]["critical"] == "dma_in1"
+    assert document["operators"][1]["compute"] == "array"
+    assert document["what_if"]["cycles"] == 1000
+    assert document["what_if"]["freed"][0] == {
+        "resources": ["dram_bandwidth"],
+        "cycles": 720,
+        "speedup": 1000 / 720,
+        "operators": {"L": 610, "A": 110},
+    }
+    only = stalls_json(Analysis(FOUND), "A")
+    assert [one["name"] for one in only["operators"]] == ["A"]
+    assert only["what_if"] is None

@@ -1,0 +1,275 @@
+"""What is said of an operator, word by word, for hand-made accounts."""
+
+from typing import Any
+
+import pytest
+
+from simaccel.diagnosis import TOTAL, Part
+from simaccel.report.verdict import Scene, engine_text, sentences
+from simaccel.trace import Stall
+from tests.machine.accelerators import accelerator
+
+# 4 x 4 PEs at 1 GHz: DRAM 50, ports 32 B/cycle, distribution 16 B/cycle
+MACHINE = accelerator(
+    dram={"bandwidth_bytes_per_second": "50 GB/s", "latency_cycles": 72, "max_outstanding": 4},
+    buffer={"read_bytes_per_second": "32 GB/s", "write_bytes_per_second": "32 GB/s"},
+    noc={
+        "distribution": {"topology": "systolic", "link_bytes_per_cycle": 4, "hop_cycles": 9},
+        "collection": {"topology": "systolic", "link_bytes_per_cycle": 4, "hop_cycles": 3},
+    },
+    sfu={"lanes": 8},
+)
+
+
+def _scene(
+    name: str = "A",
+    sfu: dict[str, int] | None = None,
+    waits: tuple[Stall, ...] = (),
+    gains: dict[tuple[str, ...], float] | None = None,
+    moved: dict[str, dict[str, int]] | None = None,
+    macs: int | None = None,
+    **array: int,
+) -> Scene:
+    """Put an operator of 1000 cycles together; the array's causes by name."""
+    rest = {"idle": 1000 - sum(array.values())} if sum(array.values()) < 1000 else {}
+    engines: dict[str, Any] = {"array": array | rest, "sfu": sfu or {"idle": 1000}}
+    part = Part(name, 1000, engines, waits, macs, moved or {})
+    return Scene(part, MACHINE, gains or {})
+
+
+def _wait(cause: str, tile: str, kind: str, holder: str, engine: str = "array") -> Stall:
+    return Stall(engine, "A", cause, tile, kind, holder, 300)
+
+
+READS = {"dram_read": {"V": 40_000, "Q": 9_000}, "dram_write": {}}
+CASES = {
+    "dram reads": (
+        _scene(
+            busy=390,
+            dram_bandwidth=610,
+            waits=(_wait("dram_bandwidth", "V", "ready", "dma_in1"),),
+            moved=READS,
+            gains={("dram_bandwidth",): 2.564, ("slots",): 1.01},
+        ),
+        (
+            "A waits 61% of its time for V tiles: DRAM reads run at 49.0 of 50.0 GB/s (98%), 82% "
+            "of it for V (39.1 KiB read). Most to gain: DRAM bandwidth (or a mapping that moves "
+            "fewer bytes), at most 2.56 x."
+        ),
+    ),
+    "partial sums": (
+        _scene(
+            busy=700,
+            dram_bandwidth=300,
+            waits=(_wait("dram_bandwidth", "U_sums", "ready", "dma_in2"),),
+            moved={"dram_read": {"U": 20_480}, "dram_write": {"U": 22_528}},
+        ),
+        (
+            "A waits 30% of its time for U_sums tiles, partial sums that come back from DRAM: DRAM "
+            "runs at 43.0 of 50.0 GB/s (86%), 100% of it for U (20.0 KiB read and 22.0 KiB "
+            "written)."
+        ),
+    ),
+    "bursts": (
+        _scene(
+            busy=700,
+            dram_bandwidth=300,
+            waits=(_wait("dram_bandwidth", "Z", "free", "dma_out"),),
+            moved={"dram_read": {"V": 500}, "dram_write": {"Z": 9_500}},
+            gains={("slots",): 1.4, ("dram_bandwidth",): 1.405, ("noc",): 1.0},
+        ),
+        (
+            "A waits 30% of its time for a free slot of Z, held by the stores (dma_out): DRAM "
+            "writes run at 10.0 of 50.0 GB/s (20%), 95% of it for Z (9.28 KiB written); it is not "
+            "full, so the transfers come in bursts that nothing overlaps. Most to gain: more slots "
+            "for the tiles (deeper prefetch), at most 1.40 x. Next: DRAM bandwidth (or a mapping "
+            "that moves fewer bytes) 1.41 x."
+        ),
+    ),
+    "bandwidth unknown": (
+        Scene(Part("A", 1000, {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}})),
+        "A waits 50% of its time: its transfers queue for DRAM bandwidth.",
+    ),
+    "latency": (
+        _scene(
+            busy=600,
+            dram_latency=400,
+            waits=(_wait("dram_latency", "Q", "ready", "dma_in0"),),
+            moved={"dram_read": {"Q": 5_000}, "dram_write": {"Z": 5_000}},
+            gains={("slots",): 1.66, ("dram_latency",): 1.65},
+        ),
+        (
+            "A waits 40% of its time for Q tiles: a load arrives 72 cycles after its turn and too "
+            "few are on their way, while DRAM runs at 10.0 of 50.0 GB/s (20%). Most to gain: more "
+            "slots for the tiles (deeper prefetch), at most 1.66 x. Next: DRAM latency 1.65 x."
+        ),
+    ),
+    "queue": (
+        _scene(busy=900 - 10, dram_queue=110, gains={("noc",): 1.019}),
+        (
+            "A waits 11% of its time: DRAM has accepted 4 requests, all it takes at a time. "
+            "Nothing that is freed gains 2% here: only another mapping can."
+        ),
+    ),
+    "port": (
+        _scene(
+            busy=700,
+            buffer_port=300,
+            moved={"buffer_read": {"V": 31_000}, "buffer_write": {"V": 1_000}},
+        ),
+        "A waits 30% of its time: the buffer's read port runs at 31.0 of 32.0 GB/s (97%).",
+    ),
+    "noc width": (
+        _scene(
+            busy=700,
+            noc=300,
+            moved={"noc_distribution": {"Q,K": 15_200}, "noc_collection": {"S": 100}},
+        ),
+        "A waits 30% of its time: the NoC's distribution pipe runs at 15.2 of 16.0 GB/s (95%).",
+    ),
+    "noc latency": (
+        _scene(
+            busy=700,
+            noc=300,
+            moved={"noc_distribution": {"Q,K": 1_600}, "noc_collection": {"S": 100}},
+        ),
+        "A waits 30% of its time: each GEMM pays the NoC's latency, 9 cycles in and 3 out.",
+    ),
+    "drain": (
+        _scene(busy=800, drain=200, waits=(_wait("drain", "", "", ""),)),
+        (
+            "A waits 20% of its time: its work is done, and the other engines have not ended (the "
+            "last stores, as a rule)."
+        ),
+    ),
+    "two causes, one tile": (
+        _scene(
+            busy=500,
+            dram_bandwidth=300,
+            dram_latency=200,
+            waits=(
+                _wait("dram_bandwidth", "V", "ready", "dma_in1"),
+                _wait("dram_latency", "V", "ready", "dma_in1"),
+            ),
+            moved=READS,
+        ),
+        (
+            "A waits 30% of its time for V tiles: DRAM reads run at 49.0 of 50.0 GB/s (98%), 82% "
+            "of it for V (39.1 KiB read). Another 20%: a load arrives 72 cycles after its turn and "
+            "too few are on their way."
+        ),
+    ),
+    "two causes, two tiles": (
+        _scene(
+            busy=500,
+            dram_latency=300,
+            noc=200,
+            waits=(_wait("dram_latency", "V", "ready", "dma_in1"),),
+        ),
+        (
+            "A waits 30% of its time for V tiles: a load arrives 72 cycles after its turn and too "
+            "few are on their way. Another 20%: words are on their way through the NoC."
+        ),
+    ),
+    "bound by the array": (
+        _scene(
+            name="FF1",
+            busy=960,
+            noc=40,
+            macs=15_200,
+            gains={("array",): 1.01, ("array", "noc"): 3.9, ("noc",): 1.04},
+        ),
+        (
+            "FF1 is bound by the array, busy 96% of the time, with 95% of its peak. Most to gain: "
+            "array and NoC, at most 3.90 x. Alone: NoC 1.04 x."
+        ),
+    ),
+    "bound by folds that do little": (
+        _scene(busy=1000, macs=4_800),
+        (
+            "A is bound by the array, busy 100% of the time, but its PEs multiply in only 30% of "
+            "the cycles: folds that are part-filled, or short against fill and skew. Other tiles "
+            "or another stationarity may fill them."
+        ),
+    ),
+    "bound by the SFU": (
+        _scene(name="softmax", sfu={"busy": 950, "dram_bandwidth": 50}, gains={("sfu",): 5.0}),
+        "softmax is bound by the SFU, busy 95% of the time. Most to gain: SFU, at most 5.00 x.",
+    ),
+    "the SFU waits for the array": (
+        _scene(
+            busy=300,
+            sfu={"busy": 450, "array": 550},
+            waits=(_wait("array", "S", "ready", "array", engine="sfu"),),
+        ),
+        "The SFU in A waits 55% of its time for S tiles from the array: the array is busy 30%.",
+    ),
+    "nothing stands out": (
+        _scene(busy=880, drain=40, noc=40, sfu=None, dram_latency=40),
+        "A: the array is busy 88%, no cause stands out.",
+    ),
+    "idle": (_scene(busy=30), "A: the array is busy 3.0%, idle 97%."),
+    "the whole run": (
+        _scene(
+            name=TOTAL,
+            busy=500,
+            dram_bandwidth=500,
+            waits=(
+                Stall("array", "FF2", "dram_bandwidth", "U", "ready", "dma_in2", 400),
+                Stall("array", "Q", "dram_bandwidth", "X", "ready", "dma_in0", 60),
+                Stall("array", "K", "dram_bandwidth", "X", "ready", "dma_in0", 40),
+            ),
+            moved={"dram": {"": 45_000}},
+        ),
+        "The run waits 50% of its time (mostly in FF2): DRAM runs at 45.0 of 50.0 GB/s (90%).",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_said(name: str) -> None:
+    scene, said = CASES[name]
+    assert " ".join(sentences(scene)) == said
+
+
+def test_array_and_sfu_take_turns() -> None:
+    engines = {"array": {"busy": 600, "sfu": 400}, "sfu": {"busy": 400, "array": 600}}
+    waits = (_wait("sfu", "S", "ready", "sfu"),)
+    scene = Scene(Part("L+softmax+A", 1000, engines, waits), MACHINE)
+    assert sentences(scene) == [
+        (
+            "L+softmax+A waits 40% of its time for S tiles from the SFU: the SFU is busy 40% with "
+            "its 8 lanes in 3 passes, and array and SFU take turns instead of overlapping."
+        )
+    ]
+
+
+def test_a_run_is_idle_in_some_operators() -> None:
+    engines = {"array": {"busy": 600, "idle": 400}, "sfu": {"busy": 50}}
+    scene = Scene(Part(TOTAL, 1000, engines), idle_in=("softmax",))
+    assert sentences(scene) == ["The run: the array is busy 60%, idle 40% (in softmax)."]
+
+
+def test_turnarounds_cost_bandwidth_too() -> None:
+    one = accelerator(
+        dram={"bandwidth_bytes_per_second": "50 GB/s", "turnaround_cycles": 2},
+    )
+    engines = {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}}
+    moved = {"dram_read": {"X": 10_000}, "dram_write": {"Y": 10_000}}
+    for turnaround, said in (
+        (one, "the rest goes to turnarounds, or comes in bursts that nothing overlaps"),
+        (MACHINE, "it is not full, so the transfers come in bursts that nothing overlaps"),
+    ):
+        (sentence,) = sentences(Scene(Part("A", 1000, engines, (), None, moved), turnaround))
+        assert sentence == (
+            f"A waits 50% of its time: DRAM runs at 20.0 of 50.0 GB/s (40%); {said}."
+        )
+
+
+def test_engines_have_names() -> None:
+    assert [engine_text(name) for name in ("array", "sfu", "dma_out", "dma_in")] == [
+        "the array",
+        "the SFU",
+        "the stores (dma_out)",
+        "the loads (dma_in)",
+    ]

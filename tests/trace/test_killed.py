@@ -1,0 +1,57 @@
+"""A run that is killed leaves a partial trace, which is the beginning of the whole one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from simaccel import load_accelerator
+from simaccel.recording import record
+from simaccel.trace import Trace
+from simaccel.workload import gemm
+
+CHILD = """
+    import simaccel.machine.machine as machine
+    from simaccel import load_accelerator
+    from simaccel.recording import record
+    from simaccel.workload import gemm
+    machine._CHUNK = 500
+    toy = load_accelerator("toy")
+    record("t.h5", gemm(m=90, k=30, n=70), toy, "naive", fast_forward=False)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGKILL")
+def test_a_killed_run_leaves_the_beginning_of_its_trace(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", dedent(CHILD)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(line, cwd=tmp_path, env=environment) as child:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and child.poll() is None:
+            if sum(file.stat().st_size for file in tmp_path.iterdir()) > 100_000:
+                child.send_signal(signal.SIGKILL)
+            time.sleep(0.01)
+    assert child.returncode == -signal.SIGKILL
+    (partial,) = tmp_path.iterdir()
+    record(tmp_path / "whole.h5", gemm(m=90, k=30, n=70), load_accelerator("toy"), "naive")
+    with Trace.open(partial) as begun, Trace.open(tmp_path / "whole.h5") as whole:
+        begun.check()
+        end = begun.cycles
+        assert begun.partial
+        assert 0 < end < whole.cycles
+        for lane in whole.lanes:
+            events = whole.events(0, end, lane=lane)
+            events["end"] = np.minimum(events["end"], end)
+            found = begun.events(lane=lane)
+            events["served"][-1:] = found["served"][-1:]  # the last one is cut
+            for name in ("start", "end", "cause", "site", "held", "served"):
+                assert np.array_equal(found[name], events[name]), (lane, name)
+        assert begun.stalls(("cause",)) == whole.stalls(("cause",), 0, end)
+        assert begun.bandwidth(bins=10).moved.sum() > 0
+        assert begun.program() == whole.program()

@@ -1,0 +1,192 @@
+"""SCALE-Sim topologies; files as its repository has them, and files with mistakes."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.errors import InputError
+from simaccel.workload import Conv, Product, load_topology, parse_workload, read_topology
+from simaccel.workload.layers import Layers
+
+HEADER = (
+    "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, "
+    "Channels, Num Filter, Strides,"
+)
+SIZE = "a whole number from 1 to 1073741824"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "net.csv"
+
+
+def _read(file: Path, *lines: str) -> Layers:
+    file.write_text("\n".join(lines))
+    return read_topology(file)
+
+
+def _faults(file: Path, *lines: str) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        _read(file, *lines)
+    found = str(caught.value).splitlines()
+    assert all(line.startswith(f"{file}: ") for line in found)
+    return [line.removeprefix(f"{file}: ") for line in found]
+
+
+def test_convolutions_as_in_scalesim_are_read(file: Path) -> None:
+    layers = _read(
+        file,
+        HEADER,
+        "",
+        "Conv1     ,224         ,224        ,11           ,11          ,3       ,96        ,4  ,",
+        "Conv2_dw, 112, 112, 3, 3, 1, 1, 1,#dw",
+        "\tConv14,14,14,3,3,1,1,1,",
+        "Two strides, 96, 98, 3, 3, 3, 8, 2, 3",
+        "DP3, 10, 10, 3, 3, 16, 1, 1",
+        "FC, 1, 1, 1, 1, 1024, 1000, 1,",
+    )
+    assert layers == {
+        # ceil((224 - 11 + 4) / 4) = 55
+        "Conv1": Conv(m=96, c=3, p=55, q=55, r=11, s=11, stride=(4, 4)),
+        "Conv2_dw": Conv(m=1, c=1, p=110, q=110, r=3, s=3),
+        "Conv14": Conv(m=1, c=1, p=12, q=12, r=3, s=3),
+        "Two_strides": Conv(m=8, c=3, p=48, q=33, r=3, s=3, stride=(2, 3)),
+        "DP3": Conv(g=16, m=1, c=1, p=8, q=8, r=3, s=3),
+        "FC": Conv(m=1000, c=1024, p=1, q=1, r=1, s=1),
+    }
+
+
+def test_products_are_read_by_the_titles_of_their_columns(file: Path) -> None:
+    expected = {"1": Product(m=2048, n=4096, k=32), "2": Product(m=1, n=2, k=3)}
+    assert _read(file, "Layer,M,N,K", "1,2048,4096,32", "2,1,2,3,") == expected
+    assert _read(file, "Layer,K,M,N,", "1,32,2048,4096,", "2,3,1,2") == expected
+    batched = _read(file, "layer name, m, n, k, batch", "a,1,2,3,4", "b,1,2,3,")
+    assert batched == {"a": Product(m=1, n=2, k=3, b=4), "b": Product(m=1, n=2, k=3)}
+
+
+def test_names_that_come_twice_are_numbered(file: Path) -> None:
+    layers = _read(file, "Layer,M,N,K", "fc,1,2,3", "fc,1,2,4")
+    assert {name: shape.ranks["k"] for name, shape in layers.items()} == {"fc": 3, "fc_2": 4}
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.integers(1, 30)] * 2, *[st.integers(1, 9)] * 5, st.integers(1, 4)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_rows_that_are_written_are_read(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, ...]]
+) -> None:
+    file = tmp_path_factory.mktemp("csv") / "net.csv"
+    lines, expected = [], []
+    for at, (height, width, r, s, c, m, stride, step_w) in enumerate(rows):
+        h, w = height + r, width + s
+        lines.append(f"L{at},{h},{w},{r},{s},{c},{m},{stride},{step_w},")
+        # The formula of SCALE-Sim's topology_utils.py
+        p, q = math.ceil((h - r + stride) / stride), math.ceil((w - s + step_w) / step_w)
+        expected.append(p * q * r * s * c * m)
+    file.write_text("\n".join([f"{HEADER}Stride Width", *lines]))
+    workload = load_topology(file)
+    assert [operator.macs for operator in workload.operators] == expected
+    again = parse_workload(dict(workload.parameters))
+    assert (again, again.name) == (workload, "net")
+
+
+def test_a_batch_a_layer_and_element_sizes(file: Path) -> None:
+    file.write_text(f"{HEADER}\nc, 8, 8, 3, 3, 2, 4, 1\nd, 4, 4, 1, 1, 1, 1, 1\n")
+    workload = load_topology(file, batch=5, layer="c", bytes_by_tensor={"W": 1})
+    assert workload.macs == 5 * 36 * 9 * 2 * 4
+    assert workload.tensor_bytes("c.W") == 4 * 2 * 9
+    assert workload.tensor_bytes("c.I") == 5 * 2 * 64 * 2
+    with pytest.raises(InputError) as caught:
+        load_topology(file, batch=0, layer="e")
+    assert str(caught.value).splitlines() == [
+        f"topology: batch: got 0; allowed: {SIZE}",
+        f"{file}: layer: got 'e'; allowed: one of c, d",
+    ]
+
+
+def test_all_faults_of_a_file_are_reported_with_line_and_column(file: Path) -> None:
+    assert _faults(
+        file,
+        HEADER,
+        "a, 0, 8, 3, 3, 2, 4, 1,",
+        "b, 8, abc, 3, 3.5, 2, -4,",
+        "",
+        ", 8, 8, 1000000000000, 3, 2, 4, 1,",
+        "d, 8, 2, 9, 3, 2, 4, 1,",
+        "e, 8, 8, 3, 3, 2, 4, 1, 1, 7",
+    ) == [
+        f"line 2, column 2 (IFMAP Height): got 0; allowed: {SIZE}",
+        f"line 3, column 3 (IFMAP Width): got 'abc'; allowed: {SIZE}",
+        f"line 3, column 5 (Filter Width): got '3.5'; allowed: {SIZE}",
+        f"line 3, column 7 (Num Filter): got -4; allowed: {SIZE}",
+        f"line 3, column 8 (Strides): got nothing; allowed: {SIZE}",
+        "line 5, column 1 (Layer name): got nothing; allowed: a name",
+        f"line 5, column 4 (Filter Height): got 1000000000000; allowed: {SIZE}",
+        "line 6, column 4 (Filter Height): got 9; allowed: at most the IFMAP Height, 8",
+        "line 6, column 5 (Filter Width): got 3; allowed: at most the IFMAP Width, 2",
+        "line 7, column 10: got '7'; allowed: nothing; a row has at most 9 cells",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "faults"),
+    [
+        (
+            ("Layer,M,N,J", "a,1,2,3"),
+            [
+                "line 1, column 4: got 'J'; allowed: one of Layer, M, N, K, Batch, Sparsity",
+                (
+                    "line 1: got 'Layer, M, N, J'; allowed: a header with Layer, M, N, K; "
+                    "K is not there"
+                ),
+            ],
+        ),
+        (
+            ("Layer,M,N,K,M", "a,1,2,3,4"),
+            ["line 1, column 5: got 'M'; allowed: each column once"],
+        ),
+        ((f"{HEADER} Sparsity", "a,8,8,3,3,2,4,1,1:1"), []),
+        (
+            (f"{HEADER} Sparsity", "a,8,8,3,3,2,4,1,2:4"),
+            ["line 2, column 9 (Sparsity): got '2:4'; allowed: 1:1; simaccel has no sparsity"],
+        ),
+        (("Layer,M,N,K",), ["line 2: got nothing; allowed: at least one layer"]),
+        (("", " , "), ["line 1: got nothing; allowed: a header and at least one layer"]),
+        (
+            ("Layer,M,N,K", '"a,1,2,3'),
+            ["line 2: got 'unexpected end of data'; allowed: CSV"],
+        ),
+    ],
+)
+def test_headers_and_structure(file: Path, lines: tuple[str, ...], faults: list[str]) -> None:
+    if faults:
+        assert _faults(file, *lines) == faults
+    else:
+        assert list(_read(file, *lines)) == ["a"]
+
+
+def test_a_misspelt_title_gets_a_suggestion(file: Path) -> None:
+    first, *_ = _faults(file, HEADER.replace("Channels", "Chanels"), "a,8,8,3,3,2,4,1")
+    assert first == "line 1, column 6: got 'Chanels'; allowed: did you mean 'Channels'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "got", "allowed"),
+    [
+        ("missing.csv", "nothing", "an existing CSV file"),
+        ("binary.csv", "'invalid start byte'", "UTF-8 text"),
+        (".", "'Is a directory'", "a readable CSV file"),
+    ],
+)
+def test_files_that_are_no_text(tmp_path: Path, name: str, got: str, allowed: str) -> None:
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError) as caught:
+        read_topology(tmp_path / name)
+    assert str(caught.value) == f"{tmp_path / name}: file: got {got}; allowed: {allowed}"
