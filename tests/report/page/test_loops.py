@@ -67,7 +67,9 @@ def test_the_tree_is_the_text_of_the_program(trace: Trace) -> None:
 
 def test_shares_are_what_counting_gives(trace: Trace) -> None:
     """A subtree is the critical engine's events whose sites are numbered in it."""
-    places, sites = loops(trace), sorted(trace.header.sites)
+    known = trace.header.sites
+    places, sites = loops(trace), [number for number in sorted(known) if known[number].command]
+    ends = {site.operator: number for number, site in known.items() if not site.command}
     spent: Counter[tuple[str, int]] = Counter()
     worked: Counter[tuple[str, int]] = Counter()
     for engine in trace.engines:
@@ -78,6 +80,7 @@ def test_shares_are_what_counting_gives(trace: Trace) -> None:
     seen = 0
     for place, (node, inside, executions) in zip(places, nodes, strict=True):
         mine = sites[seen : seen + len(inside)]
+        mine += [ends[node.name]] if isinstance(node, Operator) else []
         seen += not isinstance(node, Loop | Operator)
         by = {engine: sum(spent[engine, site] for site in mine) for engine in trace.engines}
         assert place.lane == ("array" if by["array"] else max(by, key=lambda one: by[one]))
