@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
-from simaccel.trace.track import Chain
+from simaccel.trace.track import Chain, visit
 
 Shares = npt.NDArray[np.float64]
 
@@ -79,8 +79,15 @@ def _binned(tracks: Mapping[str, Chain], edges: Cycles) -> list[Measures]:
     divides the edges by its period, so the work is bounded by rows plus edges times the depth
     of nesting, whatever the repeats.
     """
+    _add_up(tracks)
     clipped = (track.measured(np.clip(edges, track.start, track.end)) for track in tracks.values())
     return [np.diff(sums, axis=0).T for sums in clipped]
+
+
+def _add_up(tracks: Mapping[str, Chain]) -> None:
+    """Let all rows be added up; sums before an edge need all totals."""
+    ends = [track.end for track in tracks.values()]
+    visit(tracks.values(), lambda leaf: leaf.total, 0, max(ends, default=0))
 
 
 def utilisation(tracks: Mapping[str, Chain], edges: Cycles) -> Utilisation:
@@ -119,6 +126,7 @@ def bandwidth(
     names = [resource(channel) for channel in tracks]
     resources = tuple(dict.fromkeys(names))
     shape = (len(resources), len(edges))
+    _add_up(tracks)
     served, totals = np.zeros(shape, dtype=np.int64), np.zeros(len(resources), dtype=np.int64)
     for name, track in zip(names, tracks.values(), strict=True):
         at = resources.index(name)
