@@ -124,7 +124,8 @@ def bandwidth(
     moves what the limit allows.
     """
     names = [resource(channel) for channel in tracks]
-    resources = tuple(dict.fromkeys(names))
+    counts = {name: names.count(name) for name in names}
+    resources = tuple(counts)
     shape = (len(resources), len(edges))
     _add_up(tracks)
     served, totals = np.zeros(shape, dtype=np.int64), np.zeros(len(resources), dtype=np.int64)
@@ -133,7 +134,7 @@ def bandwidth(
         served[at] += track.measured(np.clip(edges, track.start, track.end))[:, SERVED]
         totals[at] += track.total[SERVED]
     by = [
-        _bytes(served[at], int(totals[at]), moved.get(name), limits.get(name))
+        _bytes(served[at], int(totals[at]), moved.get(name), (limits.get(name) or 0) / counts[name])
         for at, name in enumerate(resources)
     ]
     return Bandwidth(
@@ -142,14 +143,17 @@ def bandwidth(
         np.diff(served, axis=1),
         np.diff(np.array(by, dtype=np.int64).reshape(shape), axis=1),
         {name: limits.get(name) for name in resources},
-        {name: names.count(name) for name in resources},
+        counts,
     )
 
 
-def _bytes(served: Cycles, total: int, moved: int | None, limit: float | None) -> Sequence[int]:
-    """Bytes that were moved by each edge; in Python's integers, as the products are large."""
+def _bytes(served: Cycles, total: int, moved: int | None, rate: float) -> Sequence[int]:
+    """Bytes that were moved by each edge; in Python's integers, as the products are large.
+
+    ``rate`` are the bytes in a cycle of service of one channel.
+    """
     if moved is None:
-        return [int(cycles * (limit or 0)) for cycles in served.tolist()]
+        return [int(cycles * rate) for cycles in served.tolist()]
     return [moved * cycles // max(total, 1) for cycles in served.tolist()]
 
 
