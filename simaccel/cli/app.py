@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from simaccel import __version__
@@ -20,6 +22,9 @@ class _Commands(click.Group):
     """A group whose commands end without a traceback when the user made a mistake."""
 
     def invoke(self, ctx: click.Context) -> object:
+        os.environ["MPLBACKEND"] = (
+            "agg"  # figures go to files; an unknown one would stop matplotlib
+        )
         try:
             return super().invoke(ctx)
         except SimaccelError as error:
