@@ -47,7 +47,8 @@ def main() -> None:
     simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64
 
     Exit codes: 0 all is well, 2 a mistake in what was given, 3 the program deadlocks,
-    4 a check failed, 1 a worker process died, 130 interrupted. `compare` succeeds if one ran.
+    4 a check failed, 1 a worker process died or the output was closed, 130 interrupted.
+    `compare` succeeds if one ran.
     """  # noqa: D301 - click reads the backspace
 
 
