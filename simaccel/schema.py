@@ -173,7 +173,7 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
         sections = _models(field.annotation)
         below = [leaf for sub in sections for leaf in leaf_fields(sub, f"{prefix}{name}.")]
         leaves += below or [f"{prefix}{name}"]
-    return leaves
+    return list(dict.fromkeys(leaves))  # the branches of a union share fields
 
 
 def _allowed(
@@ -185,7 +185,8 @@ def _allowed(
         probes = [_probe(m, name) for m in around if name in m.model_fields]
         return probes[0] if probes else "a value; this key is required"
     if kind in _UNKNOWN:
-        known = [field for m in around for field in m.model_fields]
+        branch = [m for m in around if name not in m.model_fields] or around
+        known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
         return suggest(name, known) if known else "only known keys"
     return _text_of(detail)
 
