@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from simaccel.hardware import Stationarity
+from simaccel.hardware.levels import Role
 
 Size = Annotated[int, Field(strict=True, ge=1)]
 Slots = Annotated[int, Field(strict=True, ge=1, le=64)]
@@ -108,6 +109,39 @@ class FusedGroup(Choice):
     kind: Literal["fused"] = "fused"
     operators: tuple[str, str, str]
     mapping: FusedMapping
+
+
+class NestLevel(Choice):
+    """What one level of a hierarchy does: ``factors`` by rank, 1 where a rank is not named.
+
+    A temporal level also has the ``order`` of its loops, outer to inner (ranks that are not named
+    come inside in the einsum's order), and the roles that it keeps.
+    """
+
+    level: str
+    factors: dict[str, Size] = Field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    keep: tuple[Role, ...] = ()
+
+
+class NestMapping(Choice):
+    """One einsum on a hierarchy of levels, outermost first, remainders allowed (Ruby, equation 5).
+
+    A factor is the number of pieces that a level makes of a tile, of the last one perhaps fewer.
+    The outermost level takes what the others leave, so it has no factors. ``padded`` are the
+    sizes of ranks that are run as though they were longer.
+    """
+
+    levels: tuple[NestLevel, ...]
+    padded: dict[str, Size] = Field(default_factory=dict)
+
+
+class NestGroup(Choice):
+    """One einsum on a spatial array."""
+
+    kind: Literal["nest"] = "nest"
+    operator: str
+    mapping: NestMapping
 
 
 Group = Annotated[GemmGroup | SoftmaxGroup | StagedGroup | FusedGroup, Field(discriminator="kind")]
