@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from simaccel.errors import Fault, InputError
+from simaccel.hardware.levels import ROLES, Role
 
-Role = Literal["input", "weight", "output"]
-ROLES: Final[tuple[Role, ...]] = ("input", "weight", "output")
-"""What an einsum's operands are to the hardware: its first input, its second, its output."""
 Pieces = Annotated[int, Field(strict=True, ge=1)]
 _FORM = re.compile(r"(?P<level>\w+)(\.(?P<what>\w+))?\s*(?P<sign><=|=)\s*(?P<value>.*)")
 _EXAMPLES = (
