@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.hardware.levels import Hierarchy
-from simaccel.mapping.choices import NestMapping
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Temporal
+from simaccel.mapping.choices import NestLevel, NestMapping
 from simaccel.workload import Einsum
 
 Ints = npt.NDArray[np.int64]
@@ -45,12 +46,22 @@ class Nests:
 
     def take(self, which: Ints | Bools | slice) -> Nests:
         """Give some of the candidates, by index, mask or slice."""
-        raise NotImplementedError
+        return Nests(
+            factors=self.factors[which],
+            orders=self.orders[which],
+            keeps=self.keeps[which],
+            sizes=self.sizes[which],
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Nests]) -> Self:
         """Put several (at least one) behind each other."""
-        raise NotImplementedError
+        return cls(
+            factors=np.concatenate([part.factors for part in parts]),
+            orders=np.concatenate([part.orders for part in parts]),
+            keeps=np.concatenate([part.keeps for part in parts]),
+            sizes=np.concatenate([part.sizes for part in parts]),
+        )
 
     @classmethod
     def of(cls, einsum: Einsum, hierarchy: Hierarchy, mappings: Sequence[NestMapping]) -> Self:
@@ -60,8 +71,106 @@ class Nests:
             InputError: a mapping isn't for these ranks and levels.
 
         """
-        raise NotImplementedError
+        faults = [
+            fault for mapping in mappings for fault in nest_faults(einsum, hierarchy, mapping)
+        ]
+        if faults:
+            raise InputError(faults)
+        ranks, memories = list(einsum.ranks), [level.name for level in hierarchy.memories]
+        shape = (len(mappings), len(hierarchy.levels), len(ranks))
+        factors = np.ones(shape, dtype=np.int64)
+        orders = np.empty((len(mappings), len(memories), len(ranks)), dtype=np.int64)
+        orders[:] = np.arange(len(ranks))
+        keeps = np.zeros((len(mappings), len(memories), len(ROLES)), dtype=np.bool_)
+        sizes = np.empty((len(mappings), len(ranks)), dtype=np.int64)
+        for row, mapping in enumerate(mappings):
+            sizes[row] = [mapping.padded.get(rank, size) for rank, size in einsum.ranks.items()]
+            for given in mapping.levels:
+                for rank, pieces in given.factors.items():
+                    factors[row, hierarchy.names.index(given.level), ranks.index(rank)] = pieces
+                if given.level in memories:
+                    place = memories.index(given.level)
+                    named = [ranks.index(rank) for rank in given.order]
+                    rest = [rank for rank in range(len(ranks)) if rank not in named]
+                    orders[row, place] = named + rest
+                    keeps[row, place] = [role in given.keep for role in ROLES]
+        nests = cls(factors=factors, orders=orders, keeps=keeps, sizes=sizes)
+        factors[:, 0] = nests.trips()[:, 0]
+        return nests
+
+    def trips(self) -> Ints:
+        """Trips of each loop where a tile is full (candidate, level, rank), level 0 included.
+
+        A factor beyond the tiles that there are makes no more trips than those.
+        """
+        trips = np.empty_like(self.factors)
+        tiles = self.sizes
+        for level in range(self.factors.shape[1] - 1, 0, -1):
+            trips[:, level] = np.minimum(self.factors[:, level], tiles)
+            tiles = -(-tiles // trips[:, level])
+        trips[:, 0] = tiles
+        return trips
 
     def mapping(self, einsum: Einsum, hierarchy: Hierarchy, index: int) -> NestMapping:
         """Give one candidate as a mapping: no factors of 1, no loops of one trip in orders."""
-        raise NotImplementedError
+        one, ranks = self.take(slice(index, index + 1)), list(einsum.ranks)
+        trips, levels = one.trips()[0].tolist(), []
+        for place, level in enumerate(hierarchy.levels):
+            many = {rank: n for rank, n in zip(ranks, trips[place], strict=True) if n > 1}
+            order: tuple[str, ...] = ()
+            keep: tuple[Role, ...] = ()
+            if place in hierarchy.temporal:
+                row = hierarchy.temporal.index(place)
+                order = tuple(ranks[r] for r in one.orders[0, row].tolist() if ranks[r] in many)
+                kept = zip(ROLES, one.keeps[0, row].tolist(), strict=True)
+                keep = tuple(role for role, is_kept in kept if is_kept)
+            factors = many if place else {}
+            levels.append(NestLevel(level=level.name, factors=factors, order=order, keep=keep))
+        sizes = dict(zip(ranks, one.sizes[0].tolist(), strict=True))
+        padded = {rank: size for rank, size in sizes.items() if size != einsum.ranks[rank]}
+        return NestMapping(levels=tuple(levels), padded=padded)
+
+
+def nest_faults(
+    einsum: Einsum, hierarchy: Hierarchy, mapping: NestMapping, file: str = "mapping"
+) -> list[Fault]:
+    """Find what of a mapping isn't for this einsum and hierarchy."""
+    faults = [
+        Fault(file, f"padded.{rank}", size, f"{einsum.ranks[rank]} or more")
+        if rank in einsum.ranks
+        else Fault(file, f"padded.{rank}", size, suggest(rank, einsum.ranks))
+        for rank, size in mapping.padded.items()
+        if size < einsum.ranks.get(rank, size + 1)
+    ]
+    names = tuple(given.level for given in mapping.levels)
+    if names != hierarchy.names:
+        faults.append(Fault(file, "levels", ", ".join(names), ", ".join(hierarchy.names)))
+        return faults
+    for place, (given, level) in enumerate(zip(mapping.levels, hierarchy.levels, strict=True)):
+        faults += _level_faults(einsum, level, given, f"levels[{place}]", file)
+    first, all_roles = mapping.levels[0], ", ".join(ROLES)
+    if first.factors:
+        faults.append(
+            Fault(file, "levels[0].factors", first.factors, "none: it takes what is left")
+        )
+    if set(first.keep) != set(ROLES):
+        faults.append(Fault(file, "levels[0].keep", first.keep, f"all roles: {all_roles}"))
+    return faults
+
+
+def _level_faults(
+    einsum: Einsum, level: Level, given: NestLevel, field: str, file: str
+) -> Iterator[Fault]:
+    for rank, pieces in given.factors.items():
+        if rank not in einsum.ranks:
+            yield Fault(file, f"{field}.factors.{rank}", pieces, suggest(rank, einsum.ranks))
+    for rank in given.order:
+        if rank not in einsum.ranks or given.order.count(rank) > 1:
+            allowed = f"each of {', '.join(einsum.ranks)} at most once"
+            yield Fault(file, f"{field}.order", rank, allowed)
+    roles = sorted(level.roles) if isinstance(level, Temporal) else []
+    for role in given.keep:
+        if role not in roles:
+            yield Fault(file, f"{field}.keep", role, ", ".join(roles) or "nothing")
+    if given.order and not isinstance(level, Temporal):
+        yield Fault(file, f"{field}.order", given.order, "none at a spatial level")
