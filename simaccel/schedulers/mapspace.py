@@ -106,7 +106,7 @@ class Space:
             level = self.hierarchy.levels[at]
             assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
             pieces = factors[:, at].prod(axis=1, dtype=np.float64)
-            fits = np.logical_and(fits, pieces <= level.fanout)
+            fits[pieces > level.fanout] = False
         return genes.take(fits), factors[fits]
 
     def nests(self, genes: Genes, factors: Ints) -> Nests:
@@ -163,10 +163,13 @@ class Book:
         self.keeps = np.array(space.limits.keeps, dtype=bool)
         memories = space.hierarchy.memories
         operands = dependences(space.einsum)
-        held = self.keeps.any(axis=0)
         self._levels = tuple(
             _Orders(
-                tuple(operands[role] for role in range(len(ROLES)) if held[at + 1 :, role].any()),
+                tuple(
+                    operands[role]
+                    for role in range(len(ROLES))
+                    if self.keeps[:, at + 1 :, role].any()
+                ),
                 space.limits.fixed[at],
                 len(self.extents),
             )
