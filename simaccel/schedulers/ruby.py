@@ -21,7 +21,7 @@ import numpy.typing as npt
 from simaccel.analytic.nest import Costs, evaluate
 from simaccel.mapping.nest import Nests
 from simaccel.schedulers.mapspace import Genes, Space
-from simaccel.workload import Tensor
+from simaccel.workload import Einsum, Tensor
 
 Objective = Literal["cycles", "energy", "edp"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp")
@@ -59,8 +59,9 @@ class Effort:
 class Problem:
     """What is searched: mapspaces of one einsum, and the bytes per element of its tensors."""
 
-    spaces: tuple[Space, ...]
+    einsum: Einsum
     tensors: Mapping[str, Tensor]
+    spaces: tuple[Space, ...]
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ def run_block(task: Task) -> Outcome:
             drawn = _neighbours(space, task.parents, drawn, rng)
         genes, factors = space.fitting(drawn)
         gone, nests = len(drawn), space.nests(genes, factors)
-    costs = evaluate(space.einsum, task.problem.tensors, space.hierarchy, nests)
+    costs = evaluate(task.problem.einsum, task.problem.tensors, space.hierarchy, nests)
     return _outcome(task, gone, nests, genes, costs)
 
 
