@@ -1,0 +1,164 @@
+"""The loops of nests: how often they run, and how many tiles they make, remainders included.
+
+All arrays have one entry per candidate. The tiles of a rank at one level have one size but for the
+last, so a count and whether the last is among them say all (docs/decisions/0007-nests.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from simaccel.hardware.levels import Hierarchy
+from simaccel.mapping.nest import Bools, Ints, Nests
+
+Mode = bool | Bools
+"""Whether all trips of a loop count, or its first only; or which, by candidate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """One rank at one level: ``trips`` of a full tile, ``last_trips`` of the last one.
+
+    ``pieces`` is what it makes altogether, of ``size`` each but for the last, of ``last_size``.
+    """
+
+    trips: Ints
+    last_trips: Ints
+    pieces: Ints
+    size: Ints
+    last_size: Ints
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether it has one trip in all candidates."""
+        return bool((self.trips == 1).all())
+
+    @cached_property
+    def lacks(self) -> Ints:
+        """Trips that the last tile has less."""
+        return self.trips - self.last_trips
+
+    @cached_property
+    def last_is_single(self) -> Ints:
+        """1 where the last tile has one trip, else 0."""
+        return (self.last_trips == 1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Some tiles of a rank: how many, whether the last is one of them (0 or 1), and the sizes."""
+
+    count: Ints
+    last: Ints
+    size: Ints
+    last_size: Ints
+
+    @property
+    def total(self) -> Ints:
+        """Sum of their sizes."""
+        return self.count * self.size - self.last * (self.size - self.last_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loops:
+    """All loops by [level][rank], the outermost level first.
+
+    ``places`` by [temporal level][rank]: where a loop stands among all temporal loops, from the
+    outermost; -1 for those of one trip.
+    """
+
+    hierarchy: Hierarchy
+    sizes: list[Ints]
+    loops: list[list[Loop]]
+    places: list[list[Ints]]
+
+    @property
+    def depth(self) -> int:
+        """The number of levels, which is where the MACs are."""
+        return len(self.loops)
+
+    def entering(self, rank: int, level: int) -> tuple[Ints, Ints]:
+        """Give the sizes of full and last tiles that a level gets."""
+        if level == 0:
+            return self.sizes[rank], self.sizes[rank]
+        loop = self.loops[level - 1][rank]
+        return loop.size, loop.last_size
+
+    def tiles(self, rank: int, level: int, mode: Callable[[int], Mode]) -> Tiles:
+        """Count the tiles that a level gets; ``mode`` says which trips of the levels outside."""
+        count = last = np.ones_like(self.sizes[rank])
+        everything = True
+        for outer in range(level):
+            loop = self.loops[outer][rank]
+            if loop.single:
+                continue
+            counts = mode(outer)
+            everything = everything and counts is True
+            if everything:
+                count = loop.pieces
+                continue
+            if counts is False:
+                last = last * loop.last_is_single
+                continue
+            more = count * loop.trips - last * loop.lacks
+            if counts is True:
+                count = more
+            else:
+                count = np.where(counts, more, count)
+                last = np.where(counts, last, last * loop.last_is_single)
+        return Tiles(count, last, *self.entering(rank, level))
+
+    def position(self, ranks: tuple[int, ...], level: int) -> Ints:
+        """Give the place of the innermost loop outside ``level`` that changes these ranks' tile.
+
+        -1 where none does.
+        """
+        found = np.full_like(self.sizes[0], -1)
+        for index, outer in enumerate(self.hierarchy.temporal):
+            for rank in ranks if outer < level else ():
+                if not self.loops[outer][rank].single:
+                    np.maximum(found, self.places[index][rank], out=found)
+        return found
+
+
+def make_loops(hierarchy: Hierarchy, nests: Nests) -> Loops:
+    """Work out the loops of all candidates."""
+    sizes = [np.ascontiguousarray(column) for column in nests.sizes.T]
+    factors = np.ascontiguousarray(nests.factors.transpose(1, 2, 0))
+    chains = [_chain(size, factors[:, rank]) for rank, size in enumerate(sizes)]
+    loops = [list(level) for level in zip(*chains, strict=True)]
+    n_ranks = len(sizes)
+    inverse = np.argsort(nests.orders, axis=2).transpose(1, 2, 0)
+    places = []
+    for index, level in enumerate(hierarchy.temporal):
+        places.append(
+            [
+                np.where(loops[level][rank].trips > 1, index * n_ranks + inverse[index, rank], -1)
+                for rank in range(n_ranks)
+            ]
+        )
+    return Loops(hierarchy=hierarchy, sizes=sizes, loops=loops, places=places)
+
+
+def _chain(total: Ints, factors: Ints) -> list[Loop]:
+    """Split a rank from the innermost level out; a factor beyond the tiles there are is those."""
+    found: list[Loop] = []
+    pieces, size = total, np.ones_like(total)
+    for level in range(len(factors) - 1, -1, -1):
+        trips = np.minimum(factors[level], pieces) if level else pieces
+        tiles = -(-pieces // trips)
+        found.append(
+            Loop(
+                trips=trips,
+                last_trips=pieces - (tiles - 1) * trips,
+                pieces=pieces,
+                size=size,
+                last_size=total - (pieces - 1) * size,
+            )
+        )
+        pieces, size = tiles, size * trips
+    return found[::-1]
