@@ -80,6 +80,21 @@ class ChainTable:
         rows[:, -1] = self._left[state]
         return rows
 
+    def numbers(self, rows: Factors) -> Ints:
+        """Give the numbers of chains, which are rows as of ``chains`` and in this table.
+
+        Chains of a smaller mapspace are in the table of a larger one: of the numbers of pieces
+        that make the same number of groups, one that leaves no remainder is the smallest.
+        """
+        found = np.zeros(len(rows), dtype=np.int64)
+        state = np.zeros(len(rows), dtype=np.int64)
+        for level, step in enumerate(self._steps):
+            keys = step.state * (self.size + 1) + step.pieces
+            row = np.searchsorted(keys, state * (self.size + 1) + rows[:, level])
+            found += step.before[row] - step.first[state]
+            state = step.following[row]
+        return found
+
     def by_loops(self, marks: Sequence[int]) -> dict[int, int]:
         """Count the chains by the levels where they have loops of more than one trip.
 

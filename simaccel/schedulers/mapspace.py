@@ -32,6 +32,7 @@ from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
 STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
+_PERFECT: Final = 0.5
 _KEYS: Final = 2**40
 """Random numbers of orders: far more than orders, so that all are about as likely."""
 
@@ -89,11 +90,20 @@ class Space:
         """
         return book(self).size
 
-    def random(self, rng: np.random.Generator, n: int) -> Genes:
-        """Draw mappings, uniformly over the chains of each rank."""
-        tables = book(self).tables
+    def random(self, rng: np.random.Generator, n: int, *, perfect: bool = False) -> Genes:
+        """Draw mappings, uniformly over the chains of each rank.
+
+        ``perfect``: every other chain is a perfect one where there are any. They are few among
+        chains with remainders, and good more often.
+        """
+        chains = [rng.integers(0, table.count, n) for table in book(self).tables]
+        if perfect and self.mapspace != "pfm":
+            for rank, (table, subset) in enumerate(book(self).both):
+                if subset.count:
+                    drawn = table.numbers(subset.at(rng.integers(0, subset.count, n)))
+                    chains[rank] = np.where(rng.random(n) < _PERFECT, drawn, chains[rank])
         return Genes(
-            np.stack([rng.integers(0, max(table.count, 1), n) for table in tables], axis=1),
+            np.stack(chains, axis=1),
             rng.integers(0, _KEYS, (n, len(self.hierarchy.memories))),
             rng.integers(0, len(self.limits.keeps), n),
         )
@@ -175,6 +185,11 @@ class Book:
             )
             for at in range(len(memories))
         )
+
+    @cached_property
+    def both(self) -> list[tuple[ChainTable, ChainTable]]:
+        """The table of each rank, and that of its perfect chains."""
+        return [(table, chain_table(table.size, table.splits, "pfm")) for table in self.tables]
 
     def factors(self, chains: Ints) -> Ints:
         """Give the factors (mapping, level, rank) of chains by number (mapping, rank)."""

@@ -84,7 +84,8 @@ def map_einsum(
 
     """
     problem = target.problem()
-    if not any(space.combinations for space in problem.spaces):
+    problem = replace(problem, spaces=tuple(s for s in problem.spaces if s.combinations))
+    if not problem.spaces:
         raise EmptyMapspaceError(_why(target))
     found = search(problem, effort, each, watch)
     if found.nests is None:
@@ -145,6 +146,6 @@ def _has_mappings(target: Target) -> bool:
             continue
         for block in range(_TRIES):
             seed = (0, block)
-            if run_block(Task(problem, "edp", at, seed=seed)).valid:
+            if run_block(Task(problem, "edp", (at, 0), seed=seed)).valid:
                 return True
     return False

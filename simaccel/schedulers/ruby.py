@@ -5,7 +5,8 @@ and the block's number, blocks are judged in their order, and what one round of 
 known only to the next round; so the result doesn't depend on how many processes work on them.
 
 Half of the blocks draw from the whole mapspace; the other half draw neighbours of the best so far:
-another chain for a rank or two, other loop orders, other roles kept.
+other chains for a few ranks, other loop orders, other roles kept. Several populations of the best
+evolve apart, so that not all end in the same local optimum.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ Score = tuple[float, float]
 _BLOCK: Final = 4096
 _ROUND: Final = 8
 _ELITE: Final = 64
+_ISLANDS: Final = 4
 _FRESH, _REORDERED, _KEPT_ANEW = 0.5, 0.25, 0.1
 """How often neighbours have a changed chain drawn anew, another order, and other roles kept."""
 _WORST: Final[Score] = (float("inf"), float("inf"))
@@ -70,10 +72,13 @@ class Task:
 
     problem: Problem
     objective: Objective
-    space: int
+    island: tuple[int, int]
+    """Which mapspace, and which of the populations that evolve apart."""
     start: int = 0
     stop: int = 0
     seed: tuple[int, int] | None = None
+    perfect: bool = False
+    """Draw more perfect chains than there are."""
     parents: Genes | None = None
 
 
@@ -81,7 +86,7 @@ class Task:
 class Outcome:
     """What a block found: how many mappings, its improvements, and its best."""
 
-    space: int
+    island: tuple[int, int]
     gone: int
     """Mappings gone through, invalid ones included."""
     valid: int
@@ -154,18 +159,22 @@ def _every(problem: Problem, effort: Effort) -> Iterator[Task]:
         width = max(1, 4 * _BLOCK // per_chain)
         for start in range(0, space.combinations, width):
             stop = min(start + width, space.combinations)
-            yield Task(problem, effort.objective, at, start, stop)
+            yield Task(problem, effort.objective, (at, 0), start, stop)
 
 
 def _drawn(problem: Problem, effort: Effort, rounds: int, standing: _Standing) -> list[Task]:
     tasks = []
     for block in range(_ROUND):
         number = rounds * _ROUND + block
-        space = (number // 2) % len(problem.spaces)
-        parents = standing.elite.get(space) if effort.refine and block % 2 else None
+        turn, space = divmod(number // 2, len(problem.spaces))
+        island = (space, turn % _ISLANDS)
+        parents = standing.elite.get(island) if effort.refine and block % 2 else None
         genes = None if parents is None else parents[1]
         seed = (effort.seed, number)
-        tasks.append(Task(problem, effort.objective, space, seed=seed, parents=genes))
+        task = Task(
+            problem, effort.objective, island, seed=seed, perfect=effort.refine, parents=genes
+        )
+        tasks.append(task)
     return tasks
 
 
@@ -186,7 +195,7 @@ class _Standing:
     """Valid mappings until the last improvement."""
     ended: Literal["", "patience", "budget", "most"] = ""
     curve: list[tuple[int, float]] = field(default_factory=list)
-    elite: dict[int, tuple[list[Score], Genes]] = field(default_factory=dict)
+    elite: dict[tuple[int, int], tuple[list[Score], Genes]] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     def add(self, outcome: Outcome) -> bool:
@@ -196,7 +205,7 @@ class _Standing:
                 self.curve.append((self.valid + at, value))
                 self.improved = self.valid + at
         if outcome.scores and outcome.scores[0] < self.best:
-            self.best, self.nests, self.space = outcome.scores[0], outcome.best, outcome.space
+            self.best, self.nests, self.space = outcome.scores[0], outcome.best, outcome.island[0]
         self.gone += outcome.gone
         self.valid += outcome.valid
         self._remember(outcome)
@@ -205,10 +214,10 @@ class _Standing:
         return bool(self.ended)
 
     def _remember(self, outcome: Outcome) -> None:
-        """Keep the best different mappings of each mapspace as parents."""
+        """Keep the best different mappings of each island as parents."""
         if outcome.genes is None:
             return
-        scores, genes = self.elite.get(outcome.space, ([], outcome.genes.take(slice(0))))
+        scores, genes = self.elite.get(outcome.island, ([], outcome.genes.take(slice(0))))
         scores, genes = [*scores, *outcome.scores], Genes.concatenate([genes, outcome.genes])
         order = sorted(range(len(scores)), key=lambda at: scores[at])
         kept: list[int] = []
@@ -216,7 +225,7 @@ class _Standing:
             if not kept or scores[at] != scores[kept[-1]]:
                 kept.append(at)
         kept = kept[:_ELITE]
-        self.elite[outcome.space] = ([scores[at] for at in kept], genes.take(np.array(kept)))
+        self.elite[outcome.island] = ([scores[at] for at in kept], genes.take(np.array(kept)))
 
     def _judge(self) -> None:
         effort = self.effort
@@ -259,13 +268,13 @@ class _Standing:
 
 def run_block(task: Task) -> Outcome:
     """Evaluate one block."""
-    space = task.problem.spaces[task.space]
+    space = task.problem.spaces[task.island[0]]
     genes: Genes | None = None
     if task.seed is None:
         gone, nests = space.block(task.start, task.stop)
     else:
         rng = np.random.default_rng(np.random.SeedSequence(task.seed))
-        drawn = space.random(rng, _BLOCK)
+        drawn = space.random(rng, _BLOCK, perfect=task.perfect)
         if task.parents is not None:
             drawn = _neighbours(space, task.parents, drawn, rng)
         genes, factors = space.fitting(drawn)
@@ -277,12 +286,12 @@ def run_block(task: Task) -> Outcome:
 def _outcome(task: Task, gone: int, nests: Nests, genes: Genes | None, costs: Costs) -> Outcome:
     valid = np.flatnonzero(costs.valid)
     if not len(valid):
-        return Outcome(task.space, gone, 0, (), (), None, None)
+        return Outcome(task.island, gone, 0, (), (), None, None)
     value, tie = (column[valid] for column in score(task.objective, costs))
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
     order = np.lexsort((tie, value))[: _ELITE if genes is not None else 1]
     return Outcome(
-        task.space,
+        task.island,
         gone,
         len(valid),
         tuple((int(at) + 1, float(value[at])) for at in falls),
@@ -293,7 +302,7 @@ def _outcome(task: Task, gone: int, nests: Nests, genes: Genes | None, costs: Co
 
 
 def _neighbours(space: Space, parents: Genes, drawn: Genes, rng: np.random.Generator) -> Genes:
-    """Change a little of good mappings: chains of a rank or two, and now and then orders, keeps.
+    """Change a little of good mappings: chains of a few ranks, and now and then orders, keeps.
 
     Half of the changed chains are drawn anew; the others have a number nearby, which is a chain
     with the same pieces at the inner levels.
@@ -302,7 +311,7 @@ def _neighbours(space: Space, parents: Genes, drawn: Genes, rng: np.random.Gener
     # The best parents are drawn most often.
     which = np.floor(np.square(rng.random(n)) * len(parents)).astype(np.int64)
     counts = np.array(space.chain_counts(), dtype=np.int64)
-    changed = rng.random((n, n_ranks)) < 1.0 / n_ranks
+    changed = rng.random((n, n_ranks)) < rng.integers(0, 4, (n, 1)) / n_ranks
     changed[np.arange(n), rng.integers(0, n_ranks, n)] = True
     step = rng.geometric(0.3, (n, n_ranks)) * rng.choice(np.array([-1, 1]), (n, n_ranks))
     near = (parents.chains[which] + step) % counts

@@ -31,6 +31,16 @@ def test_the_chain_of_a_number(size: int, splits: list[Split], mapspace: Mapspac
     assert table.count == len(listed)
     found = table.at(np.arange(table.count, dtype=np.int64))
     assert [tuple(row) for row in found.tolist()] == listed
+    assert table.numbers(found).tolist() == list(range(table.count))
+
+
+@given(st.integers(1, 200), SPLITS, st.sampled_from(MAPSPACES))
+def test_chains_of_smaller_mapspaces_have_numbers_in_larger_ones(
+    size: int, splits: list[Split], mapspace: Mapspace
+) -> None:
+    perfect, larger = (ChainTable(size, splits, which) for which in ("pfm", mapspace))
+    rows = perfect.at(np.arange(perfect.count))
+    assert np.array_equal(larger.at(larger.numbers(rows)), rows)
 
 
 @given(st.integers(1, 60), SPLITS, st.sampled_from(MAPSPACES), st.data())
