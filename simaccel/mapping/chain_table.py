@@ -22,6 +22,7 @@ from simaccel.mapping.chains import Factors, Mapspace, Split, choices
 
 Ints = npt.NDArray[np.int64]
 _MOST_ROWS: Final = 30_000_000
+_MOST_STATES: Final = 200_000
 _MOST_CHAINS: Final = 2.0**61
 
 
@@ -131,9 +132,7 @@ def _states(
     levels: list[_Rows] = []
     total = 0
     for split in splits:
-        if split.may_leave(mapspace) and split.most is None and not split.whole:
-            rows = total + int(np.sqrt(arriving[-1].astype(np.float64)).sum())
-            _require_countable(size, mapspace, rows=rows)
+        _require_countable(size, mapspace, states=len(arriving[-1]))
         found = []
         for n in arriving[-1].tolist():
             found.append(choices(n, split, mapspace))
@@ -147,7 +146,9 @@ def _states(
     return arriving, levels
 
 
-def _require_countable(size: int, mapspace: Mapspace, chains: float = 0, rows: int = 0) -> None:
-    if chains > _MOST_CHAINS or rows > _MOST_ROWS:
+def _require_countable(
+    size: int, mapspace: Mapspace, chains: float = 0, states: int = 0, rows: int = 0
+) -> None:
+    if chains > _MOST_CHAINS or states > _MOST_STATES or rows > _MOST_ROWS:
         allowed = "a rank with fewer chains; pfm and ruby-s have fewer"
         raise InputError([Fault("mapspace", f"{mapspace} of a rank", size, allowed)])
