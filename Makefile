@@ -33,8 +33,9 @@ check: setup ## what CI runs: lint, format, types, tests
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/python -m pytest -n 2
 
-validate: setup ## the closed form against the machine
+validate: setup ## the closed form against the machine; fast-forward on against off (20,000 cases)
 	$(BIN)/python -m validation.analytic.run
+	$(BIN)/python -m validation.fast_forward.run
 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run

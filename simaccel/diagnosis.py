@@ -146,15 +146,11 @@ def _operators(trace: Trace) -> list[str]:
 
 
 def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> Part:
-    """Sum the rows of an operator; what an engine does not account for there it was idle."""
+    """Sum the rows of an operator; all engines are in it from its beginning to its end."""
     causes: dict[str, dict[str, int]] = {engine: defaultdict(int) for engine in engines}
     for row in rows:
-        if row.cause != "idle":
-            causes[row.engine][row.cause] += row.cycles
+        causes[row.engine][row.cause] += row.cycles
     cycles = max(sum(one.values()) for one in causes.values())
-    for one in causes.values():
-        if cycles > (active := sum(one.values())):
-            one["idle"] = cycles - active
     waits = tuple(row for row in rows if row.cause not in ("busy", "idle"))
     return Part(name, cycles, {engine: dict(one) for engine, one in causes.items()}, waits)
 

@@ -173,7 +173,7 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
         sections = _models(field.annotation)
         below = [leaf for sub in sections for leaf in leaf_fields(sub, f"{prefix}{name}.")]
         leaves += below or [f"{prefix}{name}"]
-    return leaves
+    return list(dict.fromkeys(leaves))  # the branches of a union share fields
 
 
 def _allowed(

@@ -190,7 +190,7 @@ def _sfu(one: Accelerator) -> Accelerator:
 
 
 def _array(one: Accelerator) -> Accelerator:
-    return _with(one, array=FreeArray.model_validate(_fields(one.array)))
+    return _with(one, array=FreeArray.model_validate(_fields(one.systolic)))
 
 
 def _slots(one: Accelerator) -> Accelerator:

@@ -41,7 +41,13 @@ def test_the_wheel_carries_the_package_and_the_hwconfigs(wheel: Path) -> None:
     modules = {
         path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.rglob("simaccel/**/*.py")
     }
-    assert shipped | modules | {"simaccel/py.typed"} <= inside
+    page = {
+        path.relative_to(REPOSITORY).as_posix()
+        for path in REPOSITORY.glob("simaccel/report/page/*.[!p]*")
+        if path.is_file()
+    }
+    assert {path.rpartition(".")[2] for path in page} == {"html", "css", "js"}
+    assert shipped | modules | page | {"simaccel/py.typed"} <= inside
     assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"simaccel"}
 
 

@@ -48,7 +48,7 @@ def array_pass(
     once per strip of columns, partial sums once per row fold after the first (ws, is).
     """
     g, m, k, n = shape
-    array = accelerator.array
+    array = accelerator.systolic
     high, wide, stream = spatial(m, k, n, stationarity)
     totals = _Totals(accelerator, stationarity, widths, stream)
     side, across = ints(array.rows), ints(array.cols)
@@ -115,7 +115,7 @@ class _Totals:
         out = made * widths.out
         read = hardware.read_rate.cycles(a + b + out * int(sums))
         write = hardware.write_rate.cycles(out)
-        compute = hardware.array.fold_cycles(rows, cols, stream, self.stationarity)
+        compute = hardware.systolic.fold_cycles(rows, cols, stream, self.stationarity)
         limits = (
             hardware.distribution_rate.cycles(spread),
             hardware.collection_rate.cycles(out),

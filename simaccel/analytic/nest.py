@@ -173,7 +173,7 @@ def _traffic(
     return found
 
 
-def _count(  # noqa: PLR0913 - who, where, and which candidates
+def _count(
     found: _Traffic,
     place: tuple[int, int],
     loops: Loops,
@@ -252,20 +252,28 @@ def _bandwidth_cycles(
     """Give the cycles that the slowest port takes for what passes the first instance's."""
     hierarchy = loops.hierarchy
     inside = min(hierarchy.spatial, default=loops.depth)
-    limited = [not (m.read.unlimited and m.write.unlimited) for m in hierarchy.memories]
+    limited = [
+        not all(port.unlimited for port in (memory.read, memory.write, memory.both))
+        for memory in hierarchy.memories
+    ]
     if any(is_ and i > inside for is_, i in zip(limited, hierarchy.temporal, strict=True)):
         traffic = _traffic(loops, shapes, widths, kept, alone=True)
     cycles = np.zeros(kept.shape[-1], dtype=np.int64)
     for index, memory in enumerate(hierarchy.memories):
-        for port, moved in ((memory.read, traffic.reads), (memory.write, traffic.writes)):
+        read, write = (moved[index].sum(axis=0) for moved in (traffic.reads, traffic.writes))
+        for port, n_bytes in (
+            (memory.read, read),
+            (memory.write, write),
+            (memory.both, read + write),
+        ):
             if not port.unlimited:
-                cycles = np.maximum(cycles, port.cycles(moved[index].sum(axis=0)))
+                cycles = np.maximum(cycles, port.cycles(n_bytes))
     return cycles
 
 
 def _energy(hierarchy: Hierarchy, macs: Ints, traffic: _Traffic) -> npt.NDArray[np.float64]:
     """Add up the energy of MACs and accesses in pJ."""
-    total = macs * hierarchy.mac_pj
+    total = macs.astype(np.float64) * hierarchy.mac_pj
     for index, level in enumerate(hierarchy.memories):
         for role, name in enumerate(ROLES):
             memory = level.memory(name)

@@ -40,12 +40,14 @@ class Loop:
     @cached_property
     def lacks(self) -> Ints:
         """Trips that the last tile has less."""
-        return self.trips - self.last_trips
+        lacks: Ints = self.trips - self.last_trips
+        return lacks
 
     @cached_property
     def last_is_single(self) -> Ints:
         """1 where the last tile has one trip, else 0."""
-        return (self.last_trips == 1).astype(np.int64)
+        single: Ints = (self.last_trips == 1).astype(np.int64)
+        return single
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Tiles:
     @property
     def total(self) -> Ints:
         """Sum of their sizes."""
-        return self.count * self.size - self.last * (self.size - self.last_size)
+        total: Ints = self.count * self.size - self.last * (self.size - self.last_size)
+        return total
 
 
 @dataclass(frozen=True, kw_only=True)

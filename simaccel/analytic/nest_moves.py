@@ -180,14 +180,12 @@ class _Dim:
         apart = self._apart(rank)
         for level in range(transfer.shared, transfer.child) if apart else ():
             loop = loops.loops[level][rank]
-            more, last = found.count, found.last
-            if level == first:
-                last = last * loop.last_is_single
-            else:
-                more = more * loop.trips - last * loop.lacks
+            more = found.count
+            if level != first:  # which is innermost, so what it leaves of the last doesn't matter
+                more = more * loop.trips - found.last * loop.lacks
             found = Tiles(
                 np.where(apart[level], more, found.count),
-                np.where(apart[level], last, found.last),
+                found.last,
                 np.where(apart[level], loop.size, found.size),
                 np.where(apart[level], loop.last_size, found.last_size),
             )

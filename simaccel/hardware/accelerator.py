@@ -7,18 +7,40 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from simaccel.errors import SimaccelError
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity, rate
 from simaccel.hardware.sfu import SfuSpec
+from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 
 _MOST_CYCLES_PER_BYTE = 2**20
 _MOST_BYTES = 2**50
+
+
+class NotSystolicError(SimaccelError):
+    """What was asked for needs a systolic array; the message says which one it is."""
+
+
+def _kind(array: object) -> str:
+    """Tell the branches of the union apart; a file without a kind has a systolic array."""
+    kind = array.get("kind") if isinstance(array, dict) else getattr(array, "kind", None)
+    return str(kind or "systolic")
+
+
+Array = Annotated[
+    Annotated[ArraySpec, Tag("systolic")] | Annotated[SpatialArraySpec, Tag("spatial")],
+    Discriminator(
+        _kind,
+        custom_error_type="array_kind",
+        custom_error_message="a mapping with kind systolic or spatial",
+    ),
+]
 
 
 class NocPair(Spec):
@@ -105,7 +127,7 @@ class Accelerator(Spec):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
     description: str = ""
     clock_hz: Hertz
-    array: ArraySpec
+    array: Array
     buffer: BufferSpec
     noc: NocPair
     sfu: SfuSpec
@@ -116,7 +138,10 @@ class Accelerator(Spec):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         sections = Sections(
-            clock_hz=self.clock_hz, array=self.array, buffer=self.buffer, dram=self.dram
+            clock_hz=self.clock_hz,
+            array=self.array if isinstance(self.array, ArraySpec) else None,
+            buffer=self.buffer,
+            dram=self.dram,
         )
         details = [
             InitErrorDetails(
@@ -129,6 +154,20 @@ class Accelerator(Spec):
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
+
+    @property
+    def systolic(self) -> ArraySpec:
+        """The array where it is systolic.
+
+        Raises:
+            NotSystolicError: it is spatial.
+
+        """
+        if isinstance(self.array, ArraySpec):
+            return self.array
+        raise NotSystolicError(
+            f"{self.name}: array.kind = 'spatial'; allowed here: systolic (see simaccel hw list)"
+        )
 
     @cached_property
     def read_rate(self) -> Rate:

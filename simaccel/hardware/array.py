@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from simaccel.hardware.quantity import Amount, Count
 from simaccel.hardware.spec import Spec
 
@@ -39,6 +41,7 @@ class ArraySpec(Spec):
     sides or for the ``used`` ones.
     """
 
+    kind: Literal["systolic"] = Field(default="systolic", exclude=True)
     rows: Count
     cols: Count
     overlap: Literal["none", "preload", "stream"] = "stream"

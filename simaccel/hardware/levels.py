@@ -35,14 +35,15 @@ class Memory:
 class Temporal:
     """Memories at one place. A role that none of them has bypasses the level.
 
-    ``read`` and ``write`` are the bytes per cycle of *one* instance of the level, over all its
-    memories.
+    ``read``, ``write`` and ``both`` together are the bytes per cycle of *one* instance of the
+    level, over all its memories.
     """
 
     name: str
     memories: tuple[Memory, ...]
     read: Rate = UNLIMITED
     write: Rate = UNLIMITED
+    both: Rate = UNLIMITED
 
     @property
     def roles(self) -> frozenset[Role]:

@@ -187,6 +187,8 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
     fields = [name for name in type(spec).model_fields if name != "source"]
     for name in fields:
         value = getattr(spec, name)
+        if value is None and name not in leaf_fields(type(spec)):
+            continue  # a section that isn't there, not an amount without a limit
         if isinstance(value, Spec):
             yield from _rows(value, f"{prefix}{name}.")
         else:
@@ -198,6 +200,8 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
 def _with_unit(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
     for suffix, kind in _UNITS.items():
         if name.endswith(suffix) and (value is None or isinstance(value, int)):
             return format_quantity(value, kind)

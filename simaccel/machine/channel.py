@@ -50,8 +50,8 @@ class Channel(Stateful):
             self.lane.switch(self.seen, busy=True)
         self.served_cycles += cycles
         self.turns.add(entry)
-        if self.waiting:
-            self._set_alarm()
+        if self.alarm is not None and self.clock.cycle + cycles < self.alarm[0]:
+            self._hasten(self.alarm)
         return entry
 
     def catch_up(self) -> None:
@@ -89,13 +89,17 @@ class Channel(Stateful):
         return event
 
     def _set_alarm(self) -> None:
-        """Wake at the next finish, unless an earlier alarm will look at it again."""
-        due = self.clock.cycle + self.turns.next_finish()
-        if self.alarm is not None:
-            if self.alarm[0] <= due:
-                return
-            self.clock.cancel(self.alarm[1])
-        self.alarm = (due, self.clock.alarm(due - self.clock.cycle, self._ring))
+        """Wake at the next finish. An alarm that is set is not later and will look again."""
+        if self.alarm is None:
+            cycles = self.turns.next_finish()
+            self.alarm = (self.clock.cycle + cycles, self.clock.alarm(cycles, self._ring))
+
+    def _hasten(self, alarm: tuple[int, Alarm]) -> None:
+        """Set the alarm anew if what has arrived finishes before it."""
+        if self.clock.cycle + self.turns.next_finish() < alarm[0]:
+            self.clock.cancel(alarm[1])
+            self.alarm = None
+            self._set_alarm()
 
     def _ring(self, _: simpy.Event) -> None:
         self.alarm = None

@@ -156,6 +156,7 @@ class Engine(Stateful):
     def _meet(self, op: Op) -> Waiting:
         """Wait at the end of an operator until every engine is there."""
         event = self.meetings[self.at].arrive(self.name)
+        self.account.enter(self.clock.cycle, op.site)
         if event is not None:
             self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
             yield event

@@ -40,7 +40,7 @@ class _Place:
 
     def fold(self, rows: int, cols: int, *, sums: bool) -> Fold:
         """Charge a fold of ``rows`` x ``cols`` PEs."""
-        gemm, array = self.gemm, self.accelerator.array
+        gemm, array = self.gemm, self.accelerator.systolic
         _, m, k, n = gemm.shape
         stream = spatial(m, k, n, gemm.stationarity)[2]
         a_bytes, b_bytes = gemm.a.view.bytes_per_element, gemm.b.view.bytes_per_element
@@ -74,7 +74,7 @@ def gemm_folds(gemm: Gemm, accelerator: Accelerator) -> tuple[int, FoldLoop, int
     Columns are the outer loop, rows the inner one: where rows hold the reduction (ws, is),
     the folds that add to the same outputs follow one another.
     """
-    array = accelerator.array
+    array = accelerator.systolic
     high, wide, stream = spatial(*gemm.shape[1:], gemm.stationarity)
     place = _Place(gemm, accelerator)
     full, edge = _split(wide, array.cols)
@@ -94,7 +94,7 @@ def _split(extent: int, side: int) -> tuple[int, int]:
 
 def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds that follow one another down one strip of columns."""
-    side = place.accelerator.array.rows
+    side = place.accelerator.systolic.rows
     full, edge = _split(high, side)
     reduction = place.gemm.stationarity != "os"
     body: list[Fold | FoldLoop] = []

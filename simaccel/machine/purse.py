@@ -1,30 +1,36 @@
-"""What looking for repetitions may cost: points, of which an event of the run earns a few."""
+"""What looking for repetitions may cost: points, of which the run's events earn a few."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 # Points of about a quarter of a microsecond.
-EVENT_POINTS = 20
+EVENT_POINTS = 13
 LOOK_POINTS = 6
 PART_POINTS = 3
 
-_SHARE = 160
-"""A watch spends at most one in so many points of the run's events."""
-_FIRST = 2000
+_EVENTS_PER_POINT = 8
+"""Of the run, for each watch."""
+_EVENTS_PER_POOL_POINT = 3
+"""Of the run, for what the watches may spend in advance."""
+_FIRST = 1500
 """What a watch may spend in advance of what it earns, as long as the pool lasts."""
 _POOL = 12_000
 _MOST = 1 << 20
-_REWARD = 4
+_REWARD = 6
 """One in so many points of the events that a skip saves comes back for more looks."""
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 8, 1 << 12
+_LONGEST_PAUSE = 1 << 12
 
 
 @dataclass(eq=False)
 class Pool:
-    """Points that watches may take in advance; skips fill it up again."""
+    """Points that watches may take in advance; it fills up as the run goes on, to a limit."""
 
-    points: int = _POOL
+    spent: int = 0
+
+    def left(self, events: int) -> int:
+        """Give the points that nobody has taken by now; less than none after the last look."""
+        return min(events // _EVENTS_PER_POOL_POINT, _POOL) - self.spent
 
 
 class Purse:
@@ -35,36 +41,50 @@ class Purse:
         self.points = 0
         self.advance = _FIRST
         self.most = _FIRST
-        self.pause = _SHORTEST_PAUSE
         self.resting = False
-        self.events = 0
+        self.asked = 0
+        """Events when the watch last had to rest."""
+        self.paid = 0
+        """Events that have earned their points."""
 
     def may_look(self, events: int) -> bool:
         """Earn from the events since last time; tell whether there are points to spend."""
-        earned = (events - self.events) * EVENT_POINTS // _SHARE
+        earned = (events - self.paid) // _EVENTS_PER_POINT
         self.points = min(self.points + earned, self.most)
-        self.events = events
-        if self.points <= 0:
-            taken = min(self.advance, self.pool.points)
-            self.advance -= taken
-            self.pool.points -= taken
-            self.points += taken
+        self.paid += earned * _EVENTS_PER_POINT
+        if self.advance > 0 and self.pool.left(events) > 0:
+            return True
         if self.points <= (self.most // 2 if self.resting else 0):
             return False
         self.resting = False
         return True
 
-    def rest(self) -> int:
-        """Give how many boundaries to let pass: more each time that all was spent in vain."""
-        if not self.resting:
-            self.resting = True
-            self.most = min(2 * self.most, _MOST)
-            self.pause = min(2 * self.pause, _LONGEST_PAUSE)
-        return self.pause
+    def rest(self, events: int, passed: int) -> int:
+        """Give how many boundaries to let pass, after ``passed`` since the last rest.
+
+        Once nothing more comes in advance, more is saved up each time that all was spent in vain.
+        """
+        if self.advance > 0 and events < _POOL * _EVENTS_PER_POOL_POINT:
+            needed = (1 - self.pool.left(events)) * _EVENTS_PER_POOL_POINT
+        else:
+            if not self.resting:
+                self.resting = True
+                self.most = min(2 * self.most, _MOST)
+            needed = (self.most // 2 - self.points) * _EVENTS_PER_POINT
+        since, self.asked = events - self.asked, events
+        return min(needed * passed // max(since, 1), _LONGEST_PAUSE)
+
+    def spend(self, points: int) -> None:
+        """Pay. What is missing is taken in advance; an empty pool then has to fill up first."""
+        self.points -= points
+        if self.points < 0:
+            taken = min(self.advance, -self.points)
+            self.advance -= taken
+            self.pool.spent += taken
+            self.points += taken
 
     def reward(self, events: int) -> None:
         """Take a share of what a skip saved."""
         points = events * EVENT_POINTS // _REWARD
-        self.pool.points = min(self.pool.points + points, _POOL)
+        self.pool.spent = max(self.pool.spent - points, 0)
         self.points = min(self.points + points, self.most)
-        self.pause = _SHORTEST_PAUSE

@@ -31,10 +31,15 @@ class Entry(Stateful):
 
 @dataclass(eq=False, slots=True)
 class Turns(Stateful):
-    """A ring of entries. The head has ``left`` cycles of its turn after ``gap`` idle ones."""
+    """A ring of entries. The head has ``left`` cycles of its turn after ``gap`` idle ones.
+
+    The first to leave is who needs the fewest more turns, of those the first in the ring. Until
+    then nobody leaves, so the others' turns are whole: this gives its finish in closed form.
+    """
 
     STATE = ("ring",)
     GAUGES = ("left", "gap", "direction", "ring")
+    RECORDS = ("finish",)  # cycles until the first leaves; 0 where nobody has asked yet
     WIRING = ("quantum", "turnaround")
 
     quantum: int
@@ -43,108 +48,137 @@ class Turns(Stateful):
     left: int = 0
     gap: int = 0
     direction: int = 0
+    finish: int = 0
 
     def add(self, entry: Entry) -> None:
         """Append a request behind those that wait."""
+        self.finish = 0
         self.ring.append(entry)
         if len(self.ring) == 1:
             self._start_turn()
 
     def _start_turn(self) -> None:
-        head = self.ring[0]
-        self.left = min(self.quantum, head.remaining)
+        head, quantum = self.ring[0], self.quantum
+        self.left = min(head.remaining, quantum)
         self.gap = self.turnaround if head.direction != self.direction else 0
         self.direction = head.direction
 
-    def _end_turn(self) -> None:
-        head = self.ring.pop(0)
-        if head.remaining:
-            self.ring.append(head)
-        else:
-            head.finished = True
-        if self.ring:
-            self._start_turn()
-
-    def _round(self) -> tuple[int, int]:
-        """Give the length of a round and how many rounds pass before a last turn may begin.
-
-        Only at the start of a turn (its gap still to come) of a ring with more than one entry.
-        """
-        switches = sum(
-            entry.direction != self.ring[i - 1].direction for i, entry in enumerate(self.ring)
-        )
-        rounds = min((entry.remaining - 1) // self.quantum for entry in self.ring)
-        return len(self.ring) * self.quantum + switches * self.turnaround, rounds
-
-    def _at_turn_start(self) -> bool:
-        head = self.ring[0]
-        switched = head.direction != self.ring[-1].direction
-        return self.left == self.quantum and self.gap == self.turnaround * switched
-
     def advance(self, cycles: int) -> None:
         """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``."""
-        if len(self.ring) == 1 and self.gap + self.ring[0].remaining <= cycles:
-            self._serve_the_last()
+        while len(self.ring) > 1:
+            finish = self.finish or self.next_finish()
+            if cycles < finish:
+                self.finish = finish - cycles
+                self._pass(cycles)
+                return
+            cycles -= finish
+            self._leave()
+        if self.ring:
+            self._advance_alone(cycles)
+
+    def _advance_alone(self, cycles: int) -> None:
+        """Serve the only entry, whose turns follow one another."""
+        head, served = self.ring[0], cycles - self.gap
+        if served < 0:
+            self.gap = -served
             return
-        while cycles and self.ring:
-            if len(self.ring) > 1 and cycles > self.quantum and self._at_turn_start():
-                length, rounds = self._round()
-                rounds = min(rounds, cycles // length)
-                for entry in self.ring:
-                    entry.remaining -= rounds * self.quantum
-                cycles -= rounds * length
-                self.left = min(self.quantum, self.ring[0].remaining)
-            step = min(self.gap, cycles)
-            self.gap -= step
-            cycles -= step
-            if len(self.ring) == 1:
-                step = min(self.ring[0].remaining, cycles)
-                self.left = self._left_alone(step)
-            else:
-                step = min(self.left, cycles)
-                self.left -= step
-            self.ring[0].remaining -= step
-            cycles -= step
-            if self.left == 0:
-                self._end_turn()
-
-    def _serve_the_last(self) -> None:
-        head = self.ring.pop()
-        head.remaining = self.left = self.gap = 0
-        head.finished = True
-
-    def _left_alone(self, step: int) -> int:
-        """Give what is left of the turn after ``step`` cycles of turns that follow one another."""
-        remaining = self.ring[0].remaining - step
-        if step < self.left:
-            return self.left - step
-        over = (step - self.left) % self.quantum
-        return min(self.quantum - over, remaining)
+        self.gap = 0
+        if served >= head.remaining:
+            self.ring.clear()
+            head.remaining = self.left = 0
+            head.finished = True
+            return
+        head.remaining -= served
+        if served < self.left:
+            self.left -= served
+        else:
+            over = (served - self.left) % self.quantum
+            self.left = min(self.quantum - over, head.remaining)
 
     def next_finish(self) -> int:
         """Cycles until the next entry leaves, if nothing arrives."""
         if len(self.ring) == 1:
             return self.gap + self.ring[0].remaining
-        copy = Turns(
-            self.quantum,
-            self.turnaround,
-            [Entry(e.remaining, e.direction, e.owner, e.since) for e in self.ring],
-            self.left,
-            self.gap,
-            self.direction,
-        )
-        return copy._until_first()
+        if not self.finish:
+            self.finish = self._finish_of(*self._first())
+        return self.finish
 
-    def _until_first(self) -> int:
-        everyone, passed = len(self.ring), 0
-        while len(self.ring) == everyone:
-            step = self.gap + self.left
-            if self._at_turn_start():
-                length, rounds = self._round()
-                step = length * rounds or step
-            self.advance(step)
-            passed += step
-        return passed
+    def _first(self) -> tuple[int, int]:
+        """Give the whole rounds that pass before an entry leaves, and its place in the ring."""
+        quantum, ring = self.quantum, self.ring
+        rounds = [(entry.remaining - 1) // quantum for entry in ring]
+        rounds[0] = (ring[0].remaining - self.left + quantum - 1) // quantum
+        least = min(rounds)
+        return least, rounds.index(least)
+
+    def _finish_of(self, rounds: int, place: int) -> int:
+        """Add up what is served before the entry leaves: its own cycles and the others' turns."""
+        others = len(self.ring) - 1
+        cycles = self.gap + self.ring[place].remaining + rounds * others * self.quantum
+        if place:
+            cycles += self.left + (place - 1) * self.quantum
+        if self.turnaround:
+            switches = rounds * self._switches(others + 1) + self._switches(place)
+            cycles += switches * self.turnaround
+        return cycles
+
+    def _switches(self, turns: int) -> int:
+        """Count the changes of direction over the next turns, after this one."""
+        ring = self.ring
+        return sum(
+            ring[turn - 1].direction != ring[turn % len(ring)].direction
+            for turn in range(1, turns + 1)
+        )
+
+    def _leave(self) -> None:
+        """Go to the next finish. Who stands before the one that leaves had one turn more."""
+        ring, quantum = self.ring, self.quantum
+        rounds, place = self._first()
+        ring[0].remaining += quantum - self.left
+        for at, entry in enumerate(ring):
+            entry.remaining -= quantum * (rounds + (at < place))
+        gone = ring[place]
+        gone.remaining, gone.finished = 0, True
+        self.ring = ring[place + 1 :] + ring[:place]
+        self.direction = gone.direction
+        self._start_turn()
+        self.finish = 0
+
+    def _pass(self, cycles: int) -> None:
+        """Serve several entries for less than the next finish takes."""
+        if cycles >= self.gap + self.left:
+            cycles = self._whole_turns(cycles)
+        served = cycles - self.gap
+        if served < 0:
+            self.gap = -served
+            return
+        self.gap = 0
+        self.left -= served
+        self.ring[0].remaining -= served
+
+    def _whole_turns(self, cycles: int) -> int:
+        """Serve whole turns only, whole rounds at once; give the cycles that are left."""
+        ring, quantum = self.ring, self.quantum
+        cycles -= self._turn()
+        if cycles >= len(ring) * quantum:
+            length = len(ring) * quantum
+            if self.turnaround:
+                length += self._switches(len(ring)) * self.turnaround
+            rounds, cycles = divmod(cycles, length)
+            for entry in ring:
+                entry.remaining -= rounds * quantum
+            self.left = min(quantum, ring[0].remaining)
+        while cycles >= self.gap + self.left:
+            cycles -= self._turn()
+        return cycles
+
+    def _turn(self) -> int:
+        """End the turn of the head, which stays; give its cycles."""
+        cycles, head = self.gap + self.left, self.ring.pop(0)
+        head.remaining -= self.left
+        self.ring.append(head)
+        self._start_turn()
+        return cycles
 
     def state(self) -> tuple[object, ...]:
         """Give who waits, in turn."""
@@ -179,6 +213,7 @@ class Turns(Stateful):
 
     def skip(self, skip: Skip) -> None:
         """Let large entries shrink; successors take the place of the others."""
+        self.finish = 0
         before, after = skip.stretch.before, skip.stretch.after
         for at, entry in enumerate(self.ring):
             left, since = 3 + 2 * at, 4 + 2 * at

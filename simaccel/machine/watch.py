@@ -59,13 +59,13 @@ class Watch:
         self.teller: Teller | None = None
         self.bystanders: list[int] = []
         """Engines that are not in the loop: once they have moved, nothing comes back."""
-        self.rest = 0
+        self.rest = self.paused = 0
         self.entered = 0
         self.iteration = 0
         self.power = 1
         self.looks = 0
 
-    def __call__(self) -> None:
+    def go_round(self) -> None:
         """Note that the loop goes round."""
         self.rest -= 1
         if self.rest < 0 and self._left() > 0:
@@ -81,7 +81,7 @@ class Watch:
     def _look(self) -> None:
         purse, forward = self.purse, self.forward
         if not self._tells() and not purse.may_look(forward.clock.events):
-            self.rest = purse.rest()
+            self.rest = self.paused = purse.rest(forward.clock.events, self.paused + 1)
             return
         looked_at, places = forward.looked_at, forward.places()
         old = self._remembered(places)
@@ -93,7 +93,7 @@ class Watch:
         else:
             self._drop()
             self.looks += 1
-        purse.points -= LOOK_POINTS + PART_POINTS * (forward.looked_at - looked_at)
+        purse.spend(LOOK_POINTS + PART_POINTS * (forward.looked_at - looked_at))
 
     def _remembered(self, places: list[int]) -> Snapshot | None:
         """Give the snapshot, unless it is another loop's or can't come back."""
@@ -157,5 +157,5 @@ def watch_loops(forward: FastForward) -> None:
                 watch.bystanders = [
                     i for i, e in enumerate(forward.engines) if op.site not in sites[e.name]
                 ]
-                leader.boundaries[at] = watch
+                leader.boundaries[at] = watch.go_round
         led |= sites[leader.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
 
@@ -37,10 +38,22 @@ def write_text(path: str | Path, text: str, *, force: bool = False) -> Path:
         InputError: see ``require_target``, or the disk refuses.
 
     """
+    return write_whole(
+        path, lambda part: part.write_text(text, encoding="utf-8", newline=""), force=force
+    )
+
+
+def write_whole(path: str | Path, write: Callable[[Path], object], *, force: bool = False) -> Path:
+    """Let ``write`` write a hidden file beside the target, which takes its place when whole.
+
+    Raises:
+        InputError: see ``require_target``, or the disk refuses.
+
+    """
     path = require_target(path, force=force)
     partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
     try:
-        partial.write_text(text, encoding="utf-8", newline="")
+        write(partial)
         partial.replace(path)
     except OSError as error:
         raise _refused(path, "output", str(error), "a file that can be written") from None

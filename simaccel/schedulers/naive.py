@@ -60,7 +60,7 @@ def naive(workload: Workload, accelerator: Accelerator, _: Options) -> Mapping:
 
 def _fixed(problem: GemmProblem, operator: str, accelerator: Accelerator) -> GemmMapping:
     """Take the fixed tile; lower it only if the buffer is too small for it."""
-    array = accelerator.array
+    array = accelerator.systolic
     height = _FOLDS_HIGH * array.rows
     while height:
         mapping = GemmMapping(

@@ -94,7 +94,7 @@ def candidates(
     problem: GemmProblem, accelerator: Accelerator, slots: tuple[int, int, int] = (2, 2, 2)
 ) -> Candidates:
     """Evaluate every order, stationarity and tile size of a GEMM."""
-    array = accelerator.array
+    array = accelerator.systolic
     side = max(1, min(array.rows, array.cols))
     sizes = [
         np.array(tile_sizes(extent, side), dtype=np.int64)

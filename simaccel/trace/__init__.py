@@ -7,7 +7,8 @@ from simaccel.trace.reader import Trace
 from simaccel.trace.schema import SCHEMA_VERSION, Site, TraceError, TraceHeader
 from simaccel.trace.series import Bandwidth, Occupancy, Utilisation
 from simaccel.trace.sites import program_sites
-from simaccel.trace.writer import TraceWriter, require_target
+from simaccel.trace.target import require_target
+from simaccel.trace.writer import TraceWriter
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -28,6 +28,7 @@ from simaccel.trace.schema import (
     Cycles,
     Events,
     TraceError,
+    WindowTooLargeError,
 )
 from simaccel.trace.series import (
     Bandwidth,
@@ -159,7 +160,8 @@ class Trace(Reproduction):
         event. ``tables`` has the texts of the numbers; ``decode`` puts them in.
 
         Raises:
-            TraceError: no such lane, or the window holds more than ``at_most`` events.
+            TraceError: no such lane.
+            WindowTooLargeError: the window holds more than ``at_most`` events.
 
         """
         end = self.cycles if end is None else end
@@ -171,9 +173,19 @@ class Trace(Reproduction):
                 at_most -= len(parts[-1])
         except TooManyEventsError:
             problem = f"too many events in cycles {start} to {end}"
-            raise TraceError(self.path, problem, "a smaller window, or a larger at_most") from None
+            allowed = "a smaller window, or a larger at_most"
+            raise WindowTooLargeError(self.path, problem, allowed) from None
         rows = np.concatenate(parts)
         return rows[np.lexsort((rows["lane"], rows["start"]))]
+
+    def track(self, lane: str) -> Chain:
+        """Give a lane's rows as they are stored: a tree of leaves and repeats.
+
+        Raises:
+            TraceError: no such lane.
+
+        """
+        return self._tracks[self._known(lane, tuple(self.lanes))]
 
     def decode(self, events: Events) -> list[Event]:
         """Put the texts in for the numbers."""

@@ -77,9 +77,16 @@ class TraceError(SimaccelError):
         return f"{path}: {problem}; allowed: {allowed}"
 
 
+class WindowTooLargeError(TraceError):
+    """A window of a trace holds more events than the caller wants."""
+
+
 @dataclass(frozen=True)
 class Site:
-    """A place in the program: the operator it belongs to and its command as text."""
+    """A place in the program: the operator it belongs to and its command as text.
+
+    Without a command it is the end of the operator, where engines wait for each other.
+    """
 
     operator: str
     command: str

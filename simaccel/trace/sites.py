@@ -10,12 +10,14 @@ from simaccel.trace.schema import Site
 
 
 def program_sites(program: Program, accelerator: Accelerator) -> dict[int, Site]:
-    """Number the commands of a program as the machine does; for ``TraceHeader.sites``."""
+    """Number the commands, and the ends of operators (no command), as the machine does."""
     sites: dict[int, Site] = {}
     for steps in make_walks(program, accelerator).steps.values():
         for step in steps:
             if step.act is Act.COMMAND and step.command is not None:
                 sites[step.site] = Site(step.operator, _command_text(step.command))
+            elif step.act is Act.MEET:
+                sites[step.site] = Site(step.operator, "")
     return dict(sorted(sites.items()))
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,27 +30,7 @@ from simaccel.trace.store import (
     write_index,
     write_more,
 )
-
-
-def require_target(path: str | Path, *, force: bool = False) -> Path:
-    """Refuse a trace path that can't be written, before anything is simulated.
-
-    Raises:
-        TraceError: the file exists and ``force`` is not given, or its folder is missing or
-            can't be written.
-
-    """
-    path = Path(path)
-    folder = path.parent
-    if path.is_dir():
-        raise TraceError(path, "is a folder", "the path of a file")
-    if not folder.is_dir():
-        raise TraceError(path, f"folder {folder} does not exist", "a file in an existing folder")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise TraceError(path, f"folder {folder} can't be written", "a file in a writable folder")
-    if path.exists() and not force:
-        raise TraceError(path, "exists already", "a new file, or --force to replace it")
-    return path
+from simaccel.trace.target import not_written, partial_path, require_target
 
 
 class _Open:
@@ -94,7 +72,7 @@ class TraceWriter:
         self.path = require_target(path, force=force)
         self.header = header
         self._force = force
-        self._partial = self.path.with_name(f"{self.path.name}.{token_hex(4)}.partial")
+        self._partial = partial_path(self.path)
         self._file: Any = None
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
@@ -123,7 +101,7 @@ class TraceWriter:
             write_beginning(self._file, len(self._block), self.header)
         except OSError as error:
             self._discard()
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
         except BaseException:
             self._discard()
             raise
@@ -238,7 +216,7 @@ class TraceWriter:
                 self._file.attrs.modify(name, value)
             self._file.flush()
         except OSError as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
 
     def finish(
         self,
@@ -262,7 +240,7 @@ class TraceWriter:
         try:
             write_end(self._file, list(self._tables["lanes"]), engines, served or {}, figures or {})
         except OSError as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
         self._finished = True
 
     def _intern(self, table: str, text: str) -> int:
@@ -293,7 +271,7 @@ class TraceWriter:
                 block = block_index(rows, len(self._tables["lanes"]))
                 write_index(file, self._written // len(self._block), block)
         except OSError as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
 
     def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:
         """Write the entries of columns that are not in the file yet."""
@@ -309,7 +287,7 @@ class TraceWriter:
             require_target(self.path, force=self._force)
             self._partial.replace(self.path)
         except (OSError, RuntimeError) as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
 
     def _discard(self) -> None:
         """Close and remove what is not the target by now."""
@@ -318,6 +296,3 @@ class TraceWriter:
                 self._file.close()
         with suppress(OSError):
             self._partial.unlink(missing_ok=True)
-
-    def _not_written(self, error: Exception) -> TraceError:
-        return TraceError(self.path, f"can't be written: {error}", "a file that can be written")

@@ -36,9 +36,7 @@ def draw_einsum(draw: random.Random) -> Einsum:
         elif kind == "conv":
             m, c, p, q, r, s, g, n = sizes
             pairs = [(draw.randint(1, 3), draw.randint(1, 3)) for _ in range(2)]
-            conv = Conv(
-                m=m, c=c, p=p, q=q, r=r, s=s, g=g, n=n, stride=pairs[0], dilation=pairs[1]
-            )
+            conv = Conv(m=m, c=c, p=p, q=q, r=r, s=s, g=g, n=n, stride=pairs[0], dilation=pairs[1])
             found = conv.einsum("conv")
         elif kind == "line":  # one dimension only, with long remainders
             ranks = {"p": draw.randint(5, 23), "r": draw.randint(1, 9), "m": draw.choice([1, 2])}
@@ -93,11 +91,11 @@ def _memory(draw: random.Random, index: int) -> Temporal:
         )
         for group in groups
     )
-    return Temporal(name=f"mem{index}", memories=memories, read=rate(), write=rate())
+    return Temporal(name=f"mem{index}", memories=memories, read=rate(), write=rate(), both=rate())
 
 
 def draw_mapping(draw: random.Random, einsum: Einsum, hierarchy: Hierarchy) -> NestMapping:
-    """Draw a mapping, factors from inside out, remainders and factors that are too large included."""
+    """Draw a mapping from inside out, with remainders, and factors beyond what is left."""
     left = dict(einsum.ranks)
     padded = {}
     for rank, size in einsum.ranks.items():
@@ -119,14 +117,16 @@ def draw_mapping(draw: random.Random, einsum: Einsum, hierarchy: Hierarchy) -> N
         keep: tuple[Role, ...] = ()
         if isinstance(level, Temporal):
             order = tuple(draw.sample(sorted(einsum.ranks), len(einsum.ranks)))
-            keep = tuple(r for r in ROLES if r in level.roles and (not index or draw.random() < 0.75))
+            keep = tuple(
+                r for r in ROLES if r in level.roles and (not index or draw.random() < 0.75)
+            )
         levels.append(NestLevel(level=level.name, factors=factors, order=order, keep=keep))
     return NestMapping(levels=tuple(levels[::-1]), padded=padded)
 
 
 def draw_case(seed: int, mappings: int = 1) -> Case:
     """Draw a problem with as many mappings."""
-    draw = random.Random(seed)
+    draw = random.Random(seed)  # noqa: S311 - not a secret
     einsum, hierarchy = draw_einsum(draw), draw_hierarchy(draw)
     return Case(
         einsum, hierarchy, tuple(draw_mapping(draw, einsum, hierarchy) for _ in range(mappings))

@@ -14,13 +14,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from simaccel.hardware.levels import Hierarchy, Role, Spatial, Temporal
+from simaccel.hardware.levels import ROLES, Hierarchy, Role
 from simaccel.mapping.choices import NestMapping
 from simaccel.workload import Einsum, Operand
 
 Digits = tuple[int, ...]
 Point = tuple[int, ...]
 Loop = tuple[int, str]  # level, rank
+FACTORS: tuple[Role, ...] = ("input", "weight")
 
 
 @dataclass
@@ -36,23 +37,31 @@ class Buffer:
 
 @dataclass
 class Counts:
-    """All that an execution counts, in elements."""
+    """All that an execution counts, in elements but for ``first_...``, in bytes."""
 
     steps: int = 0
     macs: int = 0
     reads: Counter[tuple[str, Role]] = field(default_factory=Counter)
     writes: Counter[tuple[str, Role]] = field(default_factory=Counter)
     tiles: dict[tuple[str, Role], int] = field(default_factory=lambda: defaultdict(int))
-    busiest_reads: dict[str, dict[Role, int]] = field(default_factory=dict)
-    busiest_writes: dict[str, dict[Role, int]] = field(default_factory=dict)
+    first_reads: Counter[str] = field(default_factory=Counter)  # of the first instance, all roles
+    first_writes: Counter[str] = field(default_factory=Counter)
     used: dict[str, int] = field(default_factory=dict)
+    adds_across: dict[str, bool] = field(default_factory=dict)
     output: dict[Point, float] = field(default_factory=dict)
 
 
 class Execution:
     """One mapping of one einsum on one hierarchy, run to its end."""
 
-    def __init__(self, einsum: Einsum, hierarchy: Hierarchy, mapping: NestMapping) -> None:
+    def __init__(
+        self,
+        einsum: Einsum,
+        hierarchy: Hierarchy,
+        mapping: NestMapping,
+        widths: tuple[int, int, int],
+    ) -> None:
+        self.widths: dict[Role, int] = dict(zip(ROLES, widths, strict=True))
         self.hierarchy, self.levels = hierarchy, hierarchy.levels
         self.ranks = {r: mapping.padded.get(r, size) for r, size in einsum.ranks.items()}
         self.operands: dict[Role, Operand] = {
@@ -227,7 +236,7 @@ class Execution:
         assert previous[:place] == before[:place]
         return before
 
-    def _load(  # noqa: PLR0913 - who, from where, where to, when
+    def _load(
         self,
         role: Role,
         pair: tuple[int, int],
@@ -353,14 +362,14 @@ class Execution:
         for lane in lanes:
             at = self.where(time, lane)
             factors = 1.0
-            for role in ("input", "weight"):
+            for role in FACTORS:
                 (element,) = self._points(role, self._box(role, self.depth, at))
                 held = self.buffers[self._home(role, lane)].values[element]
                 assert held is not None
                 factors *= held
             (element,) = self._points("output", self._box("output", self.depth, at))
             products[self._home("output", lane)[2]][element] += factors
-        for role in ("input", "weight"):
+        for role in FACTORS:
             homes: dict[Digits, list[Digits]] = defaultdict(list)
             for lane in lanes:
                 homes[self._home(role, lane)[2]].append(lane)
@@ -382,29 +391,25 @@ class Execution:
 
     def _collect(self) -> None:
         counts = self.counts
-        for (level, role, _), buffer in self.buffers.items():
+        for (level, role, instance), buffer in self.buffers.items():
             name = self.levels[level].name
             counts.reads[name, role] += buffer.reads
             counts.writes[name, role] += buffer.writes
-        for level in self.hierarchy.temporal:
-            name = self.levels[level].name
-            boxes: dict[Digits, dict[Role, Buffer]] = defaultdict(dict)
-            for (held, role, instance), buffer in self.buffers.items():
-                if held == level:
-                    boxes[instance][role] = buffer
-            for instance, found in boxes.items():
-                reads = {role: buffer.reads for role, buffer in found.items()}
-                writes = {role: buffer.writes for role, buffer in found.items()}
-                if not any(instance):
-                    counts.busiest_reads[name], counts.busiest_writes[name] = reads, writes
-            for found in boxes.values():
-                first = counts.busiest_reads[name], counts.busiest_writes[name]
-                for role, buffer in found.items():
-                    assert buffer.reads <= first[0].get(role, 0)
-                    assert buffer.writes <= first[1].get(role, 0)
+            if not any(instance):
+                counts.first_reads[name] += buffer.reads * self.widths[role]
+                counts.first_writes[name] += buffer.writes * self.widths[role]
+        for (level, role, _), buffer in list(self.buffers.items()):
+            first = self.buffers[level, role, (0,) * len(self.splits)]
+            assert buffer.reads <= first.reads
+            assert buffer.writes <= first.writes
         for level in self.hierarchy.spatial:
             counts.used[self.levels[level].name] = math.prod(
                 self.trips[level, rank] for rank in self.ranks
+            )
+            counts.adds_across[self.levels[level].name] = any(
+                self.trips[level, rank] > 1
+                for rank in self.ranks
+                if rank not in self.operands["output"].ranks
             )
         last = self.buffers[0, "output", (0,) * len(self.splits)].values
         counts.output = {point: so_far or 0.0 for point, so_far in last.items()}
@@ -443,9 +448,11 @@ def expected_output(einsum: Einsum, sizes: dict[str, int]) -> dict[Point, float]
     return total
 
 
-def execute(einsum: Einsum, hierarchy: Hierarchy, mapping: NestMapping) -> Counts:
-    """Run a mapping point by point."""
-    return Execution(einsum, hierarchy, mapping).run()
-
-
-__all__ = ["Counts", "Spatial", "Temporal", "execute", "expected_output"]
+def execute(
+    einsum: Einsum,
+    hierarchy: Hierarchy,
+    mapping: NestMapping,
+    widths: tuple[int, int, int] = (1, 1, 1),
+) -> Counts:
+    """Run a mapping point by point; widths are the bytes per element of input, weight, output."""
+    return Execution(einsum, hierarchy, mapping, widths).run()

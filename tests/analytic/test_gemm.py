@@ -155,7 +155,7 @@ def test_array_cycles_are_the_specs_if_nothing_holds_it_up(
     for m, k, n in product([1, 3, 4, 8, 11], repeat=3):
         shape = (ints(1), ints(m), ints(k), ints(n))
         one = array_pass(on, shape, stationarity, Widths(2, 2, 2), accumulate=False)
-        expected = on.array.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
+        expected = on.systolic.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
         assert int(one.cycles) == int(one.compute) == expected
 
 

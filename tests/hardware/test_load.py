@@ -324,7 +324,7 @@ def test_overrides_replace_values() -> None:
     )
     assert edge.buffer.capacity_bytes is None
     assert edge.dram.bandwidth_bytes_per_second == 25 * 10**9
-    assert edge.array.overlap == "none"
+    assert edge.systolic.overlap == "none"
     assert edge.array.rows == 64
     assert edge.collection_rate.unlimited
     assert edge.dma.in_queues == "single"
@@ -396,7 +396,7 @@ def test_no_value_crashes(changes: dict[str, object]) -> None:
         return
     assert accelerator.distribution_rate.n_bytes > 0
     assert accelerator.channel_rate.cycles(2**43) >= 0
-    assert accelerator.array.gemm_cycles(m=2**20, k=2**20, n=2**20, stationarity="ws") > 0
+    assert accelerator.systolic.gemm_cycles(m=2**20, k=2**20, n=2**20, stationarity="ws") > 0
     assert accelerator_rows(accelerator)
 
 

@@ -105,6 +105,16 @@ class _Requester:
             self.served.append(self.channel.clock.cycle)
 
 
+def test_a_small_request_is_woken_before_the_large_one_that_waited_first() -> None:
+    """As above, but both wait: the alarm that was set for a at 100 has to ring for b at 10."""
+    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=4)
+    a, b = _Requester(channel, [(0, 100)], "a"), _Requester(channel, [(5, 2)], "b")
+    for requester in (a, b):
+        channel.clock.process(requester.run())
+    channel.clock.run()
+    assert (b.served, a.served) == ([10], [102])
+
+
 _JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=5)
 
 

@@ -136,7 +136,7 @@ def test_looking_in_vain_costs_a_share_of_the_run(monkeypatch: pytest.MonkeyPatc
     program = gemm_case(gemm(m=2048, k=384, n=512), m=64, k=384, n=64).program
     run = Machine(EDGE, program).run()
     points = looked["places"] * LOOK_POINTS + looked["parts"] * PART_POINTS
-    assert points < 13_000 + run.events * EVENT_POINTS / 32
+    assert points < 5_000 + run.events * EVENT_POINTS / 16
     assert replace(run, events=0) == replace(
         Machine(EDGE, program, fast_forward=False).run(), events=0
     )

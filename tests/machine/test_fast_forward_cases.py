@@ -67,7 +67,7 @@ class Case:
     run: Run
 
 
-def cases(seeds: Iterator[int] | range) -> Iterator[Case]:
+def cases(seeds: Iterator[int] | range, most_steps: int = MOST_STEPS) -> Iterator[Case]:
     """Draw one case for each seed whose program is valid and short enough."""
     for seed in seeds:
         random = Random(seed)  # noqa: S311 - reproducible, not secret
@@ -76,7 +76,7 @@ def cases(seeds: Iterator[int] | range) -> Iterator[Case]:
         try:
             machine = Machine(on, program, fast_forward=False)
             steps = sum(prod(around) for e in machine.engines for around in e.plan.around)
-            if steps <= MOST_STEPS:
+            if steps <= most_steps:
                 yield Case(seed, on, program, machine.run())
         except (ProgramError, DeadlockError):
             continue

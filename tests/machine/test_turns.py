@@ -1,5 +1,6 @@
 """Turns, which skip whole rounds in closed form, against a ring that is stepped cycle by cycle."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import pytest
@@ -126,6 +127,54 @@ def test_finishes_are_those_of_the_stepped_ring(
     assert found == _stepped_finishes(quantum, turnaround, arrivals)
 
 
+_PAUSES = st.one_of(st.integers(0, 9), st.integers(0, 90))
+
+
+def _stepped_until_first(ring: SteppedRing) -> tuple[int, int]:
+    """Count the cycles until a request leaves, and tell which."""
+    stepped, passed = deepcopy(ring), 0
+    while True:
+        done = stepped.step()
+        passed += 1
+        if done is not None:
+            return passed, done
+
+
+@given(
+    quantum=st.integers(1, 9),
+    turnaround=st.sampled_from([0, 0, 1, 3, 11]),
+    moves=st.lists(
+        st.tuples(_PAUSES, _PAUSES, st.integers(1, 60), st.sampled_from([READ, WRITE])),
+        min_size=1,
+        max_size=8,
+    ),
+)
+def test_at_any_time_the_ring_and_its_next_finish_are_those_of_the_stepped_ring(
+    quantum: int, turnaround: int, moves: list[tuple[int, int, int, int]]
+) -> None:
+    turns, ring = Turns(quantum, turnaround), SteppedRing(quantum, turnaround)
+    for number, (before, after, cycles, direction) in enumerate(moves):
+        turns.add(Entry(cycles, direction, str(number)))
+        ring.arrive(cycles, direction, number)
+        for pause in (0, before, after):
+            turns.advance(pause)
+            for _ in range(pause):
+                ring.step()
+            _require_same(turns, ring)
+
+
+def _require_same(turns: Turns, ring: SteppedRing) -> None:
+    found = [[e.remaining, e.direction, int(e.owner)] for e in turns.ring]
+    assert found == ring.ring
+    assert (turns.left, turns.gap) == (ring.left, ring.lost)
+    if ring.ring:
+        until, first = _stepped_until_first(ring)
+        assert turns.next_finish() == until
+        later = deepcopy(turns)
+        later.advance(until)
+        assert {e.owner for e in turns.ring} - {e.owner for e in later.ring} == {str(first)}
+
+
 @given(quantum=st.integers(1, 9), arrivals=_arrivals())
 def test_without_turnaround_no_cycle_is_lost_while_somebody_waits(
     quantum: int, arrivals: list[Arrival]
@@ -205,6 +254,29 @@ def test_an_arrival_waits_for_the_turn_that_has_begun() -> None:
     assert not b.finished
     turns.advance(1)
     assert b.finished
+
+
+def test_three_requests_by_hand() -> None:
+    """Quantum 4, turnaround 1: aaaa bbbb .cccc .aaaa bb: b needs two turns and stands before c."""
+    turns = Turns(4, 1)
+    for cycles, direction, owner in ((20, READ, "a"), (6, READ, "b"), (7, WRITE, "c")):
+        turns.add(Entry(cycles, direction, owner))
+    assert turns.next_finish() == 20
+    turns.advance(3)
+    assert turns.next_finish() == 17
+    turns.advance(17)
+    assert [(e.owner, e.remaining) for e in turns.ring] == [("c", 3), ("a", 12)]
+    assert turns.next_finish() == 1 + 3
+
+
+def test_what_joins_is_seen_by_the_next_finish() -> None:
+    """Quantum 4: the finish of a, known to be at 10, moves on when b joins, which is the first."""
+    turns = Turns(4)
+    turns.add(Entry(10, READ, "a"))
+    turns.add(Entry(9, READ, "b"))
+    assert turns.next_finish() == 8 + 8 + 2
+    turns.add(Entry(1, READ, "c"))
+    assert turns.next_finish() == 4 + 4 + 1
 
 
 def test_a_large_request_costs_few_steps() -> None:

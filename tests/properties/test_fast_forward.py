@@ -93,7 +93,7 @@ def _expand(rows: list[Row | Repeated], shift: int) -> Iterator[Row]:
             yield from _expand(row.rows, shift + time * row.period_cycles)
 
 
-def _merged(rows: Iterator[Row]) -> dict[str, list[Told]]:
+def merged(rows: Iterator[Row]) -> dict[str, list[Told]]:
     """Intervals by engine without gaps, neighbours of the same kind as one."""
     merged: dict[str, list[Told]] = defaultdict(list)
     for row in rows:
@@ -109,7 +109,7 @@ def _merged(rows: Iterator[Row]) -> dict[str, list[Told]]:
 
 def _require_true(heard: Heard, run: Run) -> None:
     """What lanes tell of channels and of the buffer are the figures of the run."""
-    lanes = _merged(heard.expanded())
+    lanes = merged(heard.expanded())
     assert set(lanes) == set(heard.lanes)
     for channel, cycles in run.served_cycles.items():
         assert sum(row[-1] for row in lanes[channel]) == cycles
@@ -159,7 +159,7 @@ def test_the_trace_tells_the_same() -> None:
         assert replace(Machine(case.on, case.program, told).run(), events=0) == replace(
             case.run, events=0
         )
-        assert _merged(told.expanded()) == _merged(full.expanded()), f"seed {case.seed}"
+        assert merged(told.expanded()) == merged(full.expanded()), f"seed {case.seed}"
         _require_true(full, case.run)
         segments += sum(isinstance(row, Repeated) for row in told.rows)
     assert segments > 60

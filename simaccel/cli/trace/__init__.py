@@ -5,8 +5,11 @@ from __future__ import annotations
 import click
 
 from simaccel.cli.trace.diff import diff
+from simaccel.cli.trace.export import export
 from simaccel.cli.trace.info import info
+from simaccel.cli.trace.plot import plot
 from simaccel.cli.trace.stalls import stalls
+from simaccel.cli.trace.view import view
 
 
 @click.group()
@@ -14,5 +17,5 @@ def trace() -> None:
     """Traces: what ran, why engines waited, and what to change."""
 
 
-for _command in (info, stalls, diff):
+for _command in (info, stalls, plot, view, export, diff):
     trace.add_command(_command)

@@ -5,27 +5,29 @@ Nothing here imports matplotlib at the top: the palette also serves pages that d
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.report.targets import require_target, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SINGLE_COLUMN_INCHES: Final = 3.3
 DOUBLE_COLUMN_INCHES: Final = 7.0
+SMALL_POINTS: Final = 7.0
+TITLE_POINTS: Final = 7.5
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 DPI: Final = 300
 
-# Okabe and Ito's palette, and wine of Paul Tol's "muted" for the ninth. Hatches tell the stalls
-# apart in grey as well; the two without one are as light and as dark as can be. Light blue for
-# "waits for the array", blue's neighbour: that wait is how a well-fed array looks from outside.
+# Okabe and Ito's palette, and olive of Paul Tol's "muted" for the ninth. Hatches tell the stalls
+# apart in grey as well; of the three without one, each is much lighter than the one before.
+# Light blue, blue's neighbour, for what waits for the array: a well-fed array's others all do.
+# Dots are few, as each of them is a curve in the file.
 # The order is that of stacks and legends: work, its waits, nothing to do.
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -34,9 +36,9 @@ CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "dram_latency": ("#CC79A7", "\\\\\\\\"),
         "dram_queue": ("#E69F00", "xxxx"),
         "buffer_port": ("#009E73", "----"),
-        "noc": ("#882255", ""),
+        "noc": ("#999933", "++++"),
         "array": ("#56B4E9", ""),
-        "sfu": ("#F0E442", "...."),
+        "sfu": ("#F0E442", ".."),
         "drain": ("#888888", "||||"),
         "idle": ("#E8E8E8", ""),
     }
@@ -70,16 +72,16 @@ SERIES_COLOURS: Final = (
     "#882255",
 )
 """Colours of things that aren't causes (tiles, dataflows), in the order of their use."""
-SERIES_HATCHES: Final = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
+SERIES_HATCHES: Final = ("", "////", "..", "xxxx", "\\\\\\\\", "----")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 LIMIT_COLOUR: Final = "#000000"
 
 _RC: Final[Mapping[str, object]] = MappingProxyType(
     {
         "font.family": "DejaVu Sans",
-        "font.size": 7,
-        "axes.titlesize": 7.5,
-        "axes.labelsize": 7,
+        "font.size": SMALL_POINTS,
+        "axes.titlesize": TITLE_POINTS,
+        "axes.labelsize": SMALL_POINTS,
         "xtick.labelsize": 6.5,
         "ytick.labelsize": 6.5,
         "legend.fontsize": 6.5,
@@ -161,26 +163,16 @@ def require_figure_target(path: str | Path, *, force: bool = False) -> Path:
 
     """
     path = Path(path)
-    folder = path.parent
     if path.suffix.lower() not in SUFFIXES:
         given = path.suffix.lower() or path.name
-        raise _refused(path, "suffix", given, suggest(given, SUFFIXES))
-    if path.is_dir():
-        raise _refused(path, "output", "a folder", "the path of a file")
-    if not folder.is_dir():
-        raise _refused(path, "output folder", str(folder), "an existing folder")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _refused(path, "output folder", str(folder), "a writable folder")
-    if path.exists() and not force:
-        raise _refused(path, "output", "a file that exists", "a new file, or --force")
-    return path
+        raise InputError([Fault(str(path), "suffix", given, suggest(given, SUFFIXES))])
+    return require_target(path, force=force)
 
 
 def save_figure(figure: Figure, path: str | Path, *, force: bool = False) -> Path:
     """Write a figure; the suffix says how. Call it inside ``style()``.
 
-    The bytes go to a hidden file beside the target, which takes the target's place when it is
-    whole. The same figure gives the same bytes.
+    The same figure gives the same bytes, and at the target there is never a part of it.
 
     Raises:
         InputError: see ``require_figure_target``, or the disk refuses.
@@ -188,16 +180,5 @@ def save_figure(figure: Figure, path: str | Path, *, force: bool = False) -> Pat
     """
     path = require_figure_target(path, force=force)
     suffix = path.suffix.lower()
-    partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
-    try:
-        figure.savefig(partial, format=suffix[1:], dpi=DPI, metadata=dict(_NO_DATES[suffix]))
-        partial.replace(path)
-    except OSError as error:
-        raise _refused(path, "output", str(error), "a file that can be written") from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
-
-
-def _refused(path: Path, field: str, value: str, allowed: str) -> InputError:
-    return InputError([Fault(str(path), field, value, allowed)])
+    kind: dict[str, Any] = {"format": suffix[1:], "metadata": dict(_NO_DATES[suffix])}
+    return write_whole(path, lambda part: figure.savefig(part, dpi=DPI, **kind), force=force)

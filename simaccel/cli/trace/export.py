@@ -1,0 +1,132 @@
+"""`simaccel trace export`: a trace for the programs that people look at time lines with."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from simaccel.cli.asked import fault, number
+from simaccel.cli.options import force_option, json_option
+from simaccel.cli.output import show, show_json
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.report.units import cycles_text
+
+if TYPE_CHECKING:
+    from simaccel.trace import Trace
+    from simaccel.trace.exports import Excerpt, Format
+
+_STDOUT = "-"
+_LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "--format", "name", required=True, metavar="NAME", help="What to write: perfetto, csv or vcd."
+)
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="File to write; - is the output."
+)
+@click.option("--from", "start", default="0", metavar="CYCLE", help="First cycle (default 0).")
+@click.option("--to", "end", metavar="CYCLE", help="Cycle after the last (default: the run's end).")
+@click.option(
+    "--lanes",
+    default=_LANES,
+    metavar="NAME,..",
+    help=f"Lanes, or kinds of lanes: engine, channel, tile (default {_LANES}).",
+)
+@click.option(
+    "--bins", default=_BINS, metavar="N", help=f"Bins of the bandwidth counters (default {_BINS})."
+)
+@click.option(
+    "--at-most",
+    default=_AT_MOST,
+    metavar="N",
+    help=f"Refuse windows of more events (default {_AT_MOST}).",
+)
+@force_option
+@json_option
+def export(
+    *,
+    file: str,
+    name: str,
+    output: str,
+    start: str,
+    end: str | None,
+    lanes: str,
+    bins: str,
+    at_most: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the events of a window in the format of another program.
+
+    \b
+    perfetto   JSON for https://ui.perfetto.dev and chrome://tracing
+    csv        a table for pandas and spreadsheets
+    vcd        signals for GTKWave
+    """  # noqa: D301 - click reads the backspace
+    from simaccel.trace import Trace, require_target  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.trace.exports import FORMATS, excerpt  # noqa: PLC0415 - as above
+
+    if name not in FORMATS:
+        raise InputError([fault("--format", name, suggest(name, FORMATS))])
+    if output != _STDOUT:
+        require_target(output, force=force)
+    with Trace.open(file) as trace:
+        given = {"--from": start, "--bins": bins, "--at-most": at_most}
+        window = _numbers(trace, {**given, "--to": str(trace.cycles) if end is None else end})
+        part = excerpt(
+            trace,
+            window["--from"],
+            window["--to"],
+            lanes=[lane.strip() for lane in lanes.split(",")],
+            bins=window["--bins"],
+            at_most=window["--at-most"],
+        )
+        _write(FORMATS[name], part, output, force=force)
+    if output != _STDOUT:
+        _tell(part, output, as_json=as_json)
+
+
+def _numbers(trace: Trace, given: dict[str, str]) -> dict[str, int]:
+    """Read the options that are numbers, and report all faults together."""
+    first, last = number(given["--from"]), trace.cycles
+    after = first if isinstance(first, int) and 0 <= first < last else 0
+    limits = {
+        "--from": (0, max(last - 1, 0), f"a cycle from 0 to {max(last - 1, 0)}"),
+        "--to": (min(after + 1, last), last, f"a cycle from {min(after + 1, last)} to {last}"),
+        "--bins": (1, 100_000, "1 to 100000 bins"),
+        "--at-most": (1, 10**9, "1 to 1000000000 events"),
+    }
+    found: dict[str, int] = {}
+    faults: list[Fault] = []
+    for option, (low, high, allowed) in limits.items():
+        value = number(given[option])
+        if isinstance(value, int) and low <= value <= high:
+            found[option] = value
+        else:
+            faults.append(fault(option, given[option], allowed))
+    if faults:
+        raise InputError(faults)
+    return found
+
+
+def _write(write: Format, part: Excerpt, output: str, *, force: bool) -> None:
+    from simaccel.trace.target import writing_text  # noqa: PLC0415 - h5py only where it is needed
+
+    out = nullcontext(sys.stdout) if output == _STDOUT else writing_text(output, force=force)
+    with out as stream:
+        write(stream, part)
+
+
+def _tell(part: Excerpt, output: str, *, as_json: bool) -> None:
+    n_events, start, end = len(part.rows), part.start, part.end
+    if as_json:
+        show_json({"file": output, "events": n_events, "from": start, "to": end})
+    else:
+        window = f"cycles {cycles_text(start)} to {cycles_text(end)}"
+        show(f"{output}: {cycles_text(n_events)} events of {window}")

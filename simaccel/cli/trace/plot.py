@@ -1,0 +1,60 @@
+"""`simaccel trace plot`: figures of a trace, for papers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from simaccel.cli.options import force_option
+from simaccel.cli.output import show
+from simaccel.report.figures import KINDS
+from simaccel.report.units import cycles_text
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "--output", "-o", required=True, metavar="FILE", help="Where to write: *.png, *.svg or *.pdf."
+)
+@click.option(
+    "--kind",
+    type=click.Choice([*KINDS, "all"]),
+    default="all",
+    help="One figure, or all on a page (default).",
+)
+@click.option(
+    "--columns",
+    type=click.IntRange(1, 2),
+    help="Width in columns of a paper: 1 is 3.3 in (default of one figure), 2 is 7 in (of all).",
+)
+@click.option("--from", "start", type=int, metavar="CYCLE", help="First cycle of the window.")
+@click.option("--to", "end", type=int, metavar="CYCLE", help="Cycle after the window.")
+@click.option("--operator", metavar="NAME", help="Show a window of this operator, and its cycles.")
+@click.option(
+    "--engine", default="array", metavar="NAME", help="Whose stalls to stack (default array)."
+)
+@force_option
+def plot(
+    file: str,
+    output: str,
+    kind: str,
+    force: bool,
+    **asked: Any,  # noqa: ANN401 - the rest of what click passes
+) -> None:
+    """Draw what the engines did, what moved, what the buffer held, and where the cycles went.
+
+    timeline and occupancy show a window of cycles: by default one steady period of the run with
+    the fill before it. bandwidth and stalls show all cycles, unless --from or --to is given.
+    """
+    # h5py and matplotlib only where they are needed
+    from simaccel.report.figures.page import Asked, plot_trace  # noqa: PLC0415
+    from simaccel.trace import Trace  # noqa: PLC0415
+
+    kinds = KINDS if kind == "all" else (kind,)
+    with Trace.open(file) as trace:
+        shown = plot_trace(trace, output, Asked(kinds=kinds, **asked), force=force)
+    for one in kinds:
+        first, last = shown.cycles(one)
+        show(f"{one}: cycles {cycles_text(first)} to {cycles_text(last)}")
+    show(f"figure: {output}")

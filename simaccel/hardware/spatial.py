@@ -1,0 +1,70 @@
+"""The spatial array: PEs that have memories of their own and get work by rank, not by systole."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from simaccel.hardware.levels import ROLES, Role
+from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
+from simaccel.hardware.spec import Spec
+
+Fan = Literal["rows", "cols", "vectors", "lanes"]
+
+
+class PeMemorySpec(Spec):
+    """A memory in each PE."""
+
+    capacity_bytes: BytesOrUnlimited
+    read_pj_per_byte: Picojoules
+    write_pj_per_byte: Picojoules
+
+
+class PeMemories(Spec):
+    """The memories of a PE: one for each role, or ``shared`` by the roles that have none."""
+
+    input: PeMemorySpec | None = None
+    weight: PeMemorySpec | None = None
+    output: PeMemorySpec | None = None
+    shared: PeMemorySpec | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        return {name: value for name, value in found.items() if value is not None}
+
+    def by_roles(self) -> dict[frozenset[Role], PeMemorySpec]:
+        """Give the memories by the roles that they keep; a role without one bypasses the PE."""
+        own: dict[Role, PeMemorySpec | None] = {
+            "input": self.input,
+            "weight": self.weight,
+            "output": self.output,
+        }
+        found = {frozenset({role}): memory for role, memory in own.items() if memory is not None}
+        others = frozenset(role for role in ROLES if own[role] is None)
+        if self.shared is not None and others:
+            found[others] = self.shared
+        return found
+
+
+class SpatialArraySpec(Spec):
+    """``rows`` x ``cols`` PEs with ``vectors`` vector units of ``lanes`` MACs each.
+
+    ``reduces``: where partial sums of neighbours are added on their way up. ``bypass_buffer``:
+    roles that go between DRAM and PEs directly; if all do, there is no buffer.
+    """
+
+    kind: Literal["spatial"]
+    rows: Count
+    cols: Count
+    vectors: Count = 1
+    lanes: Count = 1
+    memories: PeMemories
+    reduces: tuple[Fan, ...] = ("rows", "cols", "vectors", "lanes")
+    bypass_buffer: tuple[Role, ...] = ()
+
+    @property
+    def pes(self) -> int:
+        """Peak MACs per cycle, which are more than the PEs where these are vector units."""
+        return self.rows * self.cols * self.vectors * self.lanes

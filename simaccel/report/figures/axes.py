@@ -1,0 +1,168 @@
+"""Parts that the figures share: the axis of cycles, titles, legends and room for them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase, SubFigure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from simaccel.report.figures.style import (
+    CAUSE_COLOURS,
+    CAUSE_LABELS,
+    SMALL_POINTS,
+    in_order,
+)
+from simaccel.report.units import cycles_text
+
+UNKNOWN_CAUSE: Final = ("#FFFFFF", "ooo")
+_UNITS: Final = (
+    (10**12, "trillion cycles"),
+    (10**9, "billion cycles"),
+    (10**6, "million cycles"),
+    (1, "cycles"),
+)
+_FIRST_UNIT: Final = 2
+"""A unit is used from this many of it on, so that ticks have few digits behind the point."""
+_LETTERS_PER_INCH: Final = 18.5
+"""Of ``SMALL_POINTS``; a little fewer than fit, as letters differ in width."""
+_WIDE_INCHES: Final = 5
+_KEY_INCHES: Final = 0.3
+"""Of a legend's patch and the space around it."""
+_LINE_INCHES: Final = 0.14
+_GAP_INCHES: Final = 0.1
+_DIGITS: Final = 4
+"""Of places in parts of a figure."""
+
+
+def look(cause: str) -> dict[str, Any]:
+    """Give the colour and hatch of a cause as matplotlib takes them."""
+    return fill(*CAUSE_COLOURS.get(cause, UNKNOWN_CAUSE))
+
+
+def fill(colour: str, hatch: str) -> dict[str, Any]:
+    """Give a colour and a hatch, both without an edge, as matplotlib takes them."""
+    return {"facecolor": colour, "hatch": hatch or None, "edgecolor": "#000000", "linewidth": 0.0}
+
+
+def width_inches(axes: Axes) -> float:
+    """Give the width of the whole figure that axes stand in."""
+    return float(axes.get_figure(root=True).get_size_inches()[0])  # type: ignore[union-attr]
+
+
+def cycle_unit(cycles: int) -> tuple[int, str]:
+    """Choose the unit of an axis that is so many cycles long.
+
+    >>> cycle_unit(26_198_550), cycle_unit(104_859)
+    ((1000000, 'million cycles'), (1, 'cycles'))
+    """
+    return next((n, name) for n, name in _UNITS if cycles >= _FIRST_UNIT * n or n == 1)
+
+
+def cycle_axis(axes: Axes, start: int, end: int) -> None:
+    """Label the x axis; what is drawn counts from ``start``, so that ticks stay short."""
+    length = end - start
+    size, unit = cycle_unit(length)
+    wide = width_inches(axes) > _WIDE_INCHES
+    steps = MaxNLocator(8 if wide else 5, steps=[1, 2, 2.5, 5, 10], integer=size == 1)
+    ticks = [tick for tick in steps.tick_values(0, length / size) if tick * size <= length]
+    axes.set_xticks([tick * size for tick in ticks], [number_text(tick) for tick in ticks])
+    axes.set_xlim(0, length)
+    origin = f" after cycle {cycles_text(start)}" if start else ""
+    axes.set_xlabel(f"time ({unit}{origin})")
+
+
+def number_text(value: float) -> str:
+    """Write the number of a tick.
+
+    >>> number_text(12500), number_text(2.50), number_text(-0.0)
+    ('12,500', '2.5', '0')
+    """
+    text = f"{value:,.3f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def settle(figure: Figure) -> None:
+    """Lay a figure out, once: all axes get the same left and right edge.
+
+    The layout's solver leaves noise in the last bits, and names of clip paths in SVG hash all of
+    them: places are rounded, so that the same figure gives the same bytes.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for part in (figure, *figure.subfigs):
+        if isinstance(part, SubFigure):
+            part.bbox_relative.set_points(part.bbox_relative.get_points().round(_DIGITS))
+        for text in part.texts:
+            x, y = text.get_position()
+            text.set_position((round(x, _DIGITS), round(y, _DIGITS)))
+    places = {axes: axes.get_position() for axes in figure.axes}
+    left = round(max(place.x0 for place in places.values()), _DIGITS)
+    right = round(min(place.x1 for place in places.values()), _DIGITS)
+    for axes, place in places.items():
+        low, high = round(place.y0, _DIGITS), round(place.height, _DIGITS)
+        axes.set_position((left, low, right - left, high))
+
+
+def wrapped(text: str, width_inches: float, points: float = SMALL_POINTS) -> str:
+    """Break a text of a type size into lines that fit a width."""
+    letters = width_inches * _LETTERS_PER_INCH * SMALL_POINTS / points
+    return textwrap.fill(text, int(letters))
+
+
+def shortened(name: str, letters: int) -> str:
+    """Leave out the middle of a name that is too long; its end tells it from its neighbours.
+
+    >>> shortened("L+softmax+A", 12), shortened("inception_4a_5x5_reduce", 12)
+    ('L+softmax+A', 'incept…educe')
+    """
+    if len(name) <= letters:
+        return name
+    end = (letters - 1) // 2
+    return f"{name[: letters - 1 - end]}\N{HORIZONTAL ELLIPSIS}{name[-end:]}"
+
+
+def heading(axes: Axes, text: str) -> None:
+    """Put a short text right above axes."""
+    axes.set_title(text, fontsize="small", pad=2)
+
+
+def cause_keys(causes: Iterable[str]) -> list[Artist]:
+    """Give what explains the causes that occur."""
+    return [
+        Patch(label=CAUSE_LABELS.get(cause, cause), **look(cause)) for cause in in_order(causes)
+    ]
+
+
+def legend_columns(keys: Sequence[Artist], width_inches: float) -> int:
+    """Count the columns of a legend in which the longest text has room, none of them empty."""
+    longest = max(len(str(key.get_label())) for key in keys) / _LETTERS_PER_INCH + _KEY_INCHES
+    rows = -(-len(keys) // max(1, int(width_inches / longest)))
+    return -(-len(keys) // rows)
+
+
+def legend_inches(keys: Sequence[Artist], width_inches: float) -> float:
+    """Give the height of a legend."""
+    if not keys:
+        return 0.0
+    return _LINE_INCHES * -(-len(keys) // legend_columns(keys, width_inches)) + _GAP_INCHES
+
+
+def legend_below(figure: FigureBase, keys: Sequence[Artist], width_inches: float) -> None:
+    """Explain colours below everything, row by row."""
+    if not keys:
+        return
+    columns = legend_columns(keys, width_inches)
+    # matplotlib fills columns; people read rows.
+    by_column = [key for column in range(columns) for key in keys[column::columns]]
+    figure.legend(handles=by_column, loc="outside lower center", ncols=columns)
+
+
+def text_inches(text: str) -> float:
+    """Give the height of lines of the small type."""
+    return _LINE_INCHES * len(text.splitlines()) + _GAP_INCHES

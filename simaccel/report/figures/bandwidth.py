@@ -1,0 +1,113 @@
+"""What DRAM, buffer ports and NoC move over a run, against the most that they can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from simaccel.report.figures.axes import cycle_axis, heading, number_text
+from simaccel.report.figures.panel import Panel, Shown, part_text
+from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS
+from simaccel.report.units import short_share_text
+from simaccel.trace import Trace
+from simaccel.trace.schema import Cycles
+
+BINS: Final = 300
+_HEIGHT_INCHES: Final = 0.52
+_FRAME_INCHES: Final = 0.4
+_NAMES: Final = {
+    "dram": "DRAM",
+    "buffer_read": "buffer read",
+    "buffer_write": "buffer write",
+    "noc_distribution": "NoC to array",
+    "noc_collection": "NoC from array",
+}
+_ROOM: Final = 1.12
+"""How much higher than the limit the axis goes."""
+_GIGA: Final = 1e9
+_TICKS: Final = 3
+_LARGE: Final = 1000
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Bytes per cycle of one resource, on average in each bin."""
+
+    name: str
+    edges: Cycles
+    bytes_per_cycle: npt.NDArray[np.float64]
+    limit: float | None
+    """Bytes per cycle at most; None: unlimited."""
+
+    @property
+    def text(self) -> str:
+        """Name, and peak and mean as a share of the limit."""
+        name = _NAMES.get(self.name, self.name)
+        if self.limit is None:
+            return f"{name}: unlimited, takes no cycles"
+        peak = float(self.bytes_per_cycle.max())
+        mean = float(np.average(self.bytes_per_cycle, weights=np.diff(self.edges)))
+        shares = (short_share_text(part / self.limit) for part in (peak, mean))
+        limit = f"{self.limit:,.0f}" if self.limit >= _LARGE else f"{self.limit:.4g}"
+        return "{}: peak {}, mean {} of {} B/cycle".format(name, *shares, limit)
+
+
+def flows(trace: Trace, start: int, end: int, *, bins: int = BINS) -> list[Flow]:
+    """Give what each resource moves from cycle ``start`` up to ``end``."""
+    found = trace.bandwidth(bins=bins, start=start, end=end)
+    cycles = np.diff(found.edges)
+    return [
+        Flow(name, found.edges, moved / cycles, found.bytes_per_cycle[name])
+        for name, moved in zip(found.channels, found.moved, strict=True)
+    ]
+
+
+def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
+    """Draw one small plot for each resource, all over the same cycles."""
+    drawn = flows(trace, *shown.whole)
+    clock_hz = trace.accelerator().clock_hz
+    return Panel(
+        f"Bandwidth (dashed: limit), {part_text(trace, *shown.whole)}",
+        _FRAME_INCHES + _HEIGHT_INCHES * len(drawn),
+        [],
+        lambda figure: draw_flows(figure, drawn, clock_hz),
+    )
+
+
+def draw_flows(figure: FigureBase, drawn: list[Flow], clock_hz: int) -> None:
+    """Draw flows below each other: bytes per cycle on the left, GB/s on the right."""
+    grid = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)
+    for axes, flow in zip(grid[:, 0], drawn, strict=True):
+        _draw_flow(axes, flow, clock_hz)
+    figure.supylabel("bytes per cycle", fontsize="medium")
+    middle = grid[len(drawn) // 2, 0].child_axes[0]
+    middle.set_ylabel("GB/s")
+    edges = drawn[-1].edges
+    cycle_axis(grid[-1, 0], int(edges[0]), int(edges[-1]))
+
+
+def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
+    edges = flow.edges - flow.edges[0]
+    axes.stairs(flow.bytes_per_cycle, edges, fill=True, color=SERIES_COLOURS[0], linewidth=0)
+    top = float(flow.bytes_per_cycle.max())
+    if flow.limit is not None:
+        axes.axhline(flow.limit, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8)
+        top = max(top, flow.limit)
+    axes.set_ylim(0, _ROOM * top or 1)
+    per_second = clock_hz / _GIGA
+    right = axes.secondary_yaxis("right", functions=(_times(per_second), _times(1 / per_second)))
+    for axis in (axes.yaxis, right.yaxis):
+        axis.set_major_locator(MaxNLocator(_TICKS))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    heading(axes, flow.text)
+
+
+def _times(factor: float) -> Callable[[Any], Any]:
+    return lambda value: value * factor

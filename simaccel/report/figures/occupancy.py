@@ -1,0 +1,145 @@
+"""Which tiles hold the buffer's bytes in a window, stacked, with the buffer's capacity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from simaccel.report.figures.axes import cycle_axis, fill
+from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
+from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
+from simaccel.report.figures.window import Window
+from simaccel.report.units import bytes_text
+from simaccel.trace import Trace, TraceError
+from simaccel.trace.schema import Cycles
+
+MOST_STEPS: Final = 4_000
+"""Changes of one tile; a window with more is drawn as means of bins."""
+MOST_TILES: Final = 11
+BINS: Final = 400
+_HEIGHT_INCHES: Final = 1.5
+_OTHERS: Final = "#BBBBBB"
+_ROOM: Final = 1.08
+_FAR: Final = 3
+"""A capacity of more times the peak than this lies above what is drawn."""
+_LIMIT: Final[dict[str, Any]] = {"color": LIMIT_COLOUR, "linestyle": "--", "linewidth": 0.8}
+_UNITS: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+
+
+@dataclass(frozen=True)
+class Occupied:
+    """Bytes by tile and step of time."""
+
+    edges: Cycles
+    """First cycle of each step, and the cycle after the last one."""
+    tiles: tuple[str, ...]
+    n_bytes: npt.NDArray[np.float64]
+    exact: bool
+    """Whether the bytes stay the same within a step; otherwise they are means."""
+
+    @property
+    def peak_bytes(self) -> float:
+        """Bytes of all tiles together at most."""
+        return float(self.n_bytes.sum(axis=0).max(initial=0))
+
+
+def occupied(trace: Trace, start: int, end: int, *, most_steps: int = MOST_STEPS) -> Occupied:
+    """Give the bytes that each tile holds; tiles that hold nothing in the window are left out.
+
+    Where there are more than ``MOST_TILES``, those with the lowest peaks are one.
+    """
+    found = _steps(trace, start, end, most_steps) or _bins(trace, start, end)
+    peaks = found.n_bytes.max(axis=1, initial=0)
+    most = np.argsort(-peaks, kind="stable")[:MOST_TILES]
+    kept = np.sort(most[peaks[most] > 0])
+    tiles = tuple(found.tiles[at].removeprefix("tile ") for at in kept)
+    n_bytes, others = found.n_bytes[kept], np.delete(found.n_bytes, kept, axis=0)
+    if others.any():
+        tiles = (*tiles, f"{others.any(axis=1).sum()} others")
+        n_bytes = np.vstack([n_bytes, others.sum(axis=0)])
+    return Occupied(found.edges, tiles, n_bytes, found.exact)
+
+
+def _steps(trace: Trace, start: int, end: int, most_steps: int) -> Occupied | None:
+    """Follow every change, unless a tile has too many."""
+    try:
+        rows = [trace.events(start, end, tile, at_most=most_steps) for tile in trace.tiles]
+    except TraceError:
+        return None
+    starts = np.concatenate([[start], *(np.maximum(lane["start"], start) for lane in rows)])
+    edges = np.unique(np.append(starts, end)).astype(np.int64)
+    held = np.zeros((len(rows), len(edges) - 1))
+    for at, lane in enumerate(rows):
+        held[at] = lane["held"][np.searchsorted(lane["start"], edges[:-1], "right") - 1]
+    return Occupied(edges, trace.tiles, held, exact=True)
+
+
+def _bins(trace: Trace, start: int, end: int) -> Occupied:
+    found = trace.occupancy(bins=BINS, start=start, end=end)
+    return Occupied(found.edges, found.tiles, found.mean_bytes, exact=False)
+
+
+def occupancy_panel(trace: Trace, shown: Shown) -> Panel:
+    """Draw the tiles of the window on top of each other."""
+    window = shown.window
+    drawn = occupied(trace, window.start, window.end)
+    capacity = trace.accelerator().buffer.capacity_bytes
+    means = "" if drawn.exact else f", means of {len(drawn.edges) - 1} bins"
+    return Panel(
+        f"Buffer by tile{means}, {part_text(trace, window.start, window.end)}",
+        _HEIGHT_INCHES,
+        _keys(drawn, capacity),
+        lambda figure: _draw(figure.subplots(), drawn, capacity, window),
+    )
+
+
+def _draw(axes: Axes, drawn: Occupied, capacity: int | None, window: Window) -> None:
+    draw_occupied(axes, drawn, capacity)
+    mark_period(axes, window)
+
+
+def _looks(drawn: Occupied) -> list[dict[str, Any]]:
+    """Give each tile its colour and hatch; grey is what stands for several."""
+    looks = zip(cycle(SERIES_COLOURS), cycle(SERIES_HATCHES), strict=False)
+    named = [fill(*look) for _, look in zip(drawn.tiles[:MOST_TILES], looks, strict=False)]
+    return named + [fill(_OTHERS, "")] * (len(drawn.tiles) - len(named))
+
+
+def _keys(drawn: Occupied, capacity: int | None) -> list[Artist]:
+    """Explain the line and the tiles, the upper ones first, as they are stacked."""
+    pairs = zip(drawn.tiles, _looks(drawn), strict=True)
+    tiles = [Patch(label=tile, **look) for tile, look in pairs][::-1]
+    if capacity is None:
+        return [*tiles]
+    name = f"capacity {bytes_text(capacity)}" + ", above" * _is_far(drawn, capacity)
+    return [Line2D([], [], label=name, **_LIMIT), *tiles]
+
+
+def _is_far(drawn: Occupied, capacity: int) -> bool:
+    return capacity > _FAR * drawn.peak_bytes
+
+
+def draw_occupied(axes: Axes, drawn: Occupied, capacity: int | None) -> None:
+    """Stack the bytes of the tiles; ``capacity`` (bytes, None: unlimited) is a line."""
+    edges = drawn.edges - drawn.edges[0]
+    far = capacity is None or _is_far(drawn, capacity)
+    top = max(drawn.peak_bytes, 0 if capacity is None or far else capacity) or 1
+    size, unit = next((n, name) for n, name in _UNITS if top >= n or n == 1)
+    below = np.zeros(len(edges) - 1)
+    for tile, n_bytes, look in zip(drawn.tiles, drawn.n_bytes, _looks(drawn), strict=True):
+        above = below + n_bytes / size
+        axes.stairs(above, edges, baseline=below, fill=True, label=tile, **look)
+        below = above
+    if capacity is not None:
+        axes.axhline(capacity / size, **_LIMIT)
+    axes.set_ylim(0, _ROOM * top / size)
+    axes.set_ylabel(f"bytes held ({unit})")
+    cycle_axis(axes, int(drawn.edges[0]), int(drawn.edges[-1]))

@@ -1,0 +1,130 @@
+"""Figures of a trace: one panel at column width, or all on a page of two columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from matplotlib.figure import Figure
+
+from simaccel.errors import Fault, InputError
+from simaccel.report.figures import KINDS
+from simaccel.report.figures.axes import (
+    legend_below,
+    legend_inches,
+    settle,
+    text_inches,
+    wrapped,
+)
+from simaccel.report.figures.bandwidth import bandwidth_panel
+from simaccel.report.figures.occupancy import occupancy_panel
+from simaccel.report.figures.panel import Panel, Shown
+from simaccel.report.figures.stall_stack import stalls_panel
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    SINGLE_COLUMN_INCHES,
+    SMALL_POINTS,
+    TITLE_POINTS,
+    new_figure,
+    require_figure_target,
+    save_figure,
+    style,
+)
+from simaccel.report.figures.timeline import timeline_panel
+from simaccel.report.figures.window import asked_window, operator_span
+from simaccel.report.results import experiment_title
+from simaccel.trace import Trace
+
+_PANELS: Final[Mapping[str, Callable[[Trace, Shown], Panel]]] = MappingProxyType(
+    {
+        "timeline": timeline_panel,
+        "bandwidth": bandwidth_panel,
+        "occupancy": occupancy_panel,
+        "stalls": stalls_panel,
+    }
+)
+_LEFT: Final = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What to draw of a trace.
+
+    Timeline and occupancy show the window from cycle ``start`` up to ``end``, by default a
+    readable steady period with its fill (see ``default_window``), of ``operator`` if there is
+    one. Bandwidth and stalls show the window only if it is given; otherwise all cycles of the
+    operator, or of the run. ``engine``: whose stalls are stacked. One kind is drawn at the width
+    of a column, several at that of two, unless ``columns`` says 1 or 2.
+    """
+
+    kinds: Sequence[str] = KINDS
+    start: int | None = None
+    end: int | None = None
+    operator: str | None = None
+    engine: str = "array"
+    columns: int | None = None
+
+
+def plot_trace(trace: Trace, path: str | Path, asked: Asked, *, force: bool = False) -> Shown:
+    """Draw figures of a trace to a file: png, svg or pdf by its suffix.
+
+    Gives which cycles are drawn.
+
+    Raises:
+        InputError: the window is no part of the run, it has no such operator or engine, or the
+            file can't be written.
+
+    """
+    require_figure_target(path, force=force)
+    with style():
+        shown = what_is_shown(trace, asked)
+        save_figure(draw_page(trace, shown, asked), path, force=force)
+    return shown
+
+
+def what_is_shown(trace: Trace, asked: Asked) -> Shown:
+    """Work out which cycles are drawn.
+
+    Raises:
+        InputError: see ``plot_trace``.
+
+    """
+    if trace.cycles == 0:
+        raise InputError([Fault(str(trace.path), "cycles", 0, "a run of at least one cycle")])
+    window = asked_window(trace, asked.start, asked.end, asked.operator)
+    whole = window.start, window.end
+    if (asked.start, asked.end) == (None, None):
+        whole = operator_span(trace, asked.operator)
+    return Shown(window, whole, asked.engine)
+
+
+def draw_page(trace: Trace, shown: Shown, asked: Asked) -> Figure:
+    """Draw the panels of some kinds below each other. Call it inside ``style()``."""
+    columns = asked.columns or (1 if len(asked.kinds) == 1 else 2)
+    width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
+    panels = [_PANELS[kind](trace, shown) for kind in asked.kinds]
+    heading = wrapped(_run_text(trace), width, TITLE_POINTS)
+    titles = [wrapped(panel.title, width) for panel in panels]
+    heights = [
+        panel.height_inches + text_inches(title) + legend_inches(panel.keys, width)
+        for panel, title in zip(panels, titles, strict=True)
+    ]
+    figure = new_figure(width, text_inches(heading) + sum(heights))
+    figure.suptitle(heading, x=_LEFT, ha="left", fontsize=TITLE_POINTS)
+    parts = figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)
+    for part, panel, title in zip(parts[:, 0], panels, titles, strict=True):
+        part.suptitle(title, x=_LEFT, ha="left", fontsize=SMALL_POINTS)
+        panel.draw(part)
+        legend_below(part, panel.keys, width)
+    settle(figure)
+    return figure
+
+
+def _run_text(trace: Trace) -> str:
+    """Say what ran on what."""
+    dataflow = trace.mapping().dataflow
+    title = experiment_title(trace.workload(), trace.accelerator(), dataflow)
+    return f"{title} (partial)" if trace.partial else title

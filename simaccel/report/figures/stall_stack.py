@@ -1,0 +1,152 @@
+"""Where the cycles of one engine go, a bar per operator: busy, stalls by cause, idle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shortened, width_inches
+from simaccel.report.figures.panel import Panel, Shown, part_text
+from simaccel.report.figures.style import CAUSE_COLOURS, in_order
+from simaccel.report.units import cycles_text, short_share_text
+from simaccel.trace import Trace
+
+MOST_OPERATORS: Final = 20
+"""More are drawn as one bar, the smallest together."""
+NO_OPERATOR: Final = "(none)"
+TOTAL: Final = "all"
+_BAR_HEIGHT: Final = 0.76
+_BAR_INCHES: Final = 0.16
+_FRAME_INCHES: Final = 0.65
+_LEAST_LABELLED_INCHES: Final = 0.28
+_AXES_SHARE: Final = 0.6
+"""About so much of a figure's width is left for bars, beside names and cycles."""
+_LETTERS_PER_INCH: Final = 5
+"""Of an operator's name, for each inch of the figure's width."""
+_DARK: Final = 0.5
+_BEHIND: Final = 101.5
+"""Percent at which the text behind a bar begins."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Cycles of an engine during one operator, by cause."""
+
+    name: str
+    cycles: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Cycles by all causes."""
+        return sum(self.cycles.values())
+
+
+def stall_stacks(
+    trace: Trace, engine: str = "array", *, start: int = 0, end: int | None = None
+) -> list[Stack]:
+    """Sum an engine's cycles by operator and cause; if there are several, the last is their sum.
+
+    Operators stand in the order of the program. From ``MOST_OPERATORS`` on the smallest are one.
+
+    Raises:
+        InputError: the trace has no such engine.
+
+    """
+    if engine not in trace.engines:
+        allowed = suggest(engine, trace.engines)
+        raise InputError([Fault(str(trace.path), "engine", engine, allowed)])
+    found = _accounted(trace, engine, start, end)
+    stacks = [Stack(name, found[name]) for name in _program_order(trace, found) if found[name]]
+    return stacks if len(stacks) == 1 else [*_fewer(stacks), _together(TOTAL, stacks)]
+
+
+def _accounted(trace: Trace, engine: str, start: int, end: int | None) -> dict[str, dict[str, int]]:
+    """Sum a window by operator and cause."""
+    found: dict[str, Counter[str]] = {}
+    for row in trace.account(by=("engine", "operator", "cause"), start=start, end=end):
+        if row.engine == engine:
+            name = row.operator or NO_OPERATOR
+            found.setdefault(name, Counter())[row.cause] += row.cycles
+    return {name: dict(cycles) for name, cycles in found.items()}
+
+
+def _program_order(trace: Trace, names: Mapping[str, object]) -> list[str]:
+    known = dict.fromkeys(site.operator for site in trace.header.sites.values())
+    return [name for name in [*known, *sorted({*names} - {*known})] if name in names]
+
+
+def _fewer(stacks: Sequence[Stack]) -> list[Stack]:
+    if len(stacks) <= MOST_OPERATORS:
+        return list(stacks)
+    by_size = sorted(stacks, key=lambda stack: -stack.total)
+    small = by_size[MOST_OPERATORS - 1 :]
+    kept = [stack for stack in stacks if stack not in small]
+    return [*kept, _together(f"{len(small)} others", small)]
+
+
+def _together(name: str, stacks: Sequence[Stack]) -> Stack:
+    causes = in_order({cause for stack in stacks for cause in stack.cycles})
+    return Stack(name, {c: sum(stack.cycles.get(c, 0) for stack in stacks) for c in causes})
+
+
+def stalls_panel(trace: Trace, shown: Shown) -> Panel:
+    """Draw a bar for each operator, and one for all of them."""
+    start, end = shown.whole
+    stacks = stall_stacks(trace, shown.engine, start=start, end=end)
+    return Panel(
+        f"Cycles of {shown.engine} by operator, {part_text(trace, start, end)}",
+        _FRAME_INCHES + _BAR_INCHES * len(stacks),
+        cause_keys(stacks[-1].cycles),
+        lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine),
+    )
+
+
+def draw_stall_stacks(axes: Axes, stacks: Sequence[Stack], engine: str) -> None:
+    """Draw one bar per stack, in percent of its cycles; its cycles stand behind it."""
+    run = stacks[-1].total
+    size, unit = cycle_unit(run)
+    for at, stack in enumerate(stacks):
+        left = 0.0
+        for cause in in_order(stack.cycles):
+            share = 100 * stack.cycles[cause] / stack.total
+            axes.barh(at, share, _BAR_HEIGHT, left=left, label=cause, **look(cause))
+            _label(axes, at, left, share, cause)
+            left += share
+        part = "" if at == len(stacks) - 1 else f" ({short_share_text(stack.total / run)})"
+        cycles = f"{stack.total / size:#.3g}".rstrip(".") if size > 1 else cycles_text(stack.total)
+        axes.text(_BEHIND, at, cycles + part, va="center", fontsize="small")
+    axes.text(_BEHIND, -0.55, f"{unit}\n(share)", va="bottom", fontsize="small")
+    if len(stacks) > 1:
+        axes.axhline(len(stacks) - 1.5, color="#000000", linewidth=0.6)
+    axes.set_ylim(len(stacks) - 0.5, -0.5)
+    letters = int(_LETTERS_PER_INCH * width_inches(axes))
+    axes.set_yticks(range(len(stacks)), [shortened(stack.name, letters) for stack in stacks])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel(f"cycles of {engine} (%)")
+    axes.set_ylabel("operator")
+
+
+def _label(axes: Axes, at: int, left: float, share: float, cause: str) -> None:
+    """Write the percentage on a piece of a bar that has room for it."""
+    if share / 100 * width_inches(axes) * _AXES_SHARE < _LEAST_LABELLED_INCHES:
+        return
+    colour = CAUSE_COLOURS.get(cause, ("#FFFFFF", ""))[0]
+    red, green, blue = to_rgb(colour)
+    dark = 0.3 * red + 0.59 * green + 0.11 * blue < _DARK
+    axes.text(
+        left + share / 2,
+        at,
+        f"{share:.0f}%",
+        ha="center",
+        va="center",
+        fontsize="small",
+        color="#FFFFFF" if dark else "#000000",
+        bbox={"facecolor": colour, "linewidth": 0, "pad": 0.6},
+    )

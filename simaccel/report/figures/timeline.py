@@ -1,0 +1,168 @@
+"""What each engine does in a window of cycles, as bars coloured by activity and stall cause.
+
+Where a window holds more events than an eye can part, each lane is cut into bins, and a bin is
+filled with the shares of what is done in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from simaccel.report.figures.axes import cause_keys, cycle_axis, look, width_inches
+from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
+from simaccel.report.figures.style import in_order
+from simaccel.report.figures.window import Window
+from simaccel.report.units import cycles_text
+from simaccel.trace import Trace, TraceError, Utilisation
+from simaccel.trace.schema import Cycles
+
+MOST_BARS: Final = 2_000
+"""Bars of one engine; a window with more is drawn in bins."""
+BINS: Final = 400
+_LANE_HEIGHT: Final = 0.8
+_LEAST_HATCHED_INCHES: Final = 0.02
+_LANE_INCHES: Final = 0.17
+_FRAME_INCHES: Final = 0.4
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One engine: by cause the first cycle and the number of cycles of each bar."""
+
+    name: str
+    bars: Mapping[str, Cycles]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The bars of a window, clipped to it."""
+
+    start: int
+    end: int
+    lanes: tuple[Lane, ...]
+
+    @property
+    def causes(self) -> list[str]:
+        """What occurs, in the order of legends."""
+        return in_order({cause for lane in self.lanes for cause in lane.bars})
+
+
+@dataclass(frozen=True)
+class BinnedTimeline:
+    """The cycles of a window by engine, cause and bin."""
+
+    utilisation: Utilisation
+
+    @property
+    def start(self) -> int:
+        """First cycle of the window."""
+        return int(self.utilisation.edges[0])
+
+    @property
+    def end(self) -> int:
+        """Cycle after the window."""
+        return int(self.utilisation.edges[-1])
+
+    @property
+    def causes(self) -> list[str]:
+        """What occurs, in the order of legends."""
+        occurs = self.utilisation.cycles.any(axis=(0, 2))
+        return in_order(np.array(self.utilisation.causes)[occurs].tolist())
+
+
+def timeline(
+    trace: Trace, start: int, end: int, *, most_bars: int = MOST_BARS
+) -> Timeline | BinnedTimeline:
+    """Give what to draw of the cycles from ``start`` up to ``end``.
+
+    No more than ``most_bars`` events of an engine are expanded.
+    """
+    lanes = []
+    for engine in trace.engines:
+        try:
+            events = trace.events(start, end, engine, at_most=most_bars)
+        except TraceError:
+            return BinnedTimeline(trace.utilisation(bins=BINS, start=start, end=end))
+        first = np.maximum(events["start"], start)
+        bars = np.stack([first, np.minimum(events["end"], end) - first], axis=1)
+        causes = np.array(trace.tables["causes"])[events["cause"]]
+        lanes.append(Lane(engine, {str(c): bars[causes == c] for c in np.unique(causes)}))
+    return Timeline(start, end, tuple(lanes))
+
+
+def timeline_panel(trace: Trace, shown: Shown) -> Panel:
+    """Draw the engines of the window, with a mark where its steady period begins."""
+    window = shown.window
+    drawn = timeline(trace, window.start, window.end)
+    means = "" if isinstance(drawn, Timeline) else f" ({BINS} bins)"
+    return Panel(
+        f"Engines{means}, {part_text(trace, window.start, window.end)}{_period_text(window)}",
+        _FRAME_INCHES + _LANE_INCHES * len(trace.engines),
+        cause_keys(drawn.causes),
+        lambda figure: _draw(figure.subplots(), drawn, window),
+    )
+
+
+def _period_text(window: Window) -> str:
+    if not window.times:
+        return ""
+    period, times = cycles_text(window.period_cycles), cycles_text(window.times)
+    return f"; dashed: a period of {period} cycles, {times}\N{NO-BREAK SPACE}times"
+
+
+def _draw(axes: Axes, drawn: Timeline | BinnedTimeline, window: Window) -> None:
+    draw_timeline(axes, drawn)
+    mark_period(axes, window)
+
+
+def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
+    """Draw lanes from top to bottom; the x axis counts cycles from the window's start."""
+    if isinstance(drawn, Timeline):
+        names = [lane.name for lane in drawn.lanes]
+        _draw_bars(axes, drawn)
+    else:
+        names = list(drawn.utilisation.engines)
+        _draw_bins(axes, drawn)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylabel("engine")
+    axes.tick_params(axis="y", length=0)
+    cycle_axis(axes, drawn.start, drawn.end)
+
+
+def _draw_bars(axes: Axes, drawn: Timeline) -> None:
+    """Draw all bars; those too narrow for it have no hatch, which would hide their colour."""
+    least = _LEAST_HATCHED_INCHES / width_inches(axes) * (drawn.end - drawn.start)
+    for at, lane in enumerate(drawn.lanes):
+        place = (at - _LANE_HEIGHT / 2, _LANE_HEIGHT)
+        # Viewers of vector files leave a hairline between neighbours; below it is what there is
+        # most of, not white.
+        most = max(in_order(lane.bars), key=lambda cause: int(lane.bars[cause][:, 1].sum()))
+        axes.barh(at, drawn.end - drawn.start, _LANE_HEIGHT, color=look(most)["facecolor"])
+        for cause in in_order(lane.bars):
+            bars = lane.bars[cause] - (drawn.start, 0)
+            wide = bars[:, 1] >= least
+            for some, plain in ((bars[wide], {}), (bars[~wide], {"hatch": None})):
+                if len(some):
+                    axes.broken_barh(some.tolist(), place, label=cause, **{**look(cause), **plain})
+
+
+def _draw_bins(axes: Axes, drawn: BinnedTimeline) -> None:
+    """Fill each lane from its lower edge up, bin by bin, in the order of the causes."""
+    found = drawn.utilisation
+    edges = found.edges - drawn.start
+    for at, engine in enumerate(found.engines):
+        below = np.zeros(len(edges) - 1)
+        bottom = at + _LANE_HEIGHT / 2
+        for cause in drawn.causes:
+            share = found.share(engine, cause)
+            if not share.any():
+                continue
+            low, high = (bottom - _LANE_HEIGHT * level for level in (below, below + share))
+            axes.stairs(high, edges, baseline=low, fill=True, label=cause, **look(cause))
+            below += share

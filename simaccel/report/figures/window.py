@@ -1,0 +1,239 @@
+"""Which cycles a figure shows when nobody says: one steady period with the fill before it.
+
+A trace knows what repeats: its segments. The segments of one period in which the run spends most
+of its cycles are its steady state. If one of their periods, with all that comes before it since
+the operator began, is more than an eye can part, the period inside it is looked at, and so on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.trace import Stretch, Trace, TraceError
+
+READABLE_EVENTS: Final = 400
+"""Events of one engine that can be told apart in a figure of two columns."""
+_ROWS_PER_EVENT: Final = 8
+"""A window may have more stored rows than events, as rows that say the same are one event."""
+_TWINS: Final = 8
+"""So many segments of one period are tried, the earliest first."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The cycles from ``start`` up to ``end``; the last ``period_cycles`` may be a steady period.
+
+    ``times``: how often the run does that period in a row; 0 where there is none.
+    """
+
+    start: int
+    end: int
+    period_cycles: int = 0
+    times: int = 0
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A segment, and the first cycle that may belong to its fill."""
+
+    segment: Stretch
+    earliest: int
+
+
+def asked_window(
+    trace: Trace, start: int | None, end: int | None, operator: str | None = None
+) -> Window:
+    """Give the window from ``start`` up to ``end``, or where both are None the default one.
+
+    Raises:
+        InputError: it is no part of the run, or the trace has no such operator.
+
+    """
+    if operator is not None:
+        require_operator(trace, operator)
+    if start is None and end is None:
+        return default_window(trace, operator)
+    first = 0 if start is None else start
+    last = trace.cycles if end is None else end
+    where = str(trace.path)
+    faults = []
+    if not 0 <= first < trace.cycles:
+        allowed = f"a cycle of the run, 0 to {trace.cycles - 1}"
+        faults.append(Fault(where, "first cycle", first, allowed))
+    if not max(first, 0) < last <= trace.cycles:
+        allowed = f"a cycle after the first one, up to {trace.cycles}"
+        faults.append(Fault(where, "last cycle", last, allowed))
+    if faults:
+        raise InputError(faults)
+    return Window(first, last)
+
+
+def require_operator(trace: Trace, operator: str) -> None:
+    """Refuse an operator that the trace does not have.
+
+    Raises:
+        InputError: it names those that there are.
+
+    """
+    known = {site.operator for site in trace.header.sites.values()}
+    if operator not in known:
+        allowed = suggest(operator, sorted(known))
+        raise InputError([Fault(str(trace.path), "operator", operator, allowed)])
+
+
+def default_window(trace: Trace, operator: str | None = None) -> Window:
+    """Choose the window: the steady period with most cycles that is readable, and its fill.
+
+    ``operator`` asks for a period that has something of that operator. Where no period is
+    readable with its fill, the window is a period alone, or what can be read of the first one.
+    """
+    roots = trace.segments()
+    alone: list[Window] = []
+    heaviest = None
+    for root in _by_weight(trace, roots, operator):
+        heaviest = heaviest or root
+        places = list(_places(roots, _begin(trace, root, 0)))
+        found = _search(trace, root, operator, places, alone)
+        if found or alone:
+            return found or alone[0]
+    start, end = (0, trace.cycles) if heaviest is None else _period(heaviest)
+    return _readable(trace, *_span(trace, operator, start, end))
+
+
+def _search(
+    trace: Trace,
+    segment: Stretch,
+    operator: str | None,
+    places: Sequence[_Place],
+    alone: list[Window],
+) -> Window | None:
+    """Find a readable period with its fill: of a segment, or else of those inside.
+
+    Readable periods whose fill is too long are added to ``alone``.
+    """
+    if _is_readable(trace, *_period(segment)):
+        for place in _alike(trace, places, segment):
+            window = _with_fill(trace, place)
+            if _is_readable(trace, window.start, window.end):
+                return window
+        alone.append(_with_fill(trace, _Place(segment, segment.start)))
+    for child in _by_weight(trace, segment.children, operator):
+        found = _search(trace, child, operator, places, alone)
+        if found is not None:
+            return found
+    return None
+
+
+def _period(segment: Stretch) -> tuple[int, int]:
+    return segment.start, segment.start + segment.period_cycles
+
+
+def _alike(trace: Trace, places: Sequence[_Place], chosen: Stretch) -> Iterator[_Place]:
+    """Give segments that do what the chosen one does, the earliest first, and that one last."""
+    own = [place for place in places if place.segment == chosen]
+    same = [place for place in places if place.segment.period_cycles == chosen.period_cycles]
+    operators = _operators(trace, chosen)
+    for place in same[:_TWINS]:
+        if _operators(trace, place.segment) == operators:
+            yield place
+    yield from own
+
+
+def _by_weight(
+    trace: Trace, segments: Sequence[Stretch], operator: str | None
+) -> Iterator[Stretch]:
+    """Give the first segment of each period, those with most cycles in all of them first."""
+    by_period: dict[int, list[Stretch]] = defaultdict(list)
+    for segment in segments:
+        by_period[segment.period_cycles].append(segment)
+    for group in sorted(by_period.values(), key=lambda group: -sum(s.end - s.start for s in group)):
+        for segment in group:
+            if operator is None or operator in _operators(trace, segment):
+                yield segment
+                break
+
+
+def _operators(trace: Trace, segment: Stretch) -> set[str]:
+    return worked_on(trace, *_period(segment))
+
+
+def worked_on(trace: Trace, start: int, end: int) -> set[str]:
+    """Give the operators that an engine works on from cycle ``start`` up to ``end``.
+
+    An engine that idles or waits may have the site of a command that is long done.
+    """
+    rows = trace.account(("operator", "cause"), start, end)
+    return {row.operator for row in rows if row.cause == "busy"}
+
+
+def _places(segments: Sequence[Stretch], earliest: int) -> Iterator[_Place]:
+    """Give all segments from a cycle on, those that begin first before others."""
+    for segment in segments:
+        if segment.end > earliest:
+            if segment.start >= earliest:
+                yield _Place(segment, earliest)
+            yield from _places(segment.children, max(earliest, segment.start))
+
+
+def _with_fill(trace: Trace, place: _Place) -> Window:
+    """Give one period of a segment with the fill before it."""
+    segment = place.segment
+    begin, (_, end) = _begin(trace, segment, place.earliest), _period(segment)
+    return Window(begin, end, segment.period_cycles, segment.repeats + 1)
+
+
+def _begin(trace: Trace, segment: Stretch, earliest: int) -> int:
+    """Give the cycle from which on nothing but a segment's operators is worked on before it."""
+    operators = _operators(trace, segment)
+
+    def alone(cycle: int) -> bool:
+        return worked_on(trace, cycle, segment.start) <= operators
+
+    return bisect_left(range(segment.start), x=True, lo=earliest, key=alone)
+
+
+def _is_readable(trace: Trace, start: int, end: int) -> bool:
+    rows = _ROWS_PER_EVENT * READABLE_EVENTS
+    try:
+        return all(
+            len(trace.events(start, end, engine, at_most=rows)) <= READABLE_EVENTS
+            for engine in trace.engines
+        )
+    except TraceError:
+        return False
+
+
+def _readable(trace: Trace, start: int, end: int) -> Window:
+    """Cut a window off behind what is readable."""
+    unreadable = bisect_left(
+        range(start + 1, end + 1), x=True, key=lambda cycle: not _is_readable(trace, start, cycle)
+    )
+    return Window(start, start + max(unreadable, 1))
+
+
+def operator_span(trace: Trace, operator: str | None) -> tuple[int, int]:
+    """Give the first cycle that works on an operator, and the cycle after the last one."""
+    return _span(trace, operator, 0, trace.cycles)
+
+
+def _span(trace: Trace, operator: str | None, start: int, end: int) -> tuple[int, int]:
+    """Give the first cycle of some that works on an operator, and the one after the last."""
+    if operator is None:
+        return start, end
+    cycles = range(start, end)
+
+    def begun(cycle: int) -> bool:
+        return operator in worked_on(trace, start, cycle + 1)
+
+    def over(cycle: int) -> bool:
+        return operator not in worked_on(trace, cycle, end)
+
+    return (
+        start + bisect_left(cycles, x=True, key=begun),
+        start + bisect_left(cycles, x=True, key=over),
+    )

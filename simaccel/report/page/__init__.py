@@ -1,0 +1,51 @@
+"""A trace as one HTML page that needs nothing else: no network, no library, no server."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from simaccel.report.page.data import document, timeline
+from simaccel.report.targets import require_target, write_text
+from simaccel.trace import Trace, TraceError
+
+__all__ = ["document", "page_text", "timeline", "write_page"]
+
+_SCRIPTS = ("model.js", "lanes.js", "loops.js", "tip.js", "viewer.js")
+
+
+def page_text(data: dict[str, Any]) -> str:
+    """Put the page together around a document."""
+    # A "<" in the data, in a tile's name say, could end the script element that holds them.
+    embedded = json.dumps(data, separators=(",", ":"), sort_keys=True).replace("<", "\\u003c")
+    parts = {
+        "title": html.escape(f"{data['title']} - simaccel"),
+        "style": _part("viewer.css"),
+        "script": "\n".join(map(_part, _SCRIPTS)),
+        "data": embedded,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
+
+
+def write_page(trace: Trace, path: str | Path, *, force: bool = False) -> int:
+    """Write a trace's page to ``path`` and give its size in bytes.
+
+    Raises:
+        InputError: the file exists and ``force`` is not given, or it can't be written.
+        TraceError: ``path`` is the trace, or the trace is damaged or too long for a page.
+
+    """
+    path = require_target(path, force=force)
+    if path.exists() and path.samefile(trace.path):
+        raise TraceError(path, "is the trace itself", "another file for the page")
+    text = page_text(document(trace))
+    write_text(path, text, force=force)
+    return len(text.encode())
+
+
+def _part(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

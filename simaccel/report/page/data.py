@@ -1,0 +1,128 @@
+"""A trace as the document that the page shows: plain data, as large as the stored rows."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
+from simaccel.report.page.loops import Place, Work, loop_tree
+from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
+from simaccel.report.results import experiment_title
+from simaccel.trace import Trace, TraceError
+from simaccel.trace.schema import CAUSES
+from simaccel.trace.series import limits_of
+
+MAX_CYCLES: Final = 2**53
+"""Up to here a number of JavaScript is an exact integer."""
+MAX_ROWS: Final = 4_000_000
+"""More stored rows make a page of more than some 30 MB, which browsers open slowly."""
+
+
+def document(trace: Trace) -> dict[str, Any]:
+    """Give the page's document: the run, its lanes, and the loop tree.
+
+    Raises:
+        TraceError: the rows don't tile the run, the header does not tell what ran, or the run
+            is too long or has too many rows for a page.
+
+    """
+    return {**about(trace), **timeline(trace), "loops": [vars(place) for place in loops(trace)]}
+
+
+def about(trace: Trace) -> dict[str, Any]:
+    """Say what ran, and how much each channel moves in a cycle at most.
+
+    Raises:
+        TraceError: the header does not tell.
+
+    """
+    accelerator = trace.accelerator()
+    limits = {**limits_of(accelerator)}
+    dram = limits.pop("dram")
+    share = None if dram is None else dram / accelerator.dram.channels
+    return {
+        "title": experiment_title(trace.workload(), accelerator, trace.mapping().dataflow),
+        "version": trace.header.version,
+        "clock_hz": accelerator.clock_hz,
+        "utilisation": trace.figures.get("utilisation"),
+        "limits": {name: limits.get(name, share) for name in trace.channels},
+    }
+
+
+def timeline(trace: Trace) -> dict[str, Any]:
+    """Give what the page shows of the rows.
+
+    Raises:
+        TraceError: as for ``document``, the header apart.
+
+    """
+    _require_small(trace)
+    trace.check()
+    activities = Activities()
+    lanes = [
+        {"name": name, "kind": kind, "tree": _plain(lane_tree(trace.track(name), activities))}
+        for name, kind in trace.lanes.items()
+    ]
+    return {
+        "cycles": trace.cycles,
+        "partial": trace.partial,
+        "stored_rows": trace.n_rows,
+        "causes": [_cause(name) for name in CAUSES],
+        "tiles": trace.tables["tiles"],
+        "kinds": trace.tables["kinds"],
+        "holders": trace.tables["lanes"],
+        "activities": [list(activity) for activity in activities],
+        "sites": {site: [s.operator, s.command] for site, s in trace.header.sites.items()},
+        "lanes": lanes,
+    }
+
+
+def loops(trace: Trace) -> list[Place]:
+    """Measure the program's operators, loops and commands.
+
+    Raises:
+        TraceError: the program can't be read or is not that of the rows.
+
+    """
+    program, sites = trace.program(), trace.header.sites
+    try:
+        return loop_tree(program, sites, engine_works(trace), complete=not trace.partial)
+    except ValueError as error:
+        problem = f"damaged: header/program: {error}"
+        raise TraceError(trace.path, problem, "the program whose run the trace holds") from None
+
+
+def engine_works(trace: Trace) -> dict[str, Work]:
+    """Measure what each engine did, by site."""
+    activities = Activities()
+    trees = {name: lane_tree(trace.track(name), activities) for name in trace.engines}
+    causes, sites = activities.column("cause"), activities.column("site")
+    return {name: Work(tree, causes, sites) for name, tree in trees.items()}
+
+
+def _require_small(trace: Trace) -> None:
+    if trace.cycles == 0:
+        raise TraceError(trace.path, "has no cycles", "a trace of at least one cycle")
+    if trace.cycles > MAX_CYCLES:
+        problem = f"has {trace.cycles} cycles, which a browser can't count exactly"
+        raise TraceError(trace.path, problem, f"up to {MAX_CYCLES} cycles in a page")
+    if trace.n_rows > MAX_ROWS:
+        problem = f"has {trace.n_rows} stored rows"
+        raise TraceError(trace.path, problem, f"up to {MAX_ROWS} stored rows in a page")
+
+
+def _cause(name: str) -> dict[str, str]:
+    colour, _ = CAUSE_COLOURS[name]
+    return {"name": name, "label": CAUSE_LABELS[name], "colour": colour}
+
+
+def _plain(tree: Tree) -> list[dict[str, Any]]:
+    """Write a tree with lists: rows as {n: lengths, a: activities, v: cycles of service if any}."""
+    plain: list[dict[str, Any]] = []
+    for node in tree:
+        if isinstance(node, Again):
+            plain.append({"times": node.times, "body": _plain(node.body)})
+        else:
+            rows = {"n": node.lengths.tolist(), "a": node.activities.tolist()}
+            plain.append(rows | ({"v": node.served.tolist()} if node.served.any() else {}))
+    return plain

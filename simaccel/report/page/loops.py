@@ -1,0 +1,261 @@
+"""The loop tree of a trace's program: each loop's share of time, and where an iteration lies.
+
+**Share of time**, exact: the cycles in which the loop's *critical engine* is at a command of the
+loop, busy or stalled (an idle engine is nowhere), divided by the cycles of the run. The critical
+engine is the array where it has commands in the loop, else the engine with most cycles there.
+Loops of different critical engines overlap in time, so shares of neighbours may add up to more
+than 100%; operators come one after the other, so theirs don't.
+
+**One iteration**: where in the run the middle iteration of a loop lies. The array and the SFU
+work the same number of cycles each time that they execute a command, so the first busy cycle of
+the n-th execution is found by counting busy cycles, in the tree of stored rows. An iteration
+goes from the start of the loop's first command to its start in the next iteration (to the end of
+its last command where a loop has one trip). For commands of DMA engines, whose transfers take
+as long as the DRAM lets them, the same count is an estimate: ``exact`` is false.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from simaccel.machine.accounts import Cause
+from simaccel.mapping.program import Loop, Node, Operator, Program
+from simaccel.mapping.text import program_text
+from simaccel.report.page.tree import Again, Rows, Tree, cycles_of
+from simaccel.trace import Site
+
+FIXED_PACE = ("array", "sfu")
+"""Engines that are busy equally long each time that they execute a command."""
+
+Window = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One line of the loop tree: an operator, a loop or a command."""
+
+    text: str
+    """As in the program's text form."""
+    kind: str
+    """``operator``, ``loop`` or ``command``."""
+    depth: int
+    site: int
+    """Of a command; 0 else."""
+    lane: str
+    """Critical engine; empty where no engine spends a cycle."""
+    cycles: int
+    """Cycles of the critical engine here, idle ones apart."""
+    busy: int
+    """Those of them in which it works."""
+    executions: int
+    """How often the body (of an operator, of a loop) or the command is executed in the run."""
+    window: Window | None
+    """One iteration or execution; None where nothing works or the run did not end."""
+    exact: bool
+    """Whether the window is exact."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A node of the program before it is measured."""
+
+    text: str
+    kind: str
+    depth: int
+    trips: tuple[int, ...]
+    sites: range
+    """Of the commands in it: positions in the list of sites."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Stretch:
+    """A node of a lane's tree with its length and its busy cycles by site."""
+
+    node: Rows | Again
+    cycles: int
+    busy: Mapping[int, int]
+    inner: Sequence[_Stretch] = ()
+
+
+class Work:
+    """What one engine did, by site."""
+
+    def __init__(self, tree: Tree, causes: np.ndarray, sites: np.ndarray) -> None:
+        """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""
+        self._busy = causes == Cause.BUSY
+        self._idle = causes == Cause.IDLE
+        self._sites = sites
+        self.cycles: Counter[int] = Counter()
+        self._count(tree, 1)
+        self._stretches = [self._stretch(node) for node in tree]
+        self.busy = _sum(self._stretches)
+
+    def _count(self, tree: Tree, times: int) -> None:
+        for node in tree:
+            if isinstance(node, Again):
+                self._count(node.body, times * node.times)
+            else:
+                there = ~self._idle[node.activities]
+                at = self._sites[node.activities[there]]
+                for site, cycles in _by_site(at, node.lengths[there]):
+                    self.cycles[site] += cycles * times
+
+    def _stretch(self, node: Rows | Again) -> _Stretch:
+        if isinstance(node, Again):
+            inner = [self._stretch(one) for one in node.body]
+            busy = {site: cycles * node.times for site, cycles in _sum(inner).items()}
+            return _Stretch(node, node.cycles, busy, inner)
+        works = self._busy[node.activities]
+        pairs = _by_site(self._sites[node.activities[works]], node.lengths[works])
+        return _Stretch(node, node.cycles, dict(pairs))
+
+    def row(self, site: int, n: int) -> tuple[int, int, int]:
+        """Find the busy cycle ``n``, counted from 0, of a site: (cycle, row's start, row's end).
+
+        Whole repetitions are passed by division, so the work grows with the stored rows.
+        """
+        stretches, at = self._stretches, 0
+        while True:
+            for stretch in stretches:
+                if n < stretch.busy.get(site, 0):
+                    break
+                n -= stretch.busy.get(site, 0)
+                at += stretch.cycles
+            else:
+                raise IndexError(n)
+            if isinstance(stretch.node, Rows):
+                return self._row(stretch.node, at, site, n)
+            times, n = divmod(n, stretch.busy[site] // stretch.node.times)
+            at += times * cycles_of(stretch.node.body)
+            stretches = list(stretch.inner)
+
+    def _row(self, rows: Rows, at: int, site: int, n: int) -> tuple[int, int, int]:
+        mine = self._busy[rows.activities] & (self._sites[rows.activities] == site)
+        done = np.cumsum(np.where(mine, rows.lengths, 0))
+        row = int(np.searchsorted(done, n, "right"))
+        end = at + int(rows.lengths[: row + 1].sum())
+        return end - int(done[row]) + n, end - int(rows.lengths[row]), end
+
+
+def loop_tree(
+    program: Program,
+    sites: Mapping[int, Site],
+    works: Mapping[str, Work],
+    *,
+    complete: bool = True,
+) -> list[Place]:
+    """Measure every operator, loop and command of a program, in the order of its text form.
+
+    ``works`` are the lanes of the engines. Where the run is not ``complete``, nothing says how
+    long an iteration is, so there are no windows.
+
+    Raises:
+        ValueError: the sites are not those of the program.
+
+    """
+    lines = list(_lines(program))
+    numbers = [number for number in sorted(sites) if sites[number].command]
+    commands = [line.text for line in lines if line.kind == "command"]
+    if commands != [sites[number].command for number in numbers]:
+        raise ValueError("the sites are not the commands of the program")
+    ends = {f"operator {site.operator}": n for n, site in sites.items() if not site.command}
+    return [
+        _place(line, [numbers[at] for at in line.sites], ends.get(line.text), works, complete)
+        for line in lines
+    ]
+
+
+def _lines(program: Program) -> Iterator[_Line]:
+    """Pair the nodes of a program with the lines of its text."""
+    texts = (line.strip() for line in program_text(program).splitlines()[1:])
+    lines = (text for text in texts if not text.startswith("tile "))
+
+    def visit(
+        body: Sequence[Node], depth: int, trips: tuple[int, ...], seen: int
+    ) -> tuple[list[_Line], int]:
+        found: list[_Line] = []
+        for node in body:
+            text, first = next(lines), seen
+            if isinstance(node, Loop | Operator):
+                around = (*trips, node.trips) if isinstance(node, Loop) else (*trips, 1)
+                kind = "loop" if isinstance(node, Loop) else "operator"
+                inner, seen = visit(node.body, depth + 1, around, seen)
+                found += [_Line(text, kind, depth, around, range(first, seen)), *inner]
+            else:
+                seen += 1
+                found.append(_Line(text, "command", depth, (*trips, 1), range(first, seen)))
+        return found, seen
+
+    yield from visit(program.body, 0, (), 0)[0]
+
+
+def _place(
+    line: _Line,
+    sites: Sequence[int],
+    end: int | None,
+    works: Mapping[str, Work],
+    complete: bool,  # noqa: FBT001 - called in one place
+) -> Place:
+    there = [*sites] if end is None else [*sites, end]
+    cycles = {lane: sum(work.cycles[site] for site in there) for lane, work in works.items()}
+    lane = "array" if cycles.get("array") else max(cycles, key=lambda one: cycles[one], default="")
+    found = bool(lane and cycles[lane])
+    window, exact = _window(line, sites, works, cycles) if complete and found else (None, False)
+    return Place(
+        text=line.text,
+        kind=line.kind,
+        depth=line.depth,
+        site=sites[0] if line.kind == "command" and sites else 0,
+        lane=lane if found else "",
+        cycles=cycles[lane] if found else 0,
+        busy=sum(works[lane].busy[site] for site in sites) if found else 0,
+        executions=prod(line.trips),
+        window=window,
+        exact=exact,
+    )
+
+
+def _window(
+    line: _Line, sites: Sequence[int], works: Mapping[str, Work], cycles: Mapping[str, int]
+) -> tuple[Window | None, bool]:
+    """Find the middle iteration, on an engine of fixed pace where there is one."""
+    lanes = sorted(works, key=lambda one: (one != "array", one not in FIXED_PACE, -cycles[one]))
+    for lane in lanes:
+        busy = works[lane].busy
+        working = [site for site in sites if busy[site]]
+        if working:
+            break
+    else:
+        return None, False
+    work, (first, last) = works[lane], (working[0], working[-1])
+    executions, trips = prod(line.trips), line.trips[-1]
+    exact = lane in FIXED_PACE and not (busy[first] % executions or busy[last] % executions)
+    if line.kind == "command" and lane not in FIXED_PACE:
+        _, start, end = work.row(first, busy[first] * ((executions - 1) // 2) // executions)
+        return (start, end), False
+    at = (executions // trips - 1) // 2 * trips + (trips - 1) // 2
+    start = work.row(first, busy[first] * at // executions)[0]
+    if trips > 1:
+        end = work.row(first, busy[first] * (at + 1) // executions)[0]
+    else:
+        end = work.row(last, busy[last] * (at + 1) // executions - 1)[0] + 1
+    return (start, max(start + 1, end)), exact
+
+
+def _by_site(sites: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
+    found, back = np.unique(sites, return_inverse=True)
+    cycles = np.zeros(len(found), dtype=np.int64)
+    np.add.at(cycles, back, lengths)
+    yield from zip(found.tolist(), cycles.tolist(), strict=True)
+
+
+def _sum(stretches: Sequence[_Stretch]) -> Counter[int]:
+    busy: Counter[int] = Counter()
+    for stretch in stretches:
+        busy.update(stretch.busy)
+    return busy

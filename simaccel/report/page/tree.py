@@ -1,0 +1,96 @@
+"""A lane's whole run as a small tree: rows, and bodies that happen several times.
+
+This is what the page holds. Only lengths are kept, no start cycles: the rows of a lane tile the
+run, so where a row starts is the sum of what stands before it. A body is kept once, however
+often it happens, so the tree grows with the stored rows and never with the cycles of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.trace.schema import KEY, Cycles, Events
+from simaccel.trace.track import Chain, Leaf, Node, Repeat
+
+Activity = tuple[int, ...]
+"""What makes a row's activity: the numbers of the columns ``KEY``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a lane one after the other."""
+
+    lengths: Cycles
+    """Cycles of each row."""
+    activities: Cycles
+    """What happens in each row: numbers in ``Activities``."""
+    served: Cycles
+    """Cycles of service in each row of a channel; 0 else."""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all rows."""
+        return int(self.lengths.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """A body that happens ``times`` times in a row, ``times`` > 1."""
+
+    times: int
+    body: Sequence[Rows | Again]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all repetitions."""
+        return self.times * cycles_of(self.body)
+
+
+Tree = Sequence[Rows | Again]
+
+
+def cycles_of(tree: Tree) -> int:
+    """Length of a stretch in cycles."""
+    return sum(node.cycles for node in tree)
+
+
+class Activities:
+    """Activities by number: each different one is kept once for all lanes."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Activity, int] = {}
+
+    def __iter__(self) -> Iterator[Activity]:
+        return iter(self._numbers)
+
+    def number(self, rows: Events) -> Cycles:
+        """Give the number of each row's activity."""
+        keys = np.stack([rows[name].astype(np.int64) for name in KEY], axis=1)
+        found, back = np.unique(keys, axis=0, return_inverse=True)
+        known = self._numbers
+        numbers = [known.setdefault(tuple(key), len(known)) for key in found.tolist()]
+        return np.array(numbers, dtype=np.int64)[back.reshape(-1)]
+
+    def column(self, name: str) -> Cycles:
+        """Give one column of all activities, by number."""
+        at = KEY.index(name)
+        return np.array([activity[at] for activity in self], dtype=np.int64)
+
+
+def lane_tree(track: Chain, activities: Activities) -> Tree:
+    """Turn a track of a trace into the page's tree."""
+
+    def nodes_of(node: Node) -> Iterator[Rows | Again]:
+        if isinstance(node, Leaf):
+            rows = node.rows
+            yield Rows(rows["end"] - rows["start"], activities.number(rows), rows["served"])
+        elif isinstance(node, Repeat):
+            yield Again(node.times + 1, list(nodes_of(node.body)))
+        elif isinstance(node, Chain):
+            for inner in node.nodes:
+                yield from nodes_of(inner)
+
+    return list(nodes_of(track))

@@ -1,0 +1,22 @@
+"""Traces in the formats of other programs: one module for each format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from simaccel.trace.exports.excerpt import LANES_SHOWN, MOST_EVENTS, Excerpt, excerpt
+from simaccel.trace.exports.perfetto import write_perfetto
+from simaccel.trace.exports.table import write_csv
+from simaccel.trace.exports.vcd import write_vcd
+
+Format = Callable[[TextIO, Excerpt], None]
+"""Writes an excerpt to a text stream, which keeps line ends as they are."""
+
+FORMATS: Mapping[str, Format] = {
+    "perfetto": write_perfetto,
+    "csv": write_csv,
+    "vcd": write_vcd,
+}
+
+__all__ = ["FORMATS", "LANES_SHOWN", "MOST_EVENTS", "Excerpt", "Format", "excerpt"]

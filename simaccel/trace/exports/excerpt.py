@@ -1,0 +1,103 @@
+"""The part of a trace that an export shows: the events of a window of cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.errors import suggest
+from simaccel.trace.events import Event
+from simaccel.trace.reader import Trace
+from simaccel.trace.schema import LANES, Events, TraceError, WindowTooLargeError
+from simaccel.trace.track import NOTHING
+
+MOST_EVENTS = 500_000
+"""Events of an export unless more are asked for: what viewers open without trouble."""
+LANES_SHOWN = ("engine", "tile")
+"""What is exported unless other lanes are asked for; channels have ten times as many events."""
+_CHUNK = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Excerpt:
+    """The events that overlap the cycles from ``start`` up to ``end``, whole."""
+
+    trace: Trace
+    start: int
+    end: int
+    lanes: dict[str, str]
+    """Kind of each lane (engine, channel, tile), in the order in which they are shown."""
+    rows: Events
+    """Events of all lanes, in order of start cycle and lane."""
+    bins: int
+    """How many bins averages over time have, where a format has them."""
+
+    def events(self) -> Iterator[Event]:
+        """Give the events with their names, a chunk at a time."""
+        for first in range(0, len(self.rows), _CHUNK):
+            yield from self.trace.decode(self.rows[first : first + _CHUNK])
+
+
+def excerpt(
+    trace: Trace,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    lanes: Sequence[str] = LANES_SHOWN,
+    bins: int = 1000,
+    at_most: int = MOST_EVENTS,
+) -> Excerpt:
+    """Take the events of a window; the default is the whole run.
+
+    ``lanes`` are names of lanes, or kinds (``engine``, ``channel``, ``tile``) for all of a kind.
+
+    Raises:
+        TraceError: there is no such lane, or the window is not a part of the run, or it holds
+            more than ``at_most`` events; the message names one that doesn't.
+
+    """
+    end = trace.cycles if end is None else end
+    if not 0 <= start <= end <= trace.cycles:
+        allowed = f"a part of cycles 0 to {trace.cycles}"
+        raise TraceError(trace.path, f"cycles {start} to {end}", allowed)
+    chosen = _chosen(trace, lanes)
+    try:
+        rows = _rows(trace, chosen, start, end, at_most)
+    except WindowTooLargeError:
+        raise _refused(trace, chosen, start, end, at_most) from None
+    return Excerpt(trace, start, end, chosen, rows, bins)
+
+
+def _chosen(trace: Trace, asked: Sequence[str]) -> dict[str, str]:
+    for name in asked:
+        if name not in LANES and name not in trace.lanes:
+            raise TraceError(trace.path, f"no lane {name!r}", suggest(name, (*LANES, *trace.lanes)))
+    return {lane: kind for lane, kind in trace.lanes.items() if {lane, kind} & {*asked}}
+
+
+def _rows(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: int) -> Events:
+    parts = [NOTHING]
+    for lane in lanes:
+        parts.append(trace.events(start, end, lane, at_most=at_most))
+        at_most -= len(parts[-1])
+    rows = np.concatenate(parts)
+    order = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return rows[np.lexsort((order, rows["start"]))]
+
+
+def _refused(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: int) -> TraceError:
+    """Halve the window until it fits: failing is cheap, nothing is expanded for it."""
+    problem = f"more than {at_most:,} events in cycles {start} to {end}"
+    allowed = f"a larger --at-most than {at_most}"
+    length = end - start
+    while length > 1:
+        length //= 2
+        try:
+            n = len(_rows(trace, lanes, start, start + length, at_most))
+        except WindowTooLargeError:
+            continue
+        allowed = f"--from {start} --to {start + length} ({n:,} events), or {allowed}"
+        break
+    return TraceError(trace.path, problem, allowed)

@@ -1,0 +1,155 @@
+"""Trace Event Format (JSON) for the Perfetto UI and chrome://tracing.
+
+The format counts in microseconds. A cycle is written as one of them, whatever the clock: whole
+numbers arrive exactly, where fractions of a microsecond are rounded to nanoseconds by the
+Perfetto UI and to floats by chrome://tracing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import groupby, pairwise
+from typing import TextIO
+
+from simaccel.trace.events import Event
+from simaccel.trace.exports.arrows import Arrows, Json
+from simaccel.trace.exports.excerpt import Excerpt
+from simaccel.trace.schema import TraceError
+
+LAST_CYCLE = 2**52
+"""Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""
+PROCESSES = {"engine": (1, "engines"), "channel": (2, "channels"), "tile": (3, "buffer")}
+"""Number and name of the process that shows the lanes of a kind."""
+COLOURS: Mapping[str, str] = {
+    "busy": "thread_state_running",
+    "idle": "thread_state_sleeping",
+    "dram_bandwidth": "terrible",
+    "dram_latency": "bad",
+    "dram_queue": "thread_state_iowait",
+    "buffer_port": "yellow",
+    "noc": "olive",
+    "array": "background_memory_dump",
+    "sfu": "rail_response",
+    "drain": "thread_state_uninterruptible",
+}
+"""Colours of chrome://tracing, by cause; the Perfetto UI colours by name."""
+
+
+def write_perfetto(stream: TextIO, part: Excerpt) -> None:
+    """Write a process for each kind of lane, with slices and counters.
+
+    Engines and channels have a thread each, with a slice for each event (of channels: while they
+    are in use). Slices are cut at the window, so that it fills the screen; where one is cut its
+    arguments have ``start`` and ``end``, its own cycles. An arrow goes from the slice of the
+    engine that hands over a tile to the first slice after the wait for it. Counters say the
+    bytes that tiles hold, at each change, and the bytes per cycle of all channels by bin.
+
+    Raises:
+        TraceError: the window goes beyond cycle 2^52.
+
+    """
+    if part.end > LAST_CYCLE:
+        allowed = f"windows up to cycle {LAST_CYCLE}"
+        raise TraceError(part.trace.path, f"cycles {part.start} to {part.end}", allowed)
+    head = json.dumps({"displayTimeUnit": "ns", "otherData": _about(part)}, separators=(",", ":"))
+    stream.write(f'{head[:-1]},"traceEvents":[')
+    separator = "\n"
+    for one in _trace_events(part):
+        stream.write(separator + json.dumps(one, separators=(",", ":")))
+        separator = ",\n"
+    stream.write("\n]}\n")
+
+
+def _about(part: Excerpt) -> Json:
+    trace = part.trace
+    known = {name: trace.figures.get(name) for name in ("accelerator", "workload", "dataflow")}
+    return {
+        "time": "1 us stands for 1 cycle of the accelerator clock",
+        **{name: value for name, value in known.items() if value is not None},
+        **({"partial": "the run was killed; this is what it kept"} if trace.partial else {}),
+        "simaccel": trace.header.version,
+        "cycles": trace.cycles,
+        "from": part.start,
+        "to": part.end,
+    }
+
+
+def _trace_events(part: Excerpt) -> Iterator[Json]:
+    where = {
+        lane: {"pid": PROCESSES[kind][0], "tid": 101 + number}
+        for number, (lane, kind) in enumerate(part.lanes.items())
+    }
+    yield from _names(part, where)
+    yield from _bandwidth(part)
+    arrows = Arrows()
+    held: dict[str, int] = {}
+    for cycle, events in groupby(part.events(), lambda event: max(event.start, part.start)):
+        before = dict(held)
+        for event in events:
+            kind = part.lanes[event.lane]
+            if kind == "tile":
+                held[event.lane] = event.held
+            elif kind == "engine" or event.cause == "busy":
+                yield _slice(part, event, where[event.lane])
+            if kind == "engine":
+                yield from arrows.at_start_of(event, where[event.lane])
+        if held != before:
+            yield _counter("tile", "bytes held", cycle, held)
+
+
+def _names(part: Excerpt, where: Mapping[str, Json]) -> Iterator[Json]:
+    kinds = {*part.lanes.values(), *(["channel"] if part.trace.channels else [])}
+    for kind in sorted(kinds, key=lambda kind: PROCESSES[kind]):
+        pid, name = PROCESSES[kind]
+        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}
+    for lane, kind in part.lanes.items():
+        if kind != "tile":
+            index = {"sort_index": where[lane]["tid"]}
+            yield {"ph": "M", "name": "thread_name", **where[lane], "args": {"name": lane}}
+            yield {"ph": "M", "name": "thread_sort_index", **where[lane], "args": index}
+
+
+def _bandwidth(part: Excerpt) -> Iterator[Json]:
+    if part.start == part.end or not part.trace.channels:
+        return
+    found = part.trace.bandwidth(bins=part.bins, start=part.start, end=part.end)
+    for channel, moved in zip(found.channels, found.moved.tolist(), strict=True):
+        limit = found.bytes_per_cycle[channel]
+        name = f"{channel} ({'no limit' if limit is None else f'at most {limit:g}'})"
+        for (start, end), n_bytes in zip(pairwise(found.edges.tolist()), moved, strict=True):
+            rate = {"bytes per cycle": n_bytes / (end - start)}
+            yield _counter("channel", name, start, rate)
+
+
+def _counter(kind: str, name: str, cycle: int, values: Mapping[str, float]) -> Json:
+    pid, _ = PROCESSES[kind]
+    return {"ph": "C", "name": name, "pid": pid, "ts": cycle, "args": dict(values)}
+
+
+def _slice(part: Excerpt, event: Event, where: Json) -> Json:
+    start, end = max(event.start, part.start), min(event.end, part.end)
+    own = {"start": event.start, "end": event.end}
+    names = ("cause", "operator", "command", "site", "tile", "kind", "waits_for", "served")
+    args = {name: getattr(event, name) for name in names}
+    return {
+        "ph": "X",
+        "name": _title(event),
+        "cat": event.cause,
+        **where,
+        "ts": start,
+        "dur": end - start,
+        "cname": COLOURS[event.cause],
+        "args": {name: value for name, value in args.items() if value}
+        | (own if own != {"start": start, "end": end} else {}),
+    }
+
+
+def _title(event: Event) -> str:
+    if event.cause == "busy":
+        return event.command or event.cause
+    if event.cause == "idle":
+        return "idle"
+    waits = f"waits: {event.tile} {event.kind}" if event.tile else "waits"
+    return f"{waits} ({event.cause})"

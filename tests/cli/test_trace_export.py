@@ -1,0 +1,149 @@
+"""`simaccel trace export`: files, the standard output, and what is refused."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from simaccel.trace import Trace
+from tests.cli.conftest import Call
+
+TRACES = Path(__file__).parents[2] / "traces"
+TOY = TRACES / "toy_gemm_naive.h5"
+
+
+def _n_events(start: int, end: int, *kinds: str) -> int:
+    with Trace.open(TOY) as trace:
+        lanes = [lane for lane, kind in trace.lanes.items() if kind in kinds]
+        return sum(len(trace.events(start, end, lane)) for lane in lanes)
+
+
+def _refused(result: Result) -> list[str]:
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    return result.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("perfetto", '{"displayTimeUnit":"ns"'), ("csv", "lane,start,"), ("vcd", "$comment 1 ns")],
+)
+def test_a_window_is_written_to_a_file(cli: Call, tmp_path: Path, name: str, first: str) -> None:
+    out = tmp_path / "out"
+    result = cli(f"trace export {TOY} --format {name} -o {out} --from 100 --to 200")
+    assert (result.exit_code, result.stderr) == (0, "")
+    n_events = _n_events(100, 200, "engine", "tile")
+    assert result.stdout == f"{out}: {n_events} events of cycles 100 to 200\n"
+    assert out.read_bytes().startswith(first.encode())
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_whole_run_goes_to_the_standard_output(cli: Call, tmp_path: Path) -> None:
+    shown = cli(f"trace export {TOY} --format csv -o -")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    cli(f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'}")
+    assert shown.stdout_bytes == (tmp_path / "out.csv").read_bytes()
+    assert shown.stdout.count("\n") == 1 + _n_events(0, 548, "engine", "tile")
+
+
+def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = cli(f"trace export {TOY} --format vcd -o {out} --to 8 --json")
+    assert json.loads(result.stdout) == {"file": str(out), "events": 9, "from": 0, "to": 8}
+
+
+@pytest.mark.parametrize(
+    ("lanes", "kinds"),
+    [("channel", ["channel"]), ("engine,~channel,tile", ["engine", "channel", "tile"])],
+)
+def test_lanes_are_chosen_by_kind(cli: Call, lanes: str, kinds: list[str]) -> None:
+    shown = cli(f"trace export {TOY} --format csv -o - --lanes {lanes}").stdout
+    assert shown.count("\n") == 1 + _n_events(0, 548, *kinds)
+
+
+def test_lanes_are_chosen_by_name(cli: Call) -> None:
+    shown = cli(f"trace export {TOY} --format csv -o - --lanes array,tile~A").stdout
+    assert {line.partition(",")[0] for line in shown.splitlines()} == {"lane", "array", "tile A"}
+
+
+@pytest.mark.parametrize(
+    ("options", "messages"),
+    [
+        ("--format vdc", ["command line: --format: got 'vdc'; allowed: did you mean 'vcd'?"]),
+        ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd"]),
+        ("--format csv --lanes aray", ["no lane 'aray'; allowed: did you mean 'array'?"]),
+        ("--format csv --from 548", ["--from: got '548'; allowed: a cycle from 0 to 547"]),
+        ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 to 547"]),
+        ("--format csv --to 549", ["--to: got '549'; allowed: a cycle from 1 to 548"]),
+        ("--format csv --from 9 --to 9", ["--to: got '9'; allowed: a cycle from 10 to 548"]),
+        ("--format csv --at-most 0", ["--at-most: got '0'; allowed: 1 to 1000000000 events"]),
+        ("--format perfetto --bins 0", ["--bins: got '0'; allowed: 1 to 100000 bins"]),
+        ("--format csv --from -1 --to -2", ["--from: got '-1'", "--to: got '-2'"]),
+        (
+            "--format csv --lanes engine --at-most 100",
+            ["more than 100 events in cycles 0 to 548; allowed: --from 0 --to 137 (62 events)"],
+        ),
+    ],
+)
+def test_mistakes_are_refused(cli: Call, tmp_path: Path, options: str, messages: list[str]) -> None:
+    out = tmp_path / "out"
+    found = _refused(cli(f"trace export {TOY} -o {out} {options}"))
+    assert len(found) == len(messages)
+    for line, message in zip(found, messages, strict=True):
+        assert message in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["--format csv", "-o out.csv"])
+def test_what_is_needed_must_be_given(cli: Call, missing: str) -> None:
+    assert "Missing option" in "".join(_refused(cli(f"trace export {TOY} {missing}")))
+
+
+def test_a_file_is_replaced_by_force_only(cli: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    (message,) = _refused(cli(f"trace export {TOY} --format csv -o {out}"))
+    assert message == f"error: {out}: exists already; allowed: a new file, or --force to replace it"
+    assert out.read_text() == "mine"
+    assert cli(f"trace export {TOY} --format csv -o {out} --force").exit_code == 0
+    assert out.read_text().startswith("lane,")
+
+
+def test_targets_and_traces_that_can_t_be_are_refused(cli: Call, tmp_path: Path) -> None:
+    nowhere = tmp_path / "none" / "out"
+    (message,) = _refused(cli(f"trace export {TOY} --format csv -o {nowhere}"))
+    assert "does not exist; allowed: a file in an existing folder" in message
+    (message,) = _refused(cli(f"trace export {tmp_path / 'no.h5'} --format csv -o -"))
+    assert "no.h5: no such file; allowed: a trace file" in message
+
+
+def test_a_failed_export_leaves_nothing(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for failing, code, said in ((full, 2, "out: can't be written: "), (interrupted, 130, "inter")):
+        monkeypatch.setitem(vars(sys.modules["simaccel.trace.exports"])["FORMATS"], "csv", failing)
+        result = cli(f"trace export {TOY} --format csv -o {tmp_path / 'out'}")
+        assert result.exit_code == code
+        assert said in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_closes_the_pipe_ends_it_without_a_traceback() -> None:
+    line = [sys.executable, "-m", "simaccel", "trace", "export", str(TRACES / "edge_bert_flat.h5")]
+    with subprocess.Popen(
+        [*line, "--format", "csv", "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"lane,")
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()

@@ -1,0 +1,85 @@
+"""What `simaccel trace plot` writes, prints and refuses."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from simaccel.report.figures import KINDS
+
+Call = Callable[[str], Result]
+
+TRACES = Path(__file__).parents[2] / "traces"
+EDGE = TRACES / "edge_bert_flat.h5"
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("suffix", STARTS)
+def test_the_suffix_says_what_is_written(cli: Call, tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"a.{suffix}"
+    result = cli(f"trace plot {EDGE} -o {target} --kind timeline")
+    assert result.exit_code == 0, result.stderr
+    assert target.read_bytes().startswith(STARTS[suffix])
+    assert result.stdout.splitlines() == ["timeline: cycles 0 to 104,859", f"figure: {target}"]
+
+
+def test_all_kinds_are_one_page_that_says_which_cycles(cli: Call, tmp_path: Path) -> None:
+    result = cli(f"trace plot {EDGE} -o {tmp_path / 'a.svg'}")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[:4] == [
+        "timeline: cycles 0 to 104,859",
+        "bandwidth: cycles 0 to 26,198,550",
+        "occupancy: cycles 0 to 104,859",
+        "stalls: cycles 0 to 26,198,550",
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_window_and_an_engine_of_ones_own(cli: Call, tmp_path: Path, kind: str) -> None:
+    window = "--from 1000 --to 20_000" if kind == "timeline" else "--from 1000 --to 20000"
+    result = cli(f"trace plot {EDGE} -o {tmp_path / 'a.svg'} --kind {kind} {window} --engine sfu")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{kind}: cycles 1,000 to 20,000\n")
+
+
+FAULTS = {
+    "-o a.gif": r"a.gif: suffix: got '.gif'; allowed: ",
+    "-o missing/a.png": "a.png: output folder: got ",
+    "-o old.png": "old.png: output: got 'a file that exists'; allowed: a new file, or --force",
+    "-o a.png --from 26198550": "first cycle: got 26198550; allowed: a cycle of the run, 0 to ",
+    "-o a.png --from 9 --to 9": "last cycle: got 9; allowed: a cycle after the first one, up to ",
+    "-o a.png --operator L": "operator: got 'L'; allowed: one of L+softmax+A",
+    "-o a.png --engine arrey": "engine: got 'arrey'; allowed: did you mean 'array'?",
+    "-o a.png --kind timelin": "Invalid value for '--kind'",
+    "": "Missing option '--output'",
+}
+
+
+@pytest.mark.parametrize("arguments", FAULTS)
+def test_mistakes_are_named_and_leave_nothing(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.png").write_text("old")
+    result = cli(f"trace plot {EDGE} {arguments}")
+    assert result.exit_code == 2
+    assert FAULTS[arguments] in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["old.png"]
+    assert Path("old.png").read_text() == "old"
+
+
+def test_force_replaces_a_figure(cli: Call, tmp_path: Path) -> None:
+    target = tmp_path / "old.svg"
+    target.write_text("old")
+    result = cli(f"trace plot {EDGE} -o {target} --kind stalls --force")
+    assert result.exit_code == 0, result.stderr
+    assert target.read_bytes().startswith(STARTS["svg"])
+
+
+def test_a_file_that_is_no_trace_is_refused(cli: Call, tmp_path: Path) -> None:
+    result = cli(f"trace plot {Path(__file__)} -o {tmp_path / 'a.svg'}")
+    assert result.exit_code == 2
+    assert "is not an HDF5 file; allowed: a trace file" in result.stderr

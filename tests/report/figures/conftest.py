@@ -1,0 +1,32 @@
+"""Traces to draw: the reference traces, which are small and known."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from examples.make_traces import REFERENCES
+from simaccel.trace import Trace
+
+NAMES = [reference.name for reference in REFERENCES]
+PATHS = {reference.name: reference.path for reference in REFERENCES}
+
+
+@pytest.fixture(params=NAMES)
+def trace(request: pytest.FixtureRequest) -> Iterator[Trace]:
+    """Each of the reference traces."""
+    with Trace.open(PATHS[request.param]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def toy() -> Iterator[Trace]:
+    """Fused attention on the toy accelerator: a short run in which nothing repeats."""
+    with Trace.open(PATHS["toy_attention_flat"]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def edge() -> Iterator[Trace]:
+    """Fused attention on the edge accelerator: 34,109 cycles happen 763 times."""
+    with Trace.open(PATHS["edge_bert_flat"]) as opened:
+        yield opened

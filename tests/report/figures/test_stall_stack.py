@@ -1,0 +1,128 @@
+"""The stall stack: where the cycles of an engine go, operator by operator."""
+
+from collections import Counter
+from typing import Any, cast
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from simaccel.errors import InputError
+from simaccel.report.figures.stall_stack import (
+    MOST_OPERATORS,
+    Stack,
+    draw_stall_stacks,
+    stall_stacks,
+)
+from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
+from simaccel.trace import Site, Stall, Trace
+
+
+def test_stacks_are_what_the_run_booked(trace: Trace) -> None:
+    for engine in trace.engines:
+        stacks = stall_stacks(trace, engine)
+        totals = trace.totals[engine]
+        expected = {"busy": totals.busy, "idle": totals.idle, **totals.stalls}
+        assert stacks[-1].cycles == {cause: n for cause, n in expected.items() if n}
+        assert stacks[-1].total == trace.cycles
+
+
+def test_a_window_is_what_its_events_say(toy: Trace) -> None:
+    start, end = 30, 400
+    for engine in toy.engines:
+        expected: Counter[str] = Counter()
+        for event in toy.decode(toy.events(start, end, engine)):
+            expected[event.cause] += min(event.end, end) - max(event.start, start)
+        (stack,) = stall_stacks(toy, engine, start=start, end=end)
+        assert stack == Stack("L+softmax+A", dict(expected))
+
+
+def test_rows_of_the_whole_run_agree_with_its_books(toy: Trace) -> None:
+    """With one operator nothing is ambiguous: both ways must give the same."""
+    for engine in toy.engines:
+        (booked,) = stall_stacks(toy, engine)
+        first, rest = (
+            stall_stacks(toy, engine, start=a, end=b)[-1].cycles
+            for a, b in ((0, 100), (100, toy.cycles))
+        )
+        assert Counter(first) + Counter(rest) == Counter(booked.cycles)
+
+
+def test_an_unknown_engine_is_refused(toy: Trace) -> None:
+    fault = r"toy_attention_flat\.h5: engine: got 'aray'; allowed: did you mean 'array'\?"
+    with pytest.raises(InputError, match=fault):
+        stall_stacks(toy, "aray")
+
+
+class Many:
+    """A window of a run of 25 operators: operator ``n`` is busy for ``n`` cycles and waits one."""
+
+    path = "many.h5"
+    engines = ("array",)
+    cycles = 10**6
+
+    @property
+    def header(self) -> "Many":
+        """Where the sites are: here."""
+        return self
+
+    @property
+    def sites(self) -> dict[int, Site]:
+        """One command of each operator."""
+        return {n: Site(f"op{n}", "") for n in range(1, 26)}
+
+    def account(self, by: tuple[str, ...], start: int, end: int) -> list[Stall]:
+        """Each operator works and waits."""
+        assert (start, end) == (5, 500)
+        engine = "array" if "engine" in by else ""
+        rows = [Stall(engine, f"op{n}", "busy", "", "", "", n) for n in range(1, 26)]
+        waits = [Stall(engine, f"op{n}", "sfu", "", "", "", 1) for n in range(1, 26)]
+        return rows[::-1] + waits
+
+
+def test_many_operators_are_the_largest_in_order_and_the_others() -> None:
+    stacks = stall_stacks(cast("Any", Many()), "array", start=5, end=500)
+    assert len(stacks) == MOST_OPERATORS + 1
+    assert [stack.name for stack in stacks] == [
+        *(f"op{n}" for n in range(7, 26)),
+        "6 others",
+        "all",
+    ]
+    assert stacks[-2].cycles == {"busy": 1 + 2 + 3 + 4 + 5 + 6, "sfu": 6}
+    assert stacks[-1].cycles == {"busy": 25 * 26 // 2, "sfu": 25}
+
+
+def test_the_artists_are_percentages() -> None:
+    stacks = [
+        Stack("L", {"idle": 100, "busy": 300}),
+        Stack("A", {"busy": 50, "sfu": 50}),
+        Stack("all", {"busy": 350, "sfu": 50, "idle": 100}),
+    ]
+    with style():
+        axes = new_figure(3.3, 2).subplots()
+        draw_stall_stacks(axes, stacks, "array")
+    bars = [one for one in axes.patches if isinstance(one, Rectangle)]
+    found = [
+        (round(bar.get_y() + bar.get_height() / 2), bar.get_x(), bar.get_width()) for bar in bars
+    ]
+    assert found == [
+        *((0, 0, 75), (0, 75, 25)),
+        *((1, 0, 50), (1, 50, 50)),
+        *((2, 0, 70), (2, 70, 10), (2, 80, 20)),
+    ]
+    colours = [CAUSE_COLOURS[cause][0] for cause in ("busy", "idle", "busy", "sfu")]
+    shades = [to_hex(bar.get_facecolor()).upper() for bar in bars]
+    assert shades[:4] == colours
+    texts = [text.get_text() for text in axes.texts]
+    assert {"75%", "25%", "50%", "70%", "20%", "400 (80%)", "100 (20%)", "500"} <= set(texts)
+    assert "10%" not in texts, "a piece of 3.3 in * 0.6 * 10% = 0.2 in has no room for a number"
+    assert axes.get_xlabel() == "cycles of array (%)"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["L", "A", "all"]
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    """16 letters of a name in a figure of 3.3 in."""
+    with style():
+        axes = new_figure(3.3, 2).subplots()
+        draw_stall_stacks(axes, [Stack("layer_with_a_long_name_11", {"busy": 1})], "array")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["layer_wi…name_11"]

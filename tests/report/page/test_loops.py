@@ -1,0 +1,270 @@
+"""Loop shares and iteration windows against every cycle of a run, counted one by one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples.make_traces import FOLDER
+from simaccel import load_accelerator
+from simaccel.mapping.program import Command, Loop, Node, Operator
+from simaccel.mapping.text import parse_program
+from simaccel.recording import record
+from simaccel.report.page.data import engine_works, loops
+from simaccel.report.page.loops import Place, Work, loop_tree
+from simaccel.report.page.tree import Again, Rows, Tree
+from simaccel.schedulers import Options
+from simaccel.trace import Event, Site, Trace
+from simaccel.workload import Dimensions, attention, gemm
+from tests.trace.scripts import SCRIPTS, Script, written
+
+SMALL = Dimensions(hidden=8, heads=2, head_size=4, ff_size=16)
+RUNS = {
+    "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
+    "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
+    "attention-flat-pipelined": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", True),
+    "block-flex": (attention(SMALL, batch=2, seq_len=13, scope="block"), "flex", False),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def trace(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Trace]:
+    workload, dataflow, pipelined = RUNS[request.param]
+    path = tmp_path_factory.mktemp("runs") / "run.h5"
+    record(path, workload, load_accelerator("toy"), dataflow, options=Options(pipeline=pipelined))
+    with Trace.open(path) as opened:
+        yield opened
+
+
+def _events(trace: Trace, engine: str) -> list[Event]:
+    return trace.decode(trace.events(lane=engine))
+
+
+def _subtrees(body: tuple[Node, ...], trips: int = 1) -> Iterator[tuple[Node, list[Command], int]]:
+    """Each node of a program with the commands in it and how often its body is executed."""
+    for node in body:
+        if isinstance(node, Loop | Operator):
+            inner = trips * (node.trips if isinstance(node, Loop) else 1)
+            below = list(_subtrees(node.body, inner))
+            yield node, [n for n, _, _ in below if not isinstance(n, Loop | Operator)], inner
+            yield from below
+        else:
+            yield node, [node], trips
+
+
+def test_the_tree_is_the_text_of_the_program(trace: Trace) -> None:
+    text = trace.header.program.splitlines()[1:]
+    found = [f"{'  ' * (place.depth + 1)}{place.text}" for place in loops(trace)]
+    assert found == [line for line in text if not line.strip().startswith("tile ")]
+
+
+def test_shares_are_what_counting_gives(trace: Trace) -> None:
+    """A subtree is the critical engine's events whose sites are numbered in it."""
+    known = trace.header.sites
+    places, sites = loops(trace), [number for number in sorted(known) if known[number].command]
+    ends = {site.operator: number for number, site in known.items() if not site.command}
+    spent: Counter[tuple[str, int]] = Counter()
+    worked: Counter[tuple[str, int]] = Counter()
+    for engine in trace.engines:
+        for event in _events(trace, engine):
+            spent[engine, event.site] += (event.end - event.start) * (event.cause != "idle")
+            worked[engine, event.site] += (event.end - event.start) * (event.cause == "busy")
+    nodes = list(_subtrees(parse_program(trace.header.program).body))
+    seen = 0
+    for place, (node, inside, executions) in zip(places, nodes, strict=True):
+        mine = sites[seen : seen + len(inside)]
+        mine += [ends[node.name]] if isinstance(node, Operator) else []
+        seen += not isinstance(node, Loop | Operator)
+        by = {engine: sum(spent[engine, site] for site in mine) for engine in trace.engines}
+        assert place.lane == ("array" if by["array"] else max(by, key=lambda one: by[one]))
+        assert place.cycles == by[place.lane]
+        assert place.busy == sum(worked[place.lane, site] for site in mine)
+        assert place.executions == executions
+    assert 0 < max(place.cycles for place in places) <= trace.cycles
+
+
+def test_operators_come_one_after_the_other(trace: Trace) -> None:
+    """Their critical engines are never at two of them at once, and idle only between them."""
+    cycles = sum(place.cycles for place in loops(trace) if place.kind == "operator")
+    assert 0.95 * trace.cycles <= cycles <= trace.cycles
+
+
+def test_array_and_sfu_work_equally_long_each_time(trace: Trace) -> None:
+    """What iteration windows rest on: where others come between, each visit is seen."""
+    places = {place.site: place for place in loops(trace) if place.kind == "command"}
+    for engine in ("array", "sfu"):
+        visits: dict[int, list[int]] = {}
+        for site, group in groupby(_events(trace, engine), key=lambda event: event.site):
+            busy = sum(e.end - e.start for e in group if e.cause == "busy")
+            if busy:
+                visits.setdefault(site, []).append(busy)
+        for site, found in visits.items():
+            each, rest = divmod(sum(found), places[site].executions)
+            assert rest == 0
+            assert all(busy % each == 0 for busy in found)
+
+
+def _starts(trace: Trace, engine: str, site: int, executions: int) -> list[tuple[int, int]]:
+    """First cycle of each execution of a command, and the cycle after its last, by counting."""
+    busy = [
+        cycle
+        for event in _events(trace, engine)
+        if event.site == site and event.cause == "busy"
+        for cycle in range(event.start, event.end)
+    ]
+    each = len(busy) // executions
+    return [(busy[n * each], busy[(n + 1) * each - 1] + 1) for n in range(executions)]
+
+
+def test_a_loop_shows_its_middle_iteration(trace: Trace) -> None:
+    """From the start of the first command of the array or the SFU to its start the next time."""
+    places = loops(trace)
+    shown = 0
+    for at, place in enumerate(places):
+        inside = [p for p in places[at + 1 :][: _n_below(places, at)] if p.kind == "command"]
+        commands = [p for lane in ("array", "sfu") for p in inside if p.lane == lane and p.busy]
+        if place.kind != "loop" or not commands:
+            continue
+        first = commands[0]
+        trips = int(place.text.split()[2])
+        starts = _starts(trace, first.lane, first.site, first.executions)
+        starts = starts[:: first.executions // place.executions]
+        at_middle = (place.executions // trips - 1) // 2 * trips + (trips - 1) // 2
+        assert place.exact
+        assert place.window
+        assert place.window[0] == starts[at_middle][0]
+        if trips > 1:
+            assert place.window[1] == starts[at_middle + 1][0]
+            shown += 1
+        else:
+            last = [p for p in commands if p.lane == first.lane][-1]
+            ends = _starts(trace, last.lane, last.site, last.executions)
+            step = last.executions // place.executions
+            assert place.window[1] == ends[(at_middle + 1) * step - 1][1]
+    assert shown
+
+
+def _n_below(places: list[Place], at: int) -> int:
+    depth = places[at].depth
+    below = 0
+    for place in places[at + 1 :]:
+        if place.depth <= depth:
+            break
+        below += 1
+    return below
+
+
+def test_a_command_shows_one_execution(trace: Trace) -> None:
+    for place in loops(trace):
+        if place.kind != "command" or not place.window:
+            continue
+        start, end = place.window
+        assert 0 <= start < end <= trace.cycles
+        if place.lane in ("array", "sfu"):
+            assert place.exact
+            starts = _starts(trace, place.lane, place.site, place.executions)
+            assert place.window == starts[(place.executions - 1) // 2]
+        else:
+            busy = {(e.start, e.end) for e in _events(trace, place.lane) if e.site == place.site}
+            assert not place.exact
+            assert any(first <= start and end <= last for first, last in busy)
+
+
+def test_fast_forward_changes_nothing(tmp_path: Path) -> None:
+    """Counting in repetitions finds what counting in an unrolled run finds."""
+    workload, accelerator = gemm(batch=6, m=80, k=60, n=24), load_accelerator("toy")
+    found = []
+    for fast_forward in (True, False):
+        path = tmp_path / f"{fast_forward}.h5"
+        record(path, workload, accelerator, "flex", fast_forward=fast_forward)
+        with Trace.open(path) as trace:
+            found.append(loops(trace))
+            assert bool(trace.n_segments) == fast_forward
+    assert found[0] == found[1]
+
+
+def test_one_iteration_of_a_steady_run_is_one_period() -> None:
+    """In the middle of 768 equal heads, what the window shows happens again right after it."""
+    with Trace.open(FOLDER / "edge_bert_flat.h5") as trace:
+        heads = next(place for place in loops(trace) if place.text.startswith("loop g 768 "))
+        assert heads.executions == 768
+        assert heads.exact
+        assert heads.window
+        start, end = heads.window
+        length = end - start
+        assert length * 768 == pytest.approx(trace.cycles, rel=0.01)
+        for engine in trace.engines:
+            now = trace.events(start, end, engine)
+            then = trace.events(end, end + length, engine)
+            assert (now["start"] + length == then["start"]).all()
+            assert (now["site"] == then["site"]).all()
+        commands = [e.command for e in trace.decode(trace.events(start, end, "array"))]
+        assert commands[0].startswith("gemm S = Q K over g=1 q=167 ")
+        assert {c.split(" over ")[0] for c in commands} == {"gemm S = Q K", "gemm Z = S V"}
+
+
+@given(SCRIPTS, st.sampled_from([1, 2, 64]), st.data())
+def test_a_busy_cycle_is_found_where_counting_finds_it(
+    script: Script, block_rows: int, drawn: st.DataObject
+) -> None:
+    with written(script, block_rows) as trace:
+        engine = drawn.draw(st.sampled_from(trace.engines))
+        work = engine_works(trace)[engine]
+        for site in (0, 1, 2):
+            busy = [
+                (cycle, event)
+                for event in _events(trace, engine)
+                if event.site == site and event.cause == "busy"
+                for cycle in range(event.start, event.end)
+            ]
+            assert work.busy[site] == len(busy)
+            assert work.cycles[site] == sum(
+                e.end - e.start
+                for e in _events(trace, engine)
+                if e.site == site and e.cause != "idle"
+            )
+            for n in range(len(busy)):
+                cycle, start, end = work.row(site, n)
+                assert cycle == busy[n][0]
+                assert busy[n][1].start <= start <= cycle < end <= busy[n][1].end
+            with pytest.raises(IndexError):
+                work.row(site, len(busy))
+
+
+def test_finding_does_not_take_longer_in_a_longer_run() -> None:
+    rows = Rows(np.array([3, 5]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
+    tree: Tree = [Again(10**6, [Again(10**9, [rows])])]
+    work = Work(tree, np.array([0, 2]), np.array([7, 7]))
+    assert work.busy == {7: 3 * 10**15}
+    assert work.row(7, 3 * 10**15 - 1) == (8 * 10**15 - 6, 8 * 10**15 - 8, 8 * 10**15 - 5)
+
+
+def test_an_unfinished_run_has_shares_and_no_windows() -> None:
+    program = parse_program(PROGRAM)
+    sites = {1: Site("o", "load A queue 0")}
+    rows = Rows(np.array([4, 6]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
+    works = {"dma_in0": Work([rows], np.array([0, 2]), np.array([1, 1]))}
+    operator, loop, load = loop_tree(program, sites, works, complete=False)
+    assert {place.window for place in (operator, loop, load)} == {None}
+    assert (loop.lane, loop.cycles, loop.busy, loop.executions) == ("dma_in0", 10, 4, 3)
+    assert loop_tree(program, sites, works)[2].window == (0, 4)
+
+
+def test_sites_of_another_program_are_refused() -> None:
+    with pytest.raises(ValueError, match="sites are not the commands"):
+        loop_tree(parse_program(PROGRAM), {1: Site("o", "load B queue 0")}, {})
+
+
+PROGRAM = """program p
+  operator o
+    loop m 3 from 0 step 2
+      tile A 2 x1 of A[m=6] 1B
+      load A queue 0
+"""

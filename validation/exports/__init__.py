@@ -1,0 +1,1 @@
+"""Exported traces against the programs that open them."""

@@ -1,0 +1,1 @@
+"""Fast-forward against the run event by event."""
