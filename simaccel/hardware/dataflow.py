@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from simaccel.errors import Fault, InputError
 from simaccel.hardware.levels import ROLES, Role
@@ -105,6 +105,16 @@ def parse_constraints(texts: Sequence[str], source: str = "command line") -> Con
     if faults:
         raise InputError(faults)
     return found
+
+
+def _constraint(text: str) -> str:
+    if _parsed(text) is None:
+        raise ValueError(_EXAMPLES)
+    return text
+
+
+ConstraintText = Annotated[str, Field(strict=True), AfterValidator(_constraint)]
+"""A constraint as it stands in an accelerator's file and on the command line."""
 
 
 def _parsed(text: str) -> Constraints | None:

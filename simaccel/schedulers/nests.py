@@ -107,11 +107,15 @@ def _bounds(target: Target, found: Found, costs: Costs) -> Iterator[str]:
         yield "compute"
     levels = found.space.hierarchy.levels
     for at, level in enumerate(levels):
-        for way in ("read", "write") if isinstance(level, Temporal) else ():
-            assert isinstance(level, Temporal)  # noqa: S101 - narrows the type
-            freed = replace(level, read=UNLIMITED) if way == "read" else level
-            freed = replace(level, write=UNLIMITED) if way == "write" else freed
-            other = replace(found.space.hierarchy, levels=(*levels[:at], freed, *levels[at + 1 :]))
+        if not isinstance(level, Temporal):
+            continue
+        freed = {
+            "read": replace(level, read=UNLIMITED),
+            "write": replace(level, write=UNLIMITED),
+            "bandwidth": replace(level, both=UNLIMITED),
+        }
+        for way, free in freed.items():
+            other = replace(found.space.hierarchy, levels=(*levels[:at], free, *levels[at + 1 :]))
             if int(target.evaluate(found.space, found, other).cycles[0]) < cycles:
                 yield f"{level.name} {way}"
 

@@ -149,7 +149,7 @@ def fig_8(sizes: tuple[int, ...] = FIG8_SIZES) -> list[Row]:
             row[f"{strategy} cycles"] = int(mapped.costs.cycles[0])
             row[f"{strategy} edp"] = _digits(edp(mapped))
         for strategy in ("pfm", "padded"):
-            row[f"{strategy} over ruby-s"] = _digits(edp(found[strategy]) / edp(found["ruby-s"]))  # type: ignore[index]
+            row[f"{strategy} over ruby-s"] = _digits(edp(found[strategy]) / edp(found["ruby-s"]))
         row["ineffectual macs"] = int(found["padded"].costs.ineffectual[0])
         rows.append(row)
     return rows

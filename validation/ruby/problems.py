@@ -59,7 +59,9 @@ def eyeriss() -> Hierarchy:
     """Give 14 columns of 12 PEs, with 128 KiB for inputs and outputs; columns don't add sums."""
     return Hierarchy(
         levels=(
-            Temporal(name="dram", memories=(_memory(("input", "weight", "output"), None, DRAM_PJ),)),
+            Temporal(
+                name="dram", memories=(_memory(("input", "weight", "output"), None, DRAM_PJ),)
+            ),
             Temporal(name="buffer", memories=(_memory(("input", "output"), 65536, BUFFER_PJ),)),
             Spatial(name="cols", fanout=14, reduces=False),
             Spatial(name="rows", fanout=12),

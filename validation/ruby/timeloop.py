@@ -16,8 +16,14 @@ DATA = Path(__file__).parent / "data"
 _LOOP = re.compile(r"(?P<rank>[A-Z])(?P<pieces>\d+)(;(?P<last>\d+))?(?P<axis>[XY])?")
 _TOY = {"L1": "dram", "L1X": "pes", "L0": "pad"}
 _EYERISS = {
-    **{"L5": "dram", "L4": "buffer", "L4X": "cols", "L3": "buffer", "L3Y": "rows"},
-    **{"L2": "pe", "L1": "pe", "L0": "pe"},
+    "L5": "dram",
+    "L4": "buffer",
+    "L4X": "cols",
+    "L3": "buffer",
+    "L3Y": "rows",
+    "L2": "pe",
+    "L1": "pe",
+    "L0": "pe",
 }
 
 
