@@ -185,7 +185,8 @@ def _allowed(
         probes = [_probe(m, name) for m in around if name in m.model_fields]
         return probes[0] if probes else "a value; this key is required"
     if kind in _UNKNOWN:
-        known = [field for m in around for field in m.model_fields]
+        branch = [m for m in around if name not in m.model_fields] or around
+        known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
         return suggest(name, known) if known else "only known keys"
     return _text_of(detail)
 

@@ -24,6 +24,7 @@ from simaccel.mapping.choices import (
     GemmMapping,
     Group,
     Mapping,
+    NestGroup,
     SoftmaxGroup,
     StagedGroup,
 )
@@ -231,7 +232,12 @@ def fused_tiles_of(mapping: FusedMapping) -> FusedTiles:
 def group_works(
     workload: Workload, group: Group, accelerator: Accelerator
 ) -> list[tuple[str, Work]]:
-    """Predict a group: one or three operators, each with its work."""
+    """Predict a group: one or three operators, each with its work.
+
+    Raises:
+        EstimateError: the group is a nest.
+
+    """
     if isinstance(group, GemmGroup):
         problem = gemm_problem(workload, group.operator)
         return [(group.operator, gemm_work(problem, tiles_of(group.mapping), accelerator))]
@@ -242,6 +248,11 @@ def group_works(
             rows, ints(mapping.rows), ints(mapping.cols), mapping.slots, accelerator
         )
         return [(group.operator, work)]
+    if isinstance(group, NestGroup):
+        raise EstimateError(
+            f"{group.operator}: a mapping of kind nest is for a spatial array, which has a closed "
+            "form of its own; allowed here: gemm, softmax, staged, fused"
+        )
     attention = attention_problem(workload, group.operators)
     if isinstance(group, FusedGroup):
         work = fused_work(attention, fused_tiles_of(group.mapping), accelerator)

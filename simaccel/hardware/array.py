@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from simaccel.hardware.quantity import Amount, Count
 from simaccel.hardware.spec import Spec
@@ -28,6 +28,13 @@ def spatial(
     return k, m, n
 
 
+def _systolic(kind: object) -> object:
+    """Name both kinds of array; a file that says no kind has this one."""
+    if kind != "systolic":
+        raise ValueError("systolic or spatial")
+    return kind
+
+
 class ArraySpec(Spec):
     """R x C processing elements, one MAC each per cycle.
 
@@ -41,7 +48,9 @@ class ArraySpec(Spec):
     sides or for the ``used`` ones.
     """
 
-    kind: Literal["systolic"] = Field(default="systolic", exclude=True)
+    kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
+        default="systolic", exclude=True
+    )
     rows: Count
     cols: Count
     overlap: Literal["none", "preload", "stream"] = "stream"

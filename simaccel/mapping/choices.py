@@ -144,7 +144,9 @@ class NestGroup(Choice):
     mapping: NestMapping
 
 
-Group = Annotated[GemmGroup | SoftmaxGroup | StagedGroup | FusedGroup, Field(discriminator="kind")]
+Group = Annotated[
+    GemmGroup | SoftmaxGroup | StagedGroup | FusedGroup | NestGroup, Field(discriminator="kind")
+]
 
 
 class WorkloadReference(Choice):

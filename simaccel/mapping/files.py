@@ -9,7 +9,15 @@ import yaml
 from pydantic import ValidationError
 
 from simaccel.errors import Fault, InputError, SimaccelError
-from simaccel.mapping.choices import FusedGroup, GemmGroup, GemmMapping, Group, Mapping, StagedGroup
+from simaccel.mapping.choices import (
+    FusedGroup,
+    GemmGroup,
+    GemmMapping,
+    Group,
+    Mapping,
+    NestGroup,
+    StagedGroup,
+)
 from simaccel.mapping.lower import (
     attention_views,
     gemm_views,
@@ -92,6 +100,11 @@ def _sizes(group: Group, workload: Workload) -> Iterator[tuple[str, int, int]]:
         yield "mapping.heads", group.mapping.heads, g
         yield "mapping.rows", group.mapping.rows, q
         yield "mapping.keys", group.mapping.keys, c
+    elif isinstance(group, NestGroup):
+        ranks = workload.operator(group.operator).ranks
+        for index, level in enumerate(group.mapping.levels):
+            for rank, pieces in level.factors.items():
+                yield f"mapping.levels[{index}].factors.{rank}", pieces, ranks.get(rank, pieces)
     else:
         logits = softmax_views(workload, group.operator)[0]
         yield "mapping.rows", group.mapping.rows, logits.shape[1]

@@ -8,6 +8,7 @@ from simaccel.mapping.choices import (
     GemmGroup,
     Group,
     Mapping,
+    NestGroup,
     SoftmaxGroup,
     StagedGroup,
 )
@@ -24,6 +25,10 @@ from simaccel.workload import Einsum, Softmax, Workload, as_matmul, as_rows
 
 class NotThisWorkloadError(SimaccelError):
     """A mapping was made for another workload, or doesn't cover this one."""
+
+
+class NotExecutableError(SimaccelError):
+    """A mapping is for hardware that the machine doesn't have; the message says which."""
 
 
 def gemm_views(workload: Workload, name: str) -> GemmViews:
@@ -133,7 +138,17 @@ def require_same(workload: Workload, mapping: Mapping) -> None:
 
 
 def lower_group(workload: Workload, group: Group) -> tuple[Node, ...]:
-    """Lower one group of a mapping."""
+    """Lower one group of a mapping.
+
+    Raises:
+        NotExecutableError: the group is a nest.
+
+    """
+    if isinstance(group, NestGroup):
+        raise NotExecutableError(
+            f"{group.operator}: the machine has systolic arrays and doesn't run a mapping of kind "
+            "nest; allowed: gemm, softmax, staged, fused"
+        )
     if isinstance(group, GemmGroup):
         views = gemm_views(workload, group.operator)
         whole = Region((0, views.shape[0]), (0, views.shape[1]))

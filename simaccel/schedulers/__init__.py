@@ -2,7 +2,7 @@
 
 from simaccel.analytic.estimate import require_countable
 from simaccel.errors import Fault, InputError, SimaccelError, suggest
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.choices import Mapping
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.problems import Options, Scheduler
@@ -25,13 +25,18 @@ def make_mapping(
     Raises:
         InputError: no dataflow of this name.
         NothingFitsError: no mapping of this dataflow fits the buffer.
-        NotMappableError: the dataflow doesn't take an operator, such as a convolution.
+        NotMappableError: the dataflow doesn't take an operator, such as a convolution, or the
+            accelerator's array is spatial.
         EstimateError: the workload is too large to count.
 
     """
     if dataflow not in DATAFLOWS:
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, DATAFLOWS))])
     require_countable(workload)
+    if not isinstance(accelerator.array, ArraySpec):
+        raise NotMappableError(
+            f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"
+        )
     try:
         return DATAFLOWS[dataflow](workload, accelerator, options or Options())
     except NotAMatmul as error:

@@ -281,7 +281,7 @@ class Execution:
         runs = []
         ranks = self.operands[role].ranks
         for rank in ranks:
-            held = set()
+            held: set[int] = set()
             for digits in places:
                 held.update(self._box(role, child, digits)[rank])
             runs.append(_runs(held))
@@ -314,7 +314,7 @@ class Execution:
             points = self._points("output", self._box("output", child, self.where(time, c)))
             buffer, corner = self.buffers[child, "output", c], min(points)
             assert not buffer.values
-            key = self.levels[child].name, "output"
+            key: tuple[str, Role] = (self.levels[child].name, "output")
             self.counts.tiles[key] = max(self.counts.tiles[key], len(points))
             if corner not in buffer.seen:
                 buffer.seen.add(corner)

@@ -177,7 +177,7 @@ class MaxPlus:
     def _gemm(self, gemm: Gemm) -> int:
         """Cycles of all g: the first preload and the last skew are paid once."""
         g, m, k, n = gemm.shape
-        array, kind = self.accelerator.array, gemm.stationarity
+        array, kind = self.accelerator.systolic, gemm.stationarity
         once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         lead = array.lead_cycles(min(high, array.rows), kind)

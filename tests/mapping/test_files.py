@@ -191,7 +191,7 @@ def test_each_wrong_field_is_named(tmp_path: Path, edit: Edit, field: str, said:
 def test_an_unknown_kind_of_group(tmp_path: Path) -> None:
     (found,) = _refused(_saved(tmp_path, GEMM, lambda raw: raw["groups"][0].update(kind="conv")))
     assert found.endswith(
-        "allowed: a mapping with 'kind' one of 'gemm', 'softmax', 'staged', 'fused'"
+        "allowed: a mapping with 'kind' one of 'gemm', 'softmax', 'staged', 'fused', 'nest'"
     )
 
 

@@ -31,7 +31,7 @@ def _run(on: Accelerator, one: Case) -> Run:
 def _array_cycles(on: Accelerator, gemm: Gemm) -> int:
     """Fold after fold in plain loops: what the array is busy for one command."""
     g, m, k, n = gemm.shape
-    array, kind = on.array, gemm.stationarity
+    array, kind = on.systolic, gemm.stationarity
     high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
     edges = [
         (min(array.rows, high - r), min(array.cols, wide - c))

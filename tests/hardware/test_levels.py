@@ -1,0 +1,188 @@
+"""Hierarchies of levels, and those of the shipped spatial arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from simaccel.errors import InputError
+from simaccel.hardware import Accelerator, Rate
+from simaccel.hardware.accelerator import NotSystolicError
+from simaccel.hardware.hierarchy import NotSpatialError, levels
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
+from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.recording import accelerator_document
+from simaccel.schedulers import NotMappableError, make_mapping
+from simaccel.workload import gemm
+
+FOLDER = Path(__file__).parents[2] / "hwconfigs"
+SPATIAL = ["eyeriss_like", "simba_like", "simba_like_9", "toy_linear"]
+
+
+def _fanouts(hierarchy: Hierarchy) -> dict[str, int]:
+    return {fan.name: fan.fanout for fan in hierarchy.fanouts}
+
+
+def _capacities(hierarchy: Hierarchy) -> dict[tuple[str, str], int | None]:
+    return {
+        (level.name, role): memory.capacity_bytes
+        for level in hierarchy.memories
+        for memory in level.memories
+        for role in memory.roles
+    }
+
+
+def test_eyeriss_is_what_ruby_says() -> None:
+    hierarchy = levels(load_accelerator("eyeriss_like"))
+    assert hierarchy.names == ("dram", "buffer", "rows", "cols", "pe")
+    assert _fanouts(hierarchy) == {"rows": 12, "cols": 14}
+    assert [fan.reduces for fan in hierarchy.fanouts] == [True, False]
+    assert hierarchy.macs_per_cycle == 168
+    assert _capacities(hierarchy) == {
+        ("dram", "input"): None,
+        ("dram", "weight"): None,
+        ("dram", "output"): None,
+        ("buffer", "input"): 131072,  # shared with
+        ("buffer", "output"): 131072,
+        ("pe", "input"): 2 * 12,
+        ("pe", "weight"): 2 * 224,
+        ("pe", "output"): 2 * 16,
+    }
+    dram, buffer, _ = (level.memories[0] for level in hierarchy.memories)
+    assert (2 * dram.read_pj_per_byte, 2 * buffer.read_pj_per_byte) == (200, 7.41)
+
+
+@pytest.mark.parametrize(("name", "pes", "side"), [("simba_like", 15, 4), ("simba_like_9", 9, 3)])
+def test_simba_is_what_ruby_says(name: str, pes: int, side: int) -> None:
+    hierarchy = levels(load_accelerator(name))
+    assert hierarchy.names == ("dram", "buffer", "rows", "cols", "pe", "vectors", "lanes")
+    assert _fanouts(hierarchy) == {"rows": 1, "cols": pes, "vectors": side, "lanes": side}
+    assert hierarchy.macs_per_cycle == pes * side**2
+    assert "weight" not in hierarchy.memories[1].roles
+
+
+@pytest.mark.parametrize("pes", [6, 9, 16])
+def test_the_toy_is_a_row_of_pes_behind_dram(pes: int) -> None:
+    hierarchy = levels(load_accelerator("toy_linear", [f"array.cols={pes}"]))
+    assert hierarchy.names == ("dram", "rows", "cols", "pe")
+    assert hierarchy.macs_per_cycle == pes
+    (memory,) = hierarchy.memories[-1].memories
+    assert (memory.roles, memory.capacity_bytes) == (frozenset(ROLES), 1024)
+
+
+def test_bandwidths_are_per_cycle() -> None:
+    overrides = [
+        "dram.bandwidth_bytes_per_second=1 GB/s",
+        "buffer.read_bytes_per_second=2 GB/s",
+        "buffer.write_bytes_per_second=3 GB/s",
+    ]
+    dram, buffer, pe = levels(load_accelerator("eyeriss_like", overrides)).memories
+    assert (dram.both, dram.read.unlimited, dram.write.unlimited) == (Rate(5, 1), True, True)
+    assert (buffer.read, buffer.write, buffer.both.unlimited) == (Rate(10, 1), Rate(15, 1), True)
+    assert pe.read.unlimited
+    assert pe.write.unlimited
+
+
+def test_a_role_without_memory_bypasses_the_pe() -> None:
+    raw = yaml.safe_load((FOLDER / "eyeriss_like.yaml").read_text(encoding="utf-8"))
+    del raw["array"]["memories"]["input"]
+    hierarchy = levels(Accelerator.model_validate(raw))
+    assert hierarchy.memories[-1].roles == {"weight", "output"}
+    raw["array"]["memories"]["shared"] = raw["array"]["memories"].pop("weight")
+    hierarchy = levels(Accelerator.model_validate(raw))
+    assert {memory.roles for memory in hierarchy.memories[-1].memories} == {
+        frozenset({"output"}),
+        frozenset({"input", "weight"}),
+    }
+
+
+@pytest.mark.parametrize("name", SPATIAL)
+def test_a_spatial_array_survives_its_document(name: str, tmp_path: Path) -> None:
+    accelerator = load_accelerator(name)
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(accelerator_document(accelerator)), encoding="utf-8")
+    assert load_accelerator(file) == accelerator
+    rows = dict(accelerator_rows(accelerator))
+    assert rows["array.kind"] == "spatial"
+    assert not any("None" in value for value in rows.values())
+
+
+def test_an_array_without_a_kind_is_systolic(tmp_path: Path) -> None:
+    raw = yaml.safe_load((FOLDER / "toy.yaml").read_text(encoding="utf-8"))
+    assert "kind" not in raw["array"]
+    raw["array"]["kind"] = "systolic"
+    file = tmp_path / "toy.yaml"
+    file.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    assert load_accelerator(file) == load_accelerator("toy")
+    assert "kind" not in accelerator_document(load_accelerator("toy"))["array"]
+
+
+def _refused(overrides: list[str], name: str = "eyeriss_like") -> list[str]:
+    with pytest.raises(InputError) as caught:
+        load_accelerator(name, overrides)
+    return [str(fault) for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("array.kind=cubic", "array.kind: got 'cubic'; allowed: systolic or spatial"),
+        (
+            "array.overlap=none",
+            "got 'none'; allowed: one of source, kind, rows, cols, vectors, lanes",
+        ),
+        ("array.rows=0", "--set array.rows: array.rows: got 0; allowed: an integer >= 1"),
+        ("array.reduces=[sideways]", "got 'sideways'; allowed: one of 'rows', 'cols', 'vectors'"),
+        ("array.bypass_buffer=[bias]", "got 'bias'; allowed: one of 'input', 'weight', 'output'"),
+        ("array.memories.weight.capacity_bytes=0", "got 0; allowed: a positive amount"),
+        ("array.memories.bias.capacity_bytes=1", "did you mean"),
+    ],
+)
+def test_wrong_fields_of_a_spatial_array_are_told(override: str, said: str) -> None:
+    faults = _refused([override])
+    assert any(said in fault for fault in faults), faults
+
+
+def test_memories_are_set_by_name() -> None:
+    accelerator = load_accelerator("eyeriss_like", ["array.memories.weight.capacity_bytes=1 KiB"])
+    assert _capacities(levels(accelerator))["pe", "weight"] == 1024
+
+
+FAR = Temporal(name="far", memories=(Memory(),))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "levels: outermost: got []; allowed: first a memory without a limit"),
+        ((Spatial(name="fan", fanout=2), FAR), "outermost: got ['fan']; allowed: first a memory"),
+        (
+            (Temporal(name="far", memories=(Memory(capacity_bytes=1),)),),
+            "outermost: got ['far']; allowed: first a memory",
+        ),
+        ((FAR, Spatial(name="far", fanout=2)), "far: got '2 levels'; allowed: one level of a name"),
+        ((FAR, Spatial(name="fan", fanout=0)), "fan.fanout: got 0; allowed: 1 or more"),
+        (
+            (FAR, Temporal(name="near", memories=(Memory(), Memory(roles=frozenset({"input"}))))),
+            "near.memories: got 'input'; allowed: each role in one memory",
+        ),
+    ],
+)
+def test_what_is_no_hierarchy_is_refused(given: tuple[Level, ...], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Hierarchy(levels=given)
+    assert said in str(caught.value)
+
+
+def test_each_array_is_taken_by_what_is_made_for_it() -> None:
+    kinds = {name: load_accelerator(name).array.kind for name in list_accelerators()}
+    assert sorted(name for name, kind in kinds.items() if kind == "spatial") == SPATIAL
+    with pytest.raises(NotSpatialError, match=r"edge: array.kind = 'systolic'; allowed: spatial"):
+        levels(load_accelerator("edge"))
+    spatial = load_accelerator("eyeriss_like")
+    with pytest.raises(NotSystolicError, match=r"eyeriss_like: array.kind = 'spatial'; allowed"):
+        _ = spatial.systolic
+    with pytest.raises(NotMappableError, match="dataflow flex takes systolic arrays; eyeriss_like"):
+        make_mapping(gemm(m=9, k=7, n=5), spatial, "flex")
