@@ -54,14 +54,11 @@ class LevelConstraint(BaseModel):
 
     def under(self, over: LevelConstraint) -> LevelConstraint:
         """Let another constraint of the same level decide wherever it says something."""
-        said = over.model_fields_set
-        return LevelConstraint(
-            ranks=over.ranks if "ranks" in said else self.ranks,
-            factors={**self.factors, **over.factors},
-            most={**self.most, **over.most},
-            order=over.order if "order" in said else self.order,
-            keep=over.keep if "keep" in said else self.keep,
-        )
+        said = {name: getattr(over, name) for name in over.model_fields_set}
+        below = {name: getattr(self, name) for name in self.model_fields_set}
+        for name in {"factors", "most"} & said.keys() & below.keys():
+            said[name] = {**below[name], **said[name]}
+        return LevelConstraint.model_validate({**below, **said})
 
 
 Constraints = Mapping[str, LevelConstraint]

@@ -103,7 +103,9 @@ def test_the_random_search_finds_the_best_too() -> None:
 def test_no_pruned_order_costs_less_or_otherwise() -> None:
     """All orders of all loops have the costs of the distinct ones, whatever is kept."""
     einsum = parse_conv("M=2,C=2,P=3,Q=2,R=2,S=1").einsum("conv")
-    pads = tuple(Memory(roles=frozenset({r}), capacity_bytes=40, write_pj_per_byte=1) for r in ROLES)
+    pads = tuple(
+        Memory(roles=frozenset({r}), capacity_bytes=40, write_pj_per_byte=1) for r in ROLES
+    )
     both = Memory(roles=frozenset({"input", "output"}), capacity_bytes=90, read_pj_per_byte=3.7)
     hierarchy = Hierarchy(
         levels=(
