@@ -313,10 +313,10 @@ def test_a_rank_too_large_for_all_remainders_is_refused() -> None:
 def test_the_smaller_mapspaces_are_in_the_larger() -> None:
     scores = {}
     for strategy in ("pfm", "ruby-s", "ruby-t", "ruby"):
-        goal = target(product_of(11, 6, 5), toy(4, 40), strategy)  # type: ignore[arg-type]
+        goal = target(product_of(11, 6, 5), toy(4, 40), strategy)
         scores[strategy] = map_einsum(goal, Effort()).found.score
     assert scores["ruby"] <= min(scores["ruby-s"], scores["ruby-t"])
     assert max(scores["ruby-s"], scores["ruby-t"]) <= scores["pfm"]
     assert scores["ruby"] < scores["pfm"]
-    sizes = [spaces(product_of(11, 6, 5), toy(4), s)[0].size() for s in ("pfm", "ruby-s", "ruby")]  # type: ignore[arg-type]
+    sizes = [spaces(product_of(11, 6, 5), toy(4), s)[0].size() for s in ("pfm", "ruby-s", "ruby")]
     assert sizes == sorted(sizes)
