@@ -138,6 +138,12 @@ class Space:
         """The number of combinations of chains: what `block` counts."""
         return prod(self.chain_counts())
 
+    @property
+    def widest(self) -> int:
+        """The most mappings that one combination of chains stands for."""
+        loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
+        return book(self).most(loops) * len(self.limits.keeps)
+
     def block(self, start: int, stop: int) -> tuple[int, Nests]:
         """Give the mappings of some combinations of chains, and how many of `size` they are."""
         left = np.arange(start, stop, dtype=np.int64)
@@ -209,6 +215,10 @@ class Book:
         temporal = self.space.hierarchy.temporal
         found = [self._levels[at].count(factors[:, i] > 1) for at, i in enumerate(temporal)]
         return np.stack(found, axis=1)
+
+    def most(self, active: npt.NDArray[np.bool_]) -> int:
+        """Count the combinations of orders where these ranks have loops at every level."""
+        return prod(int(orders.count(active)[0]) for orders in self._levels)
 
     @cached_property
     def size(self) -> int:

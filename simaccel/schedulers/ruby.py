@@ -30,6 +30,9 @@ Floats = npt.NDArray[np.float64]
 Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""
 _BLOCK: Final = 4096
+"""Mappings in a drawn block."""
+_ROWS: Final = 1 << 16
+"""Mappings in a block of a complete search, at most."""
 _ROUND: Final = 8
 _ELITE: Final = 64
 _ISLANDS: Final = 4
@@ -155,8 +158,7 @@ def search(
 
 def _every(problem: Problem, effort: Effort) -> Iterator[Task]:
     for at, space in enumerate(problem.spaces):
-        per_chain = max(1, space.size() // max(1, space.combinations))
-        width = max(1, 4 * _BLOCK // per_chain)
+        width = max(1, _ROWS // space.widest)
         for start in range(0, space.combinations, width):
             stop = min(start + width, space.combinations)
             yield Task(problem, effort.objective, (at, 0), start, stop)
