@@ -41,10 +41,11 @@ validate: setup ## the closed form against the machine; fast-forward on against 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run
 
-golden: setup ## rewrite golden programs, traces, README outputs and picture; read the diff
+golden: setup ## rewrite golden programs, traces, README outputs and pictures; read the diff
 	$(BIN)/python -m examples.make_traces
 	SIMACCEL_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/golden tests/examples
 	$(BIN)/python -m examples.picture
+	$(BIN)/python -m examples.trace_picture
 
 clean: ## remove .venv, out/ and caches
 	rm -rf .venv out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

@@ -76,7 +76,7 @@ def record(
 
     Raises:
         SimaccelError: as for ``simulate``.
-        TraceError: the file exists and ``force`` is not given, or it can't be written.
+        InputError: the file exists and ``force`` is not given, or it can't be written.
 
     """
     writers: list[TraceWriter] = []

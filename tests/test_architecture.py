@@ -16,13 +16,14 @@ MAX_FILE_LINES = 400
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "schema": {"errors"},
+    "targets": {"errors"},
     "workload": {"errors", "schema"},
     "hardware": {"errors", "schema"},
-    "mapping": {"errors", "schema", "workload", "hardware"},
+    "mapping": {"errors", "schema", "targets", "workload", "hardware"},
     "analytic": {"errors", "workload", "hardware", "mapping"},
     "schedulers": {"errors", "workload", "hardware", "mapping", "analytic"},
     "machine": {"errors", "workload", "hardware", "mapping"},
-    "trace": {"errors", "workload", "hardware", "mapping", "machine"},
+    "trace": {"errors", "targets", "workload", "hardware", "mapping", "machine"},
 }
 LAYERS |= {"experiment": {*LAYERS} - {"trace"}}
 LAYERS |= {"check": {"errors", "workload", "hardware", "mapping"}}

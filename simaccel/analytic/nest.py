@@ -6,7 +6,7 @@ docs/decisions/0007-nests.md has the rules of counting.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -65,17 +65,17 @@ def evaluate(
     """Evaluate all candidates; ``tensors`` give the bytes per element (``workload.tensors``).
 
     Raises:
-        NotNestableError: the einsum has not two inputs, a rank twice in an operand, or an output
-            with a sum of ranks as index; or it is too large to count.
+        NotNestableError: the einsum has more than two inputs, a rank twice in an operand, or an
+            output with a sum of ranks as index; or it is too large to count.
 
     """
     require_nestable(einsum)
     most = math.prod(nests.sizes.max(axis=0, initial=1).tolist())
     if most > MOST_MACS:
         raise NotNestableError(f"{einsum.name}: {most} MACs; allowed: at most 2^50")
-    widths = [tensors[operand.tensor].bytes_per_element for operand in _operands(einsum)]
+    shapes = {role: _shape(einsum, given, tensors) for role, given in _operands(einsum).items()}
     blocks = [
-        _evaluate(einsum, widths, hierarchy, nests.take(slice(start, start + _BLOCK)))
+        _evaluate(einsum, shapes, hierarchy, nests.take(slice(start, start + _BLOCK)))
         for start in range(0, max(len(nests), 1), _BLOCK)
     ]
     joined = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Costs)}
@@ -89,9 +89,9 @@ def require_nestable(einsum: Einsum) -> None:
         NotNestableError: says what it is that they don't cover.
 
     """
-    if len(einsum.inputs) != len(ROLES) - 1:
-        raise NotNestableError(f"{einsum}: {len(einsum.inputs)} inputs; allowed: 2")
-    for operand in _operands(einsum):
+    if len(einsum.inputs) > len(ROLES) - 1:
+        raise NotNestableError(f"{einsum}: {len(einsum.inputs)} inputs; allowed: 1 or 2")
+    for operand in _operands(einsum).values():
         terms = [rank for dim in operand.projection for rank, _ in dim.terms]
         if len(set(terms)) < len(terms):
             raise NotNestableError(f"{einsum}: a rank twice in {operand}; allowed: once")
@@ -99,37 +99,40 @@ def require_nestable(einsum: Einsum) -> None:
         raise NotNestableError(f"{einsum}: index of {einsum.output}; allowed: single ranks")
 
 
-def _operands(einsum: Einsum) -> tuple[Operand, ...]:
-    return (*einsum.inputs, einsum.output)
+def _operands(einsum: Einsum) -> dict[int, Operand]:
+    """Give the operands by the index of their role; one input alone is no weight."""
+    return {**dict(enumerate(einsum.inputs)), ROLES.index("output"): einsum.output}
 
 
-def _shape(einsum: Einsum, operand: Operand) -> Shape:
+def _shape(einsum: Einsum, operand: Operand, tensors: Mapping[str, Tensor]) -> Shape:
     ranks = list(einsum.ranks)
     return Shape(
         dims=tuple(
             tuple((ranks.index(rank), c) for rank, c in dim.terms) for dim in operand.projection
         ),
         others=tuple(i for i, rank in enumerate(ranks) if rank not in operand.ranks),
+        width=tensors[operand.tensor].bytes_per_element,
     )
 
 
-def _evaluate(einsum: Einsum, widths: Sequence[int], hierarchy: Hierarchy, nests: Nests) -> Costs:
+def _evaluate(
+    einsum: Einsum, shapes: Mapping[int, Shape], hierarchy: Hierarchy, nests: Nests
+) -> Costs:
     loops = make_loops(hierarchy, nests)
-    shapes = [_shape(einsum, operand) for operand in _operands(einsum)]
     kept = np.ascontiguousarray(nests.keeps.transpose(1, 2, 0))
-    traffic = _traffic(loops, shapes, widths, kept, alone=False)
-    tiles = _tile_bytes(loops, shapes, widths, kept)
+    traffic = _traffic(loops, shapes, kept, alone=False)
+    tiles = _tile_bytes(loops, shapes, kept)
     trips = np.array([[loop.trips for loop in loops.loops[i]] for i in hierarchy.spatial])
     trips = trips.reshape(len(hierarchy.spatial), len(einsum.ranks), len(nests))
     instances = trips.prod(axis=1)
     steps = _steps(loops)
     macs = nests.sizes.prod(axis=1)
     return Costs(
-        valid=_valid(hierarchy, tiles, trips, instances, shapes[-1]),
+        valid=_valid(hierarchy, tiles, trips, instances, shapes[ROLES.index("output")]),
         macs=macs,
         ineffectual=macs - einsum.macs,
         steps=steps,
-        cycles=np.maximum(steps, _bandwidth_cycles(loops, shapes, widths, kept, traffic)),
+        cycles=np.maximum(steps, _bandwidth_cycles(loops, shapes, kept, traffic)),
         reads=traffic.reads.transpose(2, 0, 1),
         writes=traffic.writes.transpose(2, 0, 1),
         tile_bytes=tiles.transpose(2, 0, 1),
@@ -158,18 +161,16 @@ class _Traffic:
         down[level, role] += every - first
 
 
-def _traffic(
-    loops: Loops, shapes: Sequence[Shape], widths: Sequence[int], kept: Bools, *, alone: bool
-) -> _Traffic:
+def _traffic(loops: Loops, shapes: Mapping[int, Shape], kept: Bools, *, alone: bool) -> _Traffic:
     """Count the bytes at all levels; ``alone``: of their first instances."""
     found = _Traffic(np.zeros(kept.shape, dtype=np.int64), np.zeros(kept.shape, dtype=np.int64))
-    for role, (shape, width) in enumerate(zip(shapes, widths, strict=True)):
+    for role, shape in shapes.items():
         for inner in range(1, len(kept) + 1):
             here = kept[inner, role] if inner < len(kept) else np.ones_like(kept[0, role])
             if here.any():
                 _count(found, (inner, role), loops, shape, kept, here, alone=alone)
-        found.reads[:, role] *= width
-        found.writes[:, role] *= width
+        found.reads[:, role] *= shape.width
+        found.writes[:, role] *= shape.width
     return found
 
 
@@ -206,12 +207,12 @@ def _count(
         here = here & ~kept[outer, role]
 
 
-def _tile_bytes(loops: Loops, shapes: Sequence[Shape], widths: Sequence[int], kept: Bools) -> Ints:
+def _tile_bytes(loops: Loops, shapes: Mapping[int, Shape], kept: Bools) -> Ints:
     """Give the bytes of full tiles by (temporal level, role, candidate)."""
     found = np.zeros(kept.shape, dtype=np.int64)
     for index, level in enumerate(loops.hierarchy.temporal):
-        for role, (shape, width) in enumerate(zip(shapes, widths, strict=True)):
-            volume = np.full_like(found[index, role], width)
+        for role, shape in shapes.items():
+            volume = np.full_like(found[index, role], shape.width)
             for dim in shape.dims:
                 sides = [
                     c * (np.minimum(loops.entering(rank, level)[0], loops.sizes[rank]) - 1)
@@ -247,7 +248,7 @@ def _valid(hierarchy: Hierarchy, tiles: Ints, trips: Ints, instances: Ints, outp
 
 
 def _bandwidth_cycles(
-    loops: Loops, shapes: Sequence[Shape], widths: Sequence[int], kept: Bools, traffic: _Traffic
+    loops: Loops, shapes: Mapping[int, Shape], kept: Bools, traffic: _Traffic
 ) -> Ints:
     """Give the cycles that the slowest port takes for what passes the first instance's."""
     hierarchy = loops.hierarchy
@@ -257,7 +258,7 @@ def _bandwidth_cycles(
         for memory in hierarchy.memories
     ]
     if any(is_ and i > inside for is_, i in zip(limited, hierarchy.temporal, strict=True)):
-        traffic = _traffic(loops, shapes, widths, kept, alone=True)
+        traffic = _traffic(loops, shapes, kept, alone=True)
     cycles = np.zeros(kept.shape[-1], dtype=np.int64)
     for index, memory in enumerate(hierarchy.memories):
         read, write = (moved[index].sum(axis=0) for moved in (traffic.reads, traffic.writes))

@@ -24,10 +24,11 @@ Term = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """A tensor's dimensions as terms, and the ranks that it lacks."""
+    """A tensor's dimensions as terms, the ranks that it lacks, and its bytes per element."""
 
     dims: tuple[tuple[Term, ...], ...]
     others: tuple[int, ...]
+    width: int
 
     @property
     def ranks(self) -> tuple[int, ...]:

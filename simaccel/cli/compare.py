@@ -38,8 +38,8 @@ from simaccel.report.figures.comparison import draw_comparison
 from simaccel.report.figures.style import require_figure_target, save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
 from simaccel.report.results import experiment_title
-from simaccel.report.targets import require_target, write_text
 from simaccel.schedulers import Options
+from simaccel.targets import require_target, writing_text
 from simaccel.workload import Workload
 
 _DATAFLOWS = "naive,flex,flat,flash"
@@ -109,7 +109,8 @@ class _Files:
         """Write the files that are asked for; a line for each."""
         lines = []
         if self.table is not None:
-            write_text(self.table, comparison_csv(rows), force=self.force)
+            with writing_text(self.table, force=self.force) as stream:
+                stream.write(comparison_csv(rows))
             lines.append(f"table: {self.table}")
         if self.plot is not None:
             draw = draw_comparison if rows[0].point is None else draw_sweep

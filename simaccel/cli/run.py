@@ -31,6 +31,7 @@ from simaccel.report.results import (
     operators_table,
 )
 from simaccel.report.units import cycles_text
+from simaccel.targets import require_target
 
 
 @click.command()
@@ -58,7 +59,7 @@ def run(
     The last line compares the machine with the closed form.
     """
     if trace is not None:
-        _require_target(trace, force=force)
+        require_target(trace, force=force)
     if dry_run:
         _forecast(asked, fast_forward=fast_forward, as_json=as_json)
         return
@@ -85,12 +86,6 @@ def run(
         _show(result, found)
         if trace is not None:
             show(f"trace: {trace}")
-
-
-def _require_target(trace: str, *, force: bool) -> None:
-    from simaccel.trace import require_target  # noqa: PLC0415 - h5py only where it is needed
-
-    require_target(trace, force=force)
 
 
 def _record(trace: str, inputs: Inputs, **kwargs: Any) -> Result:  # noqa: ANN401 - of record

@@ -15,7 +15,7 @@ from simaccel.machine.accounts import Listener
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
 from simaccel.machine.lanes import Lane
-from simaccel.machine.stateful import FOREVER, Numbers, Skip, Stateful, Stretch
+from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 
 _NO_GAUGES = Stretch(0, 0, (), ())
 
@@ -31,6 +31,7 @@ class Snapshot:
     states: list[tuple[object, ...]]
     gauges: list[Numbers]
     counters: list[Numbers]
+    """By part; empty where a part has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class FastForward:
         self.listener = listener
         self.lanes = lanes
         self.looked_at = 0
+        self.order = list(range(len(parts)))
+        """In which parts are compared: those first that differed last."""
 
     def places(self) -> list[int]:
         """Give the step at which each engine is."""
@@ -81,8 +84,8 @@ class FastForward:
             self.clock.events,
             self.places(),
             [part.state() for part in self.parts],
-            [part.gauges() for part in self.parts],
-            [part.counters() for part in self.parts],
+            [part.gauges() if part.GAUGES else () for part in self.parts],
+            [part.counters() if part.COUNTERS else () for part in self.parts],
         )
 
     def compare(self, old: Snapshot) -> Repetition | None:
@@ -91,21 +94,28 @@ class FastForward:
         One period less than the limits allow, because the machine may have something to set
         right in the first one (``Channel._foreseen``).
         """
-        now, limit, stretches = self.clock.cycle, FOREVER, []
+        now, limit = self.clock.cycle, FOREVER
         if now == old.cycle:
             return None
-        for part, state, gauges in zip(self.parts, old.states, old.gauges, strict=True):
+        stretches = [_NO_GAUGES] * len(self.parts)
+        for at, index in enumerate(self.order):
             self.looked_at += 1
-            if part.state() != state:
+            part = self.parts[index]
+            limit = min(limit, self._limit(part, old, index, stretches))
+            if limit < 0:
+                self.order.insert(0, self.order.pop(at))
                 return None
-            seen = _NO_GAUGES
-            if part.GAUGES:
-                seen = Stretch(old.cycle, now, gauges, part.gauges())
-                limit = min(limit, part.limit(seen))
-                if limit < 0:
-                    return None
-            stretches.append(seen)
         return Repetition(now - old.cycle, limit - 1, stretches)
+
+    def _limit(self, part: Stateful, old: Snapshot, index: int, stretches: list[Stretch]) -> int:
+        """Say how often the period repeats as far as one part tells, and note its stretch."""
+        if part.state() != old.states[index]:
+            return NEVER
+        if not part.GAUGES:
+            return FOREVER
+        seen = Stretch(old.cycle, self.clock.cycle, old.gauges[index], part.gauges())
+        stretches[index] = seen
+        return part.limit(seen)
 
     def skip(self, old: Snapshot, found: Repetition) -> None:
         """Move the machine on by the periods that would repeat."""

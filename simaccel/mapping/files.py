@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from simaccel.errors import Fault, InputError, SimaccelError
+from simaccel.errors import Fault, InputError
 from simaccel.mapping.choices import (
     FusedGroup,
     GemmGroup,
@@ -26,6 +26,7 @@ from simaccel.mapping.lower import (
     softmax_views,
 )
 from simaccel.schema import faults_of, read_yaml
+from simaccel.targets import writing_text
 from simaccel.workload import Workload
 
 
@@ -38,13 +39,11 @@ def save_mapping(mapping: Mapping, path: Path) -> None:
     """Write a mapping to a YAML file.
 
     Raises:
-        SimaccelError: the file can't be written.
+        InputError: the file can't be written.
 
     """
-    try:
-        path.write_text(mapping_text(mapping), encoding="utf-8")
-    except OSError as error:
-        raise SimaccelError(f"{path}: can't be written: {error.strerror}") from None
+    with writing_text(path, force=True) as stream:
+        stream.write(mapping_text(mapping))
 
 
 def load_mapping(path: Path, workload: Workload) -> Mapping:

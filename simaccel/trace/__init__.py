@@ -7,7 +7,6 @@ from simaccel.trace.reader import Trace
 from simaccel.trace.schema import SCHEMA_VERSION, Site, TraceError, TraceHeader
 from simaccel.trace.series import Bandwidth, Occupancy, Utilisation
 from simaccel.trace.sites import program_sites
-from simaccel.trace.target import require_target
 from simaccel.trace.writer import TraceWriter
 
 __all__ = [
@@ -24,5 +23,4 @@ __all__ = [
     "TraceWriter",
     "Utilisation",
     "program_sites",
-    "require_target",
 ]

@@ -13,6 +13,7 @@ import numpy as np
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.machine.machine import EngineCycles
+from simaccel.targets import not_written, partial_path, require_target
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
@@ -30,7 +31,6 @@ from simaccel.trace.store import (
     write_index,
     write_more,
 )
-from simaccel.trace.target import not_written, partial_path, require_target
 
 
 class _Open:
@@ -57,7 +57,7 @@ class TraceWriter:
     is never a half-written file. A killed process leaves it, readable up to the last checkpoint.
 
     Raises:
-        TraceError: the target can't be written (see ``require_target``).
+        InputError: the target can't be written (see ``require_target``).
 
     """
 

@@ -30,9 +30,10 @@ def draw_einsum(draw: random.Random) -> Einsum:
         sizes = [draw.choice([1, 1, 2, 3, 4, 5, 7, 8, 11, 13]) for _ in range(8)]
         if kind == "gemm":
             ranks = dict(zip("bmkn", sizes, strict=False))
-            found = Einsum(
-                "gemm", ranks, (operand("A b m k"), operand("B b k n")), operand("C b m n")
-            )
+            inputs: tuple[Operand, ...] = (operand("A b m k"), operand("B b k n"))
+            if draw.random() < 0.2:  # one input and no weight
+                inputs = (operand("A b m k n"),)
+            found = Einsum("gemm", ranks, inputs, operand("C b m n"))
         elif kind == "conv":
             m, c, p, q, r, s, g, n = sizes
             pairs = [(draw.randint(1, 3), draw.randint(1, 3)) for _ in range(2)]

@@ -64,9 +64,9 @@ class Execution:
         self.widths: dict[Role, int] = dict(zip(ROLES, widths, strict=True))
         self.hierarchy, self.levels = hierarchy, hierarchy.levels
         self.ranks = {r: mapping.padded.get(r, size) for r, size in einsum.ranks.items()}
+        self.factors = FACTORS[: len(einsum.inputs)]
         self.operands: dict[Role, Operand] = {
-            "input": einsum.inputs[0],
-            "weight": einsum.inputs[1],
+            **dict(zip(self.factors, einsum.inputs, strict=True)),
             "output": einsum.output,
         }
         self.depth = len(self.levels)  # of the MACs, as though they were a level
@@ -362,14 +362,14 @@ class Execution:
         for lane in lanes:
             at = self.where(time, lane)
             factors = 1.0
-            for role in FACTORS:
+            for role in self.factors:
                 (element,) = self._points(role, self._box(role, self.depth, at))
                 held = self.buffers[self._home(role, lane)].values[element]
                 assert held is not None
                 factors *= held
             (element,) = self._points("output", self._box("output", self.depth, at))
             products[self._home("output", lane)[2]][element] += factors
-        for role in FACTORS:
+        for role in self.factors:
             homes: dict[Digits, list[Digits]] = defaultdict(list)
             for lane in lanes:
                 homes[self._home(role, lane)[2]].append(lane)
@@ -442,9 +442,9 @@ def expected_output(einsum: Einsum, sizes: dict[str, int]) -> dict[Point, float]
         def element(operand: Operand, at: dict[str, int] = at) -> Point:
             return tuple(sum(c * at[rank] for rank, c in d.terms) for d in operand.projection)
 
-        left = value("input", element(einsum.inputs[0]))
-        right = value("weight", element(einsum.inputs[1]))
-        total[element(einsum.output)] += left * right
+        total[element(einsum.output)] += math.prod(
+            value(role, element(given)) for role, given in zip(FACTORS, einsum.inputs, strict=False)
+        )
     return total
 
 

@@ -115,7 +115,7 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     file = tmp_path / "no" / "m.yaml"
     with pytest.raises(SimaccelError) as caught:
         save_mapping(_mapping(GEMM), file)
-    assert str(caught.value) == f"{file}: can't be written: No such file or directory"
+    assert str(caught.value).endswith("allowed: an existing folder")
 
 
 # -- what is no mapping ----------------------------------------------------------------------

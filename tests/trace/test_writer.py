@@ -8,9 +8,11 @@ from unittest.mock import Mock
 import h5py
 import pytest
 
+from simaccel.errors import InputError
 from simaccel.machine.accounts import NO_WAIT, Cause
 from simaccel.machine.machine import EngineCycles
-from simaccel.trace import Trace, TraceError, TraceWriter, require_target
+from simaccel.targets import require_target
+from simaccel.trace import Trace, TraceError, TraceWriter
 from tests.trace.scripts import ENGINES, HEADER, Again, Row, padded, tell, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
@@ -129,7 +131,9 @@ def test_a_failed_run_keeps_the_file_that_was_there(tmp_path: Path) -> None:
 def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     path.write_text("precious")
-    with pytest.raises(TraceError, match=r"t\.h5: exists already; allowed: a new file, or --force"):
+    with pytest.raises(
+        InputError, match=r"t\.h5: output: got 'a file that exists'; allowed: a new"
+    ):
         TraceWriter(path, HEADER)
     assert path.read_text() == "precious"
     write(path, SCRIPT).check()
@@ -138,13 +142,13 @@ def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
 def test_targets_that_cannot_be_written_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(TraceError, match="is a folder; allowed: the path of a file") as caught:
+    with pytest.raises(InputError, match="got 'a folder'; allowed: the path of a file") as caught:
         require_target(tmp_path)
     assert caught.value.exit_code == 2
-    with pytest.raises(TraceError, match=r"folder .*no does not exist; allowed"):
+    with pytest.raises(InputError, match=r"folder: got '.*; allowed: an existing folder"):
         require_target(tmp_path / "no" / "t.h5")
     monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(TraceError, match="can't be written; allowed: a file in a writable folder"):
+    with pytest.raises(InputError, match="allowed: a writable folder"):
         require_target(tmp_path / "t.h5")
 
 
@@ -153,7 +157,7 @@ def test_of_two_runs_with_one_target_the_second_to_end_fails(tmp_path: Path) -> 
     slow = TraceWriter(path, HEADER).__enter__()
     write(path, SCRIPT).close()
     slow.finish(0, {})
-    with pytest.raises(TraceError, match="exists already"):
+    with pytest.raises(InputError, match="a file that exists"):
         slow.__exit__(None, None, None)
     with Trace.open(path) as trace:
         trace.check()

@@ -13,6 +13,7 @@ from simaccel.cli.options import force_option, json_option
 from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.report.units import cycles_text
+from simaccel.targets import require_target, writing_text
 
 if TYPE_CHECKING:
     from simaccel.trace import Trace
@@ -69,7 +70,7 @@ def export(
     csv        a table for pandas and spreadsheets
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
-    from simaccel.trace import Trace, require_target  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.trace.exports import FORMATS, excerpt  # noqa: PLC0415 - as above
 
     if name not in FORMATS:
@@ -116,8 +117,6 @@ def _numbers(trace: Trace, given: dict[str, str]) -> dict[str, int]:
 
 
 def _write(write: Format, part: Excerpt, output: str, *, force: bool) -> None:
-    from simaccel.trace.target import writing_text  # noqa: PLC0415 - h5py only where it is needed
-
     out = nullcontext(sys.stdout) if output == _STDOUT else writing_text(output, force=force)
     with out as stream:
         write(stream, part)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.report.targets import require_target, write_whole
+from simaccel.targets import require_target, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -181,4 +181,6 @@ def save_figure(figure: Figure, path: str | Path, *, force: bool = False) -> Pat
     path = require_figure_target(path, force=force)
     suffix = path.suffix.lower()
     kind: dict[str, Any] = {"format": suffix[1:], "metadata": dict(_NO_DATES[suffix])}
-    return write_whole(path, lambda part: figure.savefig(part, dpi=DPI, **kind), force=force)
+    with writing(path, force=force) as partial:
+        figure.savefig(partial, dpi=DPI, **kind)
+    return path

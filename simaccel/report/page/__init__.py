@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simaccel.report.page.data import document, timeline
-from simaccel.report.targets import require_target, write_text
+from simaccel.targets import require_target, writing_text
 from simaccel.trace import Trace, TraceError
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
@@ -43,7 +43,8 @@ def write_page(trace: Trace, path: str | Path, *, force: bool = False) -> int:
     if path.exists() and path.samefile(trace.path):
         raise TraceError(path, "is the trace itself", "another file for the page")
     text = page_text(document(trace))
-    write_text(path, text, force=force)
+    with writing_text(path, force=force) as stream:
+        stream.write(text)
     return len(text.encode())
 
 

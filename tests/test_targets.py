@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.report.targets import require_target, write_text
+from simaccel.targets import require_target, writing_text
+
+
+def write_text(path: Path, text: str, *, force: bool = False) -> Path:
+    with writing_text(path, force=force) as stream:
+        stream.write(text)
+    return path
 
 
 def refused(path: Path) -> str:
@@ -23,7 +29,7 @@ def test_a_text_is_written_as_it_is(tmp_path: Path) -> None:
 
 def test_what_exists_is_replaced_by_force_only(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.csv", "old")
-    with pytest.raises(InputError, match=r"a\.csv: output: got 'a file that exists'; allowed: a n"):
+    with pytest.raises(InputError, match=r"a\.csv: output: got 'a file that exists'; allowed: a"):
         write_text(path, "new")
     assert path.read_text() == "old"
     write_text(path, "new", force=True)
@@ -54,3 +60,44 @@ def test_what_fails_leaves_the_target_as_it_was(
         write_text(path, "new", force=True)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_text_takes_the_target_s_place_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+    with writing_text(target, force=True) as stream:
+        stream.write("né\r\n")
+        assert target.read_text() == "old"
+        (partial,) = set(tmp_path.iterdir()) - {target}
+        assert partial.name.startswith("out.txt.")
+    assert target.read_bytes() == "né\r\n".encode()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def _write(target: Path, text: str, error: type[BaseException]) -> None:
+    with writing_text(target) as stream:
+        stream.write(text)
+        raise error
+
+
+def _write_slowly(target: Path) -> None:
+    with writing_text(target) as stream:
+        stream.write("mine")
+        target.write_text("theirs")
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_nothing_is_left_of_a_text_that_is_not(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error):
+        _write(tmp_path / "out.txt", "half", error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_comes_meanwhile_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    with pytest.raises(
+        InputError, match=r"out.txt: output: got 'a file that exists'; allowed: a n"
+    ):
+        _write_slowly(target)
+    assert target.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [target]
