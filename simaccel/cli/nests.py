@@ -35,7 +35,7 @@ from simaccel.schedulers.ruby import OBJECTIVES, Each, Effort, Objective
 from simaccel.workload import Einsum, Workload
 
 _MAPSPACE: Strategy = "ruby-s"
-_OPERANDS = 2
+_INPUTS = 2
 
 
 class NotNestedError(SimaccelError):
@@ -199,10 +199,10 @@ def _targets(
     dataflow = parse_constraints(array.dataflow if isinstance(array, SpatialArraySpec) else ())
     found = []
     for operator in workload.operators:
-        if not isinstance(operator, Einsum) or len(operator.inputs) != _OPERANDS:
+        if not isinstance(operator, Einsum) or len(operator.inputs) > _INPUTS:
             raise NotNestedError(
-                f"{accelerator.name}: operator {operator.name} is no einsum of two inputs; spatial "
-                "arrays take matrix products and convolutions (--layer chooses one)"
+                f"{accelerator.name}: operator {operator.name} is no einsum of one or two inputs; "
+                "spatial arrays take matrix products and convolutions (--layer chooses one)"
             )
         target = Target(
             einsum=operator,

@@ -112,6 +112,8 @@ def _accesses(mapped: Mapped) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for at, level in enumerate(mapped.target.hierarchy.memories):
         for index, role in enumerate(ROLES):
             memory = level.memory(role)
+            if role == "weight" and len(mapped.target.einsum.inputs) == 1:
+                continue
             if memory is None or role not in mapped.mapping.levels[_place(mapped, at)].keep:
                 continue
             reads, writes = int(costs.reads[0, at, index]), int(costs.writes[0, at, index])

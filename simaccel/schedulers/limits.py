@@ -68,7 +68,7 @@ def limits(
             tuple(list(einsum.ranks).index(rank) for rank in both[level.name].order)
             for level in hierarchy.memories
         ),
-        keeps=tuple(_keeps(hierarchy, both)),
+        keeps=tuple(_keeps(einsum, hierarchy, both)),
     )
 
 
@@ -159,11 +159,15 @@ def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> S
     return Split(spatial=spatial, most=limit, exactly=pieces)
 
 
-def _keeps(hierarchy: Hierarchy, given: Constraints) -> Iterator[Keep]:
-    """Give all choices of what to keep: the outermost keeps all, so does the innermost memory."""
+def _keeps(einsum: Einsum, hierarchy: Hierarchy, given: Constraints) -> Iterator[Keep]:
+    """Give all choices of what to keep: the outermost keeps all, so does the innermost memory.
+
+    There is no choice for a second input that isn't there.
+    """
     choices: list[tuple[bool, ...]] = []
+    there = {*ROLES[: len(einsum.inputs)], ROLES[-1]}
     for at, level in enumerate(hierarchy.memories):
-        inside = {role for inner in hierarchy.memories[at + 1 :] for role in inner.roles}
+        inside = {role for inner in hierarchy.memories[at + 1 :] for role in inner.roles & there}
         choices += [_kept(level, given[level.name], role, at, inside) for role in ROLES]
     width = len(ROLES)
     for bits in product(*choices):

@@ -16,6 +16,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.hardware.levels import ROLES
 from simaccel.workload import Einsum
 
 
@@ -28,7 +29,7 @@ class Dependence:
 
 
 def dependences(einsum: Einsum) -> tuple[Dependence, ...]:
-    """Say what the operands of an einsum depend on: its inputs, then its output."""
+    """Say what the operands of an einsum depend on, by role; a second input may be missing."""
     index = {rank: at for at, rank in enumerate(einsum.ranks)}
     found = []
     for operand in (*einsum.inputs, einsum.output):
@@ -38,7 +39,8 @@ def dependences(einsum: Einsum) -> tuple[Dependence, ...]:
             windows.update(several if len(several) > 1 else ())
         ranks = frozenset(index[rank] for rank in operand.ranks)
         found.append(Dependence(ranks, frozenset(windows)))
-    return tuple(found)
+    missing = [Dependence(frozenset())] * (len(ROLES) - len(found))
+    return (*found[:-1], *missing, found[-1])
 
 
 @lru_cache(1 << 12)

@@ -254,6 +254,18 @@ def test_padded_work_is_counted_and_told() -> None:
     assert mapped_json(padded)["ineffectual_macs"] == 15
 
 
+def test_an_einsum_of_one_input() -> None:
+    """100 elements on 6 PEs, by hand: 17 steps, each element over DRAM and pad twice, one MAC."""
+    copied = Einsum("copy", {"d": 100}, (operand("A d"),), operand("Z d"))
+    mapped = map_einsum(target(copied, toy(6)), Effort())
+    assert mapped.found.complete
+    assert int(mapped.costs.cycles[0]) == 17
+    assert mapped.costs.energy_pj[0] == pytest.approx(100 * (2 * 200 + 4 * 1.03 + 1))
+    operands = {one["operand"] for one in mapped_json(mapped)["accesses"]}
+    assert operands == {"input", "output"}
+    assert len(mapped.found.space.limits.keeps) == 1
+
+
 def test_the_paper_s_example_reads_as_the_paper_writes_it() -> None:
     mapped = map_einsum(target(rank_one(100), toy(6), asked=["pad.d=1"]), Effort())
     assert "d17" in loops_text(mapped)

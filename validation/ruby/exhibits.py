@@ -81,7 +81,7 @@ def toys() -> list[Case]:
     found = []
     for size, pes in ((100, 6), (113, 16), (127, 16), (128, 16)):
         for strategy, ending in (("pfm", "uber"), ("ruby-s", "ruby")):
-            goal = target(rank_one(size), toy(pes, rank_one=True), strategy)  # type: ignore[arg-type]
+            goal = target(rank_one(size), toy(pes), strategy)  # type: ignore[arg-type]
             found.append(Case(f"D={size}, {pes} PEs", goal, f"r1_{size}_{pes}_{ending}"))
     for pes in (5, 16):
         for strategy, name in (("pfm", f"mm100_{pes}_uber"), ("ruby-s", f"mm100_{pes}_rubyS_long")):
@@ -141,7 +141,7 @@ def fig_8(sizes: tuple[int, ...] = FIG8_SIZES) -> list[Row]:
     rows = []
     for size in sizes:
         found = {
-            strategy: best(target(rank_one(size), toy(16, rank_one=True), strategy))
+            strategy: best(target(rank_one(size), toy(16), strategy))
             for strategy in ("pfm", "padded", "ruby-s")
         }
         row: Row = {"d": size}

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from simaccel.hardware.dataflow import Constraints, parse_constraints
-from simaccel.hardware.levels import Hierarchy, Memory, Role, Spatial, Temporal
+from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Role, Spatial, Temporal
 from simaccel.schedulers.mapspace import Strategy
 from simaccel.schedulers.nests import Mapped, Target, map_einsum
 from simaccel.schedulers.ruby import Effort
 from simaccel.workload import Einsum, Tensor
 from simaccel.workload.conv import parse_conv
-from simaccel.workload.einsum import Operand, operand
+from simaccel.workload.einsum import operand
 
 DRAM_PJ, BUFFER_PJ, TOY_PAD_PJ, PAD_PJ, WEIGHT_PAD_PJ, MAC_PJ = 200.0, 7.41, 1.03, 0.98, 1.0, 1.0
 """Per 16-bit word and per MAC, as in data/README.md."""
@@ -34,22 +34,13 @@ def _memory(roles: Sequence[Role], words: int | None, pj_per_word: float) -> Mem
     )
 
 
-def toy(pes: int, *, rank_one: bool = False) -> Hierarchy:
-    """Give PEs in a row behind DRAM, each with a scratchpad of 512 words for all operands.
-
-    ``rank_one``: the second operand is a constant that costs nothing, as the reference has none.
-    """
-    both: tuple[Role, ...] = ("input", "output")
-    dram = [_memory((*both, "weight"), None, DRAM_PJ)]
-    pad = [_memory((*both, "weight"), 512, TOY_PAD_PJ)]
-    if rank_one:
-        free = _memory(("weight",), None, 0.0)
-        dram, pad = [_memory(both, None, DRAM_PJ), free], [_memory(both, 512, TOY_PAD_PJ), free]
+def toy(pes: int) -> Hierarchy:
+    """Give PEs in a row behind DRAM, each with a scratchpad of 512 words for all operands."""
     return Hierarchy(
         levels=(
-            Temporal(name="dram", memories=tuple(dram)),
+            Temporal(name="dram", memories=(_memory(ROLES, None, DRAM_PJ),)),
             Spatial(name="pes", fanout=pes),
-            Temporal(name="pad", memories=tuple(pad)),
+            Temporal(name="pad", memories=(_memory(ROLES, 512, TOY_PAD_PJ),)),
         ),
         mac_pj=MAC_PJ,
     )
@@ -59,9 +50,7 @@ def eyeriss() -> Hierarchy:
     """Give 14 columns of 12 PEs, with 128 KiB for inputs and outputs; columns don't add sums."""
     return Hierarchy(
         levels=(
-            Temporal(
-                name="dram", memories=(_memory(("input", "weight", "output"), None, DRAM_PJ),)
-            ),
+            Temporal(name="dram", memories=(_memory(ROLES, None, DRAM_PJ),)),
             Temporal(name="buffer", memories=(_memory(("input", "output"), 65536, BUFFER_PJ),)),
             Spatial(name="cols", fanout=14, reduces=False),
             Spatial(name="rows", fanout=12),
@@ -79,8 +68,8 @@ def eyeriss() -> Hierarchy:
 
 
 def rank_one(size: int) -> Einsum:
-    """Give Z[d] = A[d] b: a tensor of one rank goes through the PEs."""
-    return Einsum(f"D={size}", {"d": size}, (operand("A d"), Operand("b", ())), operand("Z d"))
+    """Give Z[d] = A[d]: a tensor of one rank goes through the PEs."""
+    return Einsum(f"D={size}", {"d": size}, (operand("A d"),), operand("Z d"))
 
 
 def matmul() -> Einsum:
