@@ -85,13 +85,14 @@ def compare(a: Trace, b: Trace, engine: str = "array") -> Difference:
     """Take the difference of two runs apart, by what ``engine`` did.
 
     Raises:
-        TraceError: a trace is partial, or the second is of another workload.
+        TraceError: a trace is partial or damaged, or the second is of another workload.
         InputError: not both runs have the engine.
 
     """
     for trace in (a, b):
         if trace.partial:
             raise TraceError(trace.path, "is partial: its run did not end", "a whole trace")
+        _require_readable(trace)
     _require_same_workload(a, b)
     engines = [name for name in a.engines if name in b.engines]
     if engine not in engines:
@@ -188,5 +189,22 @@ def _leaves(text: str, root: str = "") -> dict[str, str]:
             else:
                 found[where] = str(item)
 
-    visit(yaml.safe_load(text) or {}, root)
+    data = yaml.safe_load(text)
+    visit(data if isinstance(data, dict | list) else {}, root)
     return found
+
+
+def _require_readable(trace: Trace) -> None:
+    """Refuse a header whose texts are no YAML.
+
+    Raises:
+        TraceError: names the text.
+
+    """
+    for what in ("accelerator", "workload", "mapping"):
+        try:
+            yaml.safe_load(getattr(trace.header, what))
+        except yaml.YAMLError as error:
+            first, *_ = str(error).splitlines()
+            problem = f"damaged: its {what} can't be read: {first}"
+            raise TraceError(trace.path, problem, "an unchanged trace") from None

@@ -106,17 +106,7 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Energy of what the machine did, by level in pJ."""
-    price = accelerator.energy
-    bytes_at = dict.fromkeys(("dram", "buffer", "noc"), 0)
-    for (level, _), n_bytes in run.moved.items():
-        bytes_at[level.split("_")[0]] += n_bytes
-    return {
-        "mac": run.macs * price.mac_pj,
-        "sfu": run.elements * price.sfu_pj_per_element,
-        "buffer": bytes_at["buffer"] * price.buffer_pj_per_byte,
-        "noc": bytes_at["noc"] * price.noc_pj_per_byte,
-        "dram": bytes_at["dram"] * price.dram_pj_per_byte,
-    }
+    return accelerator.energy.by_level(run.macs, run.elements, run.moved)
 
 
 def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:

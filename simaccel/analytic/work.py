@@ -139,20 +139,8 @@ class Work:
 
 
 def energy_pj(work: Work, accelerator: Accelerator) -> dict[str, npt.NDArray[np.float64]]:
-    """Energy by level in pJ: actions times energy per action."""
-    energy = accelerator.energy
-
-    def level(*names: str) -> Ints:
-        found = [n for (name, _), n in work.moved.items() if name in names]
-        return ints(sum(found))
-
-    energies = {
-        "mac": work.macs * energy.mac_pj,
-        "sfu": work.elements * energy.sfu_pj_per_element,
-        "buffer": level("buffer_read", "buffer_write") * energy.buffer_pj_per_byte,
-        "noc": level("noc_distribution", "noc_collection") * energy.noc_pj_per_byte,
-        "dram": level("dram_read", "dram_write") * energy.dram_pj_per_byte,
-    }
+    """Energy by level in pJ."""
+    energies = accelerator.energy.by_level(work.macs, work.elements, work.moved)
     return {name: np.asarray(value, dtype=np.float64) for name, value in energies.items()}
 
 

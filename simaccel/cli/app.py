@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from simaccel import __version__
@@ -20,6 +22,9 @@ class _Commands(click.Group):
     """A group whose commands end without a traceback when the user made a mistake."""
 
     def invoke(self, ctx: click.Context) -> object:
+        os.environ["MPLBACKEND"] = (
+            "agg"  # figures go to files; an unknown one would stop matplotlib
+        )
         try:
             return super().invoke(ctx)
         except SimaccelError as error:
@@ -42,7 +47,8 @@ def main() -> None:
     simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64
 
     Exit codes: 0 all is well, 2 a mistake in what was given, 3 the program deadlocks,
-    4 a check failed, 1 a worker process died, 130 interrupted. `compare` succeeds if one ran.
+    4 a check failed, 1 a worker process died or the output was closed, 130 interrupted.
+    `compare` succeeds if one ran.
     """  # noqa: D301 - click reads the backspace
 
 

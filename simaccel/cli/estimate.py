@@ -20,6 +20,7 @@ from simaccel.mapping.program import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
 from simaccel.report.results import experiment_title
 from simaccel.report.units import bytes_text
+from simaccel.targets import require_target
 from simaccel.workload import Workload
 
 
@@ -66,6 +67,8 @@ def map_workload(
     if output is not None and Path(output).exists() and not force:
         allowed = "a new file, or --force to replace it"
         raise InputError([Fault("command line", "-o", output, allowed)])
+    if output is not None:
+        require_target(output, force=force)
     if is_spatial(asked):
         map_nests(asked, sought, output, as_json=as_json)
         return

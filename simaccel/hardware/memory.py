@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from simaccel.hardware.quantity import (
     Amount,
@@ -72,3 +73,28 @@ class EnergySpec(Spec):
     buffer_pj_per_byte: Picojoules
     noc_pj_per_byte: Picojoules
     dram_pj_per_byte: Picojoules
+
+    def by_level(
+        self, macs: Amount, elements: Amount, moved: Mapping[tuple[str, str], Amount]
+    ) -> dict[str, Any]:
+        """Energy by level in pJ: actions times energy per action.
+
+        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes. A
+        float each, or an array where the amounts are arrays.
+
+        >>> price = EnergySpec(mac_pj=1, sfu_pj_per_element=2, buffer_pj_per_byte=5,
+        ...     noc_pj_per_byte=1, dram_pj_per_byte=100)
+        >>> price.by_level(3, 0, {("dram_read", "A"): 2, ("dram_write", "C"): 1})
+        {'mac': 3.0, 'sfu': 0.0, 'buffer': 0.0, 'noc': 0.0, 'dram': 300.0}
+        """
+        prices = {
+            "buffer": self.buffer_pj_per_byte,
+            "noc": self.noc_pj_per_byte,
+            "dram": self.dram_pj_per_byte,
+        }
+        found: dict[str, Any] = {"mac": macs * self.mac_pj}
+        found["sfu"] = elements * self.sfu_pj_per_element
+        for place, price in prices.items():
+            at = [n for (level, _), n in moved.items() if level.split("_")[0] == place]
+            found[place] = sum(at) * price
+        return found

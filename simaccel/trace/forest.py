@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from simaccel.trace.rows import Rows, damaged
 from simaccel.trace.track import Chain, Leaf, Node, Repeat
 
@@ -120,9 +118,8 @@ def _leaves(rows: Rows, lane: int, first: int, end: int) -> Iterator[Leaf]:
         low, high = 0, int(index.rows[block, lane])
         start, stop = index.first_start[block, lane], index.last_end[block, lane]
         if high and (first > block * size or end < min((block + 1) * size, rows.n_rows)):
-            part = rows.part(block, lane)
-            low, high = map(int, np.searchsorted(part.numbers, (first, end)))
-            if low < high:
-                start, stop = part.rows["start"][low], part.rows["end"][high - 1]
+            cuts = rows.cut(block, first), rows.cut(block, end)
+            low, high = (cut.before[lane] for cut in cuts)
+            start, stop = cuts[0].next_start[lane], cuts[1].last_end[lane]
         if low < high:
             yield Leaf(rows, block, lane, low, high, int(start), int(stop))

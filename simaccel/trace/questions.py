@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simaccel.trace.schema import CAUSES, KEY, Events, Site, merged, same_activity
-from simaccel.trace.track import NOTHING, Chain
+from simaccel.trace.track import NOTHING, Chain, visit
 
 BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
 
@@ -54,6 +54,7 @@ def account(
     window: tuple[int, int],
 ) -> list[Stall]:
     """Sum the cycles of a window by the given fields, the largest sum first."""
+    visit(tracks.values(), lambda leaf: leaf.account, *window)
     sums: Counter[tuple[str | int, ...]] = Counter()
     nowhere = Site("", "")
     for engine, track in tracks.items():

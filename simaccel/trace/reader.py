@@ -40,7 +40,7 @@ from simaccel.trace.series import (
     utilisation,
 )
 from simaccel.trace.store import BlockIndex, File
-from simaccel.trace.track import NOTHING, Chain, TooManyEventsError
+from simaccel.trace.track import NOTHING, Chain, TooManyEventsError, visit
 
 MAX_EVENTS = 10_000_000
 MAX_BINS = 100_000
@@ -211,6 +211,7 @@ class Trace(Reproduction):
             TraceError: they don't; the message names lanes and cycles.
 
         """
+        visit(self._tracks.values(), lambda leaf: (leaf.total, leaf.found_faults), 0, self.cycles)
         faults = [
             f"{name}: {fault}"
             for name, track in self._tracks.items()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,6 +72,17 @@ class Part:
         return np.cumsum(measured, axis=0)
 
 
+class Cut(NamedTuple):
+    """A place between two rows of a block, by lane: what of the lane stands before and after."""
+
+    before: list[int]
+    """Rows before it."""
+    next_start: list[int]
+    """Start of the first row after it; 0 without such a row."""
+    last_end: list[int]
+    """End of the last row before it; 0 without such a row."""
+
+
 class Rows:
     """The event columns of an open file."""
 
@@ -84,6 +96,7 @@ class Rows:
         self.block_rows = int(file.attrs["block_rows"])
         self.n_rows = int(file.attrs["rows"])
         self._block = lru_cache(_CACHED_BLOCKS)(self._read)
+        self.cut = lru_cache(None)(self._cut)
         if not file.attrs["complete"]:
             self.index = self._scanned(len(index.rows[0]) if len(index.rows) else 1)
         if self.n_blocks != len(index.rows) or index.rows.sum() != self.n_rows:
@@ -106,6 +119,14 @@ class Rows:
         cuts = np.cumsum(self.index.rows[block])[:-1]
         parts = zip(np.split(rows[order], cuts), np.split(order + first, cuts), strict=True)
         return [Part(part, numbers) for part, numbers in parts]
+
+    def _cut(self, block: int, row: int) -> Cut:
+        """Cut a block before a row; every lane asks for the same cuts, so they are kept."""
+        parts = self._block(block)
+        at = [int(np.searchsorted(part.numbers, row)) for part in parts]
+        both = list(zip(parts, at, strict=True))
+        starts = [int(p.rows["start"][n]) if n < len(p.rows) else 0 for p, n in both]
+        return Cut(at, starts, [int(p.rows["end"][n - 1]) if n else 0 for p, n in both])
 
     def _stored(self, block: int) -> Events:
         first = block * self.block_rows

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
-from simaccel.trace.track import Chain
+from simaccel.trace.track import Chain, visit
 
 Shares = npt.NDArray[np.float64]
 
@@ -79,8 +79,15 @@ def _binned(tracks: Mapping[str, Chain], edges: Cycles) -> list[Measures]:
     divides the edges by its period, so the work is bounded by rows plus edges times the depth
     of nesting, whatever the repeats.
     """
+    _add_up(tracks)
     clipped = (track.measured(np.clip(edges, track.start, track.end)) for track in tracks.values())
     return [np.diff(sums, axis=0).T for sums in clipped]
+
+
+def _add_up(tracks: Mapping[str, Chain]) -> None:
+    """Let all rows be added up; sums before an edge need all totals."""
+    ends = [track.end for track in tracks.values()]
+    visit(tracks.values(), lambda leaf: leaf.total, 0, max(ends, default=0))
 
 
 def utilisation(tracks: Mapping[str, Chain], edges: Cycles) -> Utilisation:
@@ -117,15 +124,17 @@ def bandwidth(
     moves what the limit allows.
     """
     names = [resource(channel) for channel in tracks]
-    resources = tuple(dict.fromkeys(names))
+    counts = {name: names.count(name) for name in names}
+    resources = tuple(counts)
     shape = (len(resources), len(edges))
+    _add_up(tracks)
     served, totals = np.zeros(shape, dtype=np.int64), np.zeros(len(resources), dtype=np.int64)
     for name, track in zip(names, tracks.values(), strict=True):
         at = resources.index(name)
         served[at] += track.measured(np.clip(edges, track.start, track.end))[:, SERVED]
         totals[at] += track.total[SERVED]
     by = [
-        _bytes(served[at], int(totals[at]), moved.get(name), limits.get(name))
+        _bytes(served[at], int(totals[at]), moved.get(name), (limits.get(name) or 0) / counts[name])
         for at, name in enumerate(resources)
     ]
     return Bandwidth(
@@ -134,14 +143,17 @@ def bandwidth(
         np.diff(served, axis=1),
         np.diff(np.array(by, dtype=np.int64).reshape(shape), axis=1),
         {name: limits.get(name) for name in resources},
-        {name: names.count(name) for name in resources},
+        counts,
     )
 
 
-def _bytes(served: Cycles, total: int, moved: int | None, limit: float | None) -> Sequence[int]:
-    """Bytes that were moved by each edge; in Python's integers, as the products are large."""
+def _bytes(served: Cycles, total: int, moved: int | None, rate: float) -> Sequence[int]:
+    """Bytes that were moved by each edge; in Python's integers, as the products are large.
+
+    ``rate`` are the bytes in a cycle of service of one channel.
+    """
     if moved is None:
-        return [int(cycles * (limit or 0)) for cycles in served.tolist()]
+        return [int(cycles * rate) for cycles in served.tolist()]
     return [moved * cycles // max(total, 1) for cycles in served.tolist()]
 
 

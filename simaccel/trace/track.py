@@ -7,7 +7,7 @@ for into its first period by a division, a sequence finds the child by bisection
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -69,6 +69,9 @@ class Node(Protocol):
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
 
+    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+        """Give the leaves that the cycles from ``start`` up to ``end`` may come from."""
+
 
 @dataclass(eq=False)
 class Leaf:
@@ -128,21 +131,38 @@ class Leaf:
     def accounted(self, start: int, end: int) -> Account:
         """Cycles by activity from ``start`` up to ``end``."""
         if start <= self.start and self.end <= end:
-            return self._account
+            return self.account
         return _account(self.rows, start, end)
 
     @cached_property
-    def _account(self) -> Account:
+    def account(self) -> Account:
+        """All cycles by activity."""
         return _account(self.rows, self.start, self.end)
 
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
+        yield from self.found_faults
+
+    @cached_property
+    def found_faults(self) -> tuple[str, ...]:
+        """Gaps and overlaps, each as text."""
         rows = self.rows
         starts, ends = rows["start"], rows["end"]
-        for at in np.flatnonzero(starts >= ends)[:1]:
-            yield f"a row goes from cycle {starts[at]} to {ends[at]}"
-        for at in np.flatnonzero(ends[:-1] != starts[1:])[:1]:
-            yield f"a row ends at cycle {ends[at]}, the next starts at {starts[at + 1]}"
+        return (
+            *(
+                f"a row goes from cycle {starts[at]} to {ends[at]}"
+                for at in np.flatnonzero(starts >= ends)[:1]
+            ),
+            *(
+                f"a row ends at cycle {ends[at]}, the next starts at {starts[at + 1]}"
+                for at in np.flatnonzero(ends[:-1] != starts[1:])[:1]
+            ),
+        )
+
+    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+        """Give itself, where it overlaps the cycles from ``start`` up to ``end``."""
+        if start < self.end and self.start < end:
+            yield self
 
 
 @dataclass(eq=False)
@@ -233,6 +253,11 @@ class Chain:
             if a.end != b.start:
                 yield f"a stretch ends at cycle {a.end}, the next starts at {b.start}"
 
+    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+        """Give the leaves that the cycles from ``start`` up to ``end`` may come from."""
+        for node in self.nodes[self._at(start) : self._at(end - 1) + 1]:
+            yield from node.leaves(start, end)
+
 
 @dataclass(eq=False)
 class Repeat:
@@ -311,6 +336,26 @@ class Repeat:
         length = self.body.end - self.body.start
         if length != self.period:
             yield f"a segment at cycle {self.start} has {length} of {self.period} cycles"
+
+    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+        """Give the leaves of one period, or of a window that lies in one."""
+        start, end = max(start, self.start), min(end, self.end)
+        if start >= end:
+            return
+        first, last = ((cycle - self.start) // self.period for cycle in (start, end - 1))
+        shift = first * self.period
+        within = (start - shift, end - shift) if first == last else (self.start, self.body.end)
+        yield from self.body.leaves(*within)
+
+
+def visit(tracks: Iterable[Chain], look: Callable[[Leaf], object], start: int, end: int) -> None:
+    """Look at the leaves of several lanes in a window, which remember what they say.
+
+    In the order of their blocks, so that each block is read once and not once a lane.
+    """
+    leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
+    for leaf in sorted(leaves, key=lambda leaf: leaf.block):
+        look(leaf)
 
 
 def _limited(rows: Events, at_most: int) -> Events:

@@ -173,6 +173,17 @@ def test_what_is_no_trace_is_refused(
         assert message == f"{bad}: {problem}; allowed: a trace file"
 
 
+@pytest.mark.parametrize("text", ["accelerator", "workload", "mapping"])
+@pytest.mark.parametrize("command", ["info {0}", "stalls {0}", "diff {1} {0}", "diff {0} {0}"])
+def test_a_header_that_is_no_yaml_is_refused(
+    cli: Call, traces: dict[str, Path], text: str, command: str
+) -> None:
+    with h5py.File(traces["gemm"], "r+") as file:
+        file[f"header/{text}"][0] = b"name: [x"
+    (message,) = refused(cli(f"trace {command.format(traces['gemm'], traces['longer'])}"))
+    assert message.startswith(f"{traces['gemm']}: damaged: its {text} can't be read: ")
+
+
 def test_traces_of_two_workloads_are_refused(cli: Call, traces: dict[str, Path]) -> None:
     a, b, c = traces["gemm"], traces["longer"], traces["flat"]
     (message,) = refused(cli(f"trace diff {a} {b}"))
@@ -219,6 +230,9 @@ def test_a_partial_trace_has_accounts_and_no_what_if(cli: Call, traces: dict[str
     assert found["what_if"] is None
     assert found["cycles"] > 0
     assert "partial: ended at " in cli(f"trace info {traces['flat']}").stdout
+    found = json.loads(cli(f"trace info {traces['flat']} --json").stdout)
+    names = [found[name] for name in ("workload", "accelerator", "dataflow")]
+    assert names == ["t5", "toy", "flat"]
     (message,) = refused(cli(f"trace diff {traces['flex']} {traces['flat']}"))
     assert message == f"{traces['flat']}: is partial: its run did not end; allowed: a whole trace"
 

@@ -1,5 +1,8 @@
 """What `simaccel trace plot` writes, prints and refuses."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +72,17 @@ def test_mistakes_are_named_and_leave_nothing(
     assert result.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["old.png"]
     assert Path("old.png").read_text() == "old"
+
+
+def test_a_backend_of_the_environment_is_not_asked(tmp_path: Path) -> None:
+    target = tmp_path / "a.svg"
+    line = [sys.executable, "-m", "simaccel", "trace", "plot", str(EDGE), "-o", str(target)]
+    environment = {**os.environ, "MPLBACKEND": "nonsense"}
+    done = subprocess.run(
+        [*line, "--kind", "timeline"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert target.exists()
 
 
 def test_force_replaces_a_figure(cli: Call, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from simaccel.mapping.choices import (
 from simaccel.mapping.lower import lower
 from simaccel.mapping.program import Program
 from simaccel.mapping.text import program_text
-from simaccel.recording import accelerator_document
+from simaccel.recording import accelerator_document, record
 from simaccel.trace import Trace, TraceHeader, TraceWriter, program_sites
 from simaccel.trace.schema import EVENT
 from simaccel.workload import Dimensions, attention, gemm
@@ -61,6 +61,21 @@ def _traced(path: Path, program: Program, **options: bool) -> tuple[Run, Trace]:
         run = Machine(ACCELERATOR, program, writer, **options).run()
         writer.finish(run.cycles, run.engines, {"bytes": moved_tree(run.moved)}, run.served_cycles)
     return run, Trace.open(path)
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_without_figures_a_cycle_of_service_moves_what_one_channel_can(
+    tmp_path: Path, channels: int
+) -> None:
+    accelerator = load_accelerator("toy", [f"dram.channels={channels}"])
+    record(tmp_path / "t.h5", gemm(m=37, k=11, n=50), accelerator, "naive")
+    with Trace.open(tmp_path / "t.h5") as trace:
+        exact = trace.bandwidth(bins=5).moved[0]
+        trace.figures = {}  # as of a partial trace
+        found = trace.bandwidth(bins=5)
+    assert found.bytes_per_cycle["dram"] == 8
+    assert np.array_equal(found.moved[0], found.served[0] * 8 // channels)
+    assert (found.moved[0] >= exact).all()  # the last cycle of a request may move less
 
 
 @pytest.fixture(params=[_gemm, _attention])

@@ -9,6 +9,8 @@ import pytest
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, Trace, TraceError
+from simaccel.trace.rows import _CACHED_BLOCKS, Rows
+from simaccel.trace.schema import Events
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
@@ -237,3 +239,34 @@ def test_check_names_engines_without_a_total_and_shows_five_faults(path: Path) -
         file["totals/cycles"][:] = cycles[:2] - 1
     with pytest.raises(TraceError, match=r"damaged: dma_in: has rows and no total"):
         _check(path)
+
+
+def test_each_block_is_read_once_for_all_lanes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = tuple(
+        Row(e, 3, (cause, NO_WAIT, 1)) for cause in (Cause.BUSY, Cause.IDLE) for e in ENGINES
+    )
+    script = padded([*(Again(turn, 2) for _ in range(100)), *turn * 100], ENGINES)
+    read: list[int] = []
+    stored = Rows._stored
+
+    def counted(rows: Rows, block: int) -> Events:
+        read.append(block)
+        return stored(rows, block)
+
+    monkeypatch.setattr(Rows, "_stored", counted)
+    write(tmp_path / "t.h5", script, 8).close()
+    with Trace.open(tmp_path / "t.h5") as trace:
+        blocks = trace._rows.n_blocks
+        assert blocks > 2 * _CACHED_BLOCKS
+        for ask in (
+            lambda: None,
+            trace.check,
+            trace.account,
+            lambda: trace.utilisation(bins=7),
+            lambda: trace.account(start=5, end=trace.cycles - 5),
+        ):
+            read.clear()
+            ask()
+            assert len(read) <= blocks + 2 * len(ENGINES)

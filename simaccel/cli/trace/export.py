@@ -77,6 +77,8 @@ def export(
         raise InputError([fault("--format", name, suggest(name, FORMATS))])
     if output != _STDOUT:
         require_target(output, force=force)
+    elif as_json:
+        raise InputError([fault("--json", "with -o -", "a file for -o: both go to the output")])
     with Trace.open(file) as trace:
         given = {"--from": start, "--bins": bins, "--at-most": at_most}
         window = _numbers(trace, {**given, "--to": str(trace.cycles) if end is None else end})

@@ -36,9 +36,11 @@ def info(file: str, as_json: bool) -> None:
 
 
 def _found(trace: Trace, schema_version: int) -> dict[str, Any]:
-    figures, header = trace.figures, trace.header
+    header = trace.header
     return {
-        **{name: figures.get(name) for name in ("workload", "accelerator", "dataflow")},
+        "workload": trace.workload().name if header.workload else None,
+        "accelerator": trace.accelerator().name if header.accelerator else None,
+        "dataflow": trace.mapping().dataflow if header.mapping else None,
         "version": header.version,
         "seed": header.seed,
         "schema_version": schema_version,

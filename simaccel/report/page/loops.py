@@ -2,7 +2,8 @@
 
 **Share of time**, exact: the cycles in which the loop's *critical engine* is at a command of the
 loop, busy or stalled (an idle engine is nowhere), divided by the cycles of the run. The critical
-engine is the array where it has commands in the loop, else the engine with most cycles there.
+engine is the array where it has commands in the loop, else the engine with most cycles there. A
+loop around operators takes what they take together.
 Loops of different critical engines overlap in time, so shares of neighbours may add up to more
 than 100%; operators come one after the other, so theirs don't.
 
@@ -18,7 +19,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import prod
 
 import numpy as np
@@ -29,6 +31,8 @@ from simaccel.mapping.text import program_text
 from simaccel.report.page.tree import Again, Rows, Tree, cycles_of
 from simaccel.trace import Site
 
+OPERATORS = "operators"
+"""Stands for the critical engine of a loop around operators, each of which has its own."""
 FIXED_PACE = ("array", "sfu")
 """Engines that are busy equally long each time that they execute a command."""
 
@@ -164,10 +168,21 @@ def loop_tree(
     if commands != [sites[number].command for number in numbers]:
         raise ValueError("the sites are not the commands of the program")
     ends = {f"operator {site.operator}": n for n, site in sites.items() if not site.command}
-    return [
+    places = [
         _place(line, [numbers[at] for at in line.sites], ends.get(line.text), works, complete)
         for line in lines
     ]
+    return [_with_operators(place, places[at + 1 :]) for at, place in enumerate(places)]
+
+
+def _with_operators(place: Place, after: Sequence[Place]) -> Place:
+    """Let a loop around operators take as long as they do: they come one after the other."""
+    inside = takewhile(lambda other: other.depth > place.depth, after)
+    operators = [other for other in inside if other.kind == "operator"]
+    if not operators:
+        return place
+    cycles, busy = (sum(getattr(o, what) for o in operators) for what in ("cycles", "busy"))
+    return replace(place, lane=OPERATORS if cycles else "", cycles=cycles, busy=busy)
 
 
 def _lines(program: Program) -> Iterator[_Line]:

@@ -16,7 +16,7 @@ from simaccel.mapping.program import Command, Loop, Node, Operator
 from simaccel.mapping.text import parse_program
 from simaccel.recording import record
 from simaccel.report.page.data import engine_works, loops
-from simaccel.report.page.loops import Place, Work, loop_tree
+from simaccel.report.page.loops import OPERATORS, Place, Work, loop_tree
 from simaccel.report.page.tree import Again, Rows, Tree
 from simaccel.schedulers import Options
 from simaccel.trace import Event, Site, Trace
@@ -77,16 +77,24 @@ def test_shares_are_what_counting_gives(trace: Trace) -> None:
             spent[engine, event.site] += (event.end - event.start) * (event.cause != "idle")
             worked[engine, event.site] += (event.end - event.start) * (event.cause == "busy")
     nodes = list(_subtrees(parse_program(trace.header.program).body))
-    seen = 0
+    seen, around = 0, list[tuple[Place, Node]]()
     for place, (node, inside, executions) in zip(places, nodes, strict=True):
         mine = sites[seen : seen + len(inside)]
         mine += [ends[node.name]] if isinstance(node, Operator) else []
         seen += not isinstance(node, Loop | Operator)
         by = {engine: sum(spent[engine, site] for site in mine) for engine in trace.engines}
+        assert place.executions == executions
+        if place.lane == OPERATORS:
+            around.append((place, node))
+            continue
         assert place.lane == ("array" if by["array"] else max(by, key=lambda one: by[one]))
         assert place.cycles == by[place.lane]
         assert place.busy == sum(worked[place.lane, site] for site in mine)
-        assert place.executions == executions
+    by_name = {p.text.removeprefix("operator "): p for p in places if p.kind == "operator"}
+    for place, node in around:
+        names = [inner.name for inner, *_ in _subtrees((node,)) if isinstance(inner, Operator)]
+        assert place.cycles == sum(by_name[name].cycles for name in names)
+        assert place.busy == sum(by_name[name].busy for name in names)
     assert 0 < max(place.cycles for place in places) <= trace.cycles
 
 
