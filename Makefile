@@ -35,6 +35,7 @@ check: setup ## what CI runs: lint, format, types, tests
 
 validate: setup ## the closed form against the machine; fast-forward on against off (20,000 cases)
 	$(BIN)/python -m validation.analytic.run
+	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.fast_forward.run
 
 bench: setup ## how fast the simulator is

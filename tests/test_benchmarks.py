@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from benchmarks import event_core, exactness, long_sequences, scalesim, search
+from benchmarks import event_core, exactness, long_sequences, ruby, scalesim, search
 from benchmarks.measure import FailedError, Row, run_child
 from benchmarks.run import BEGIN, BENCHMARKS, END, fill, main, tables
 
@@ -38,6 +38,10 @@ def _search() -> list[Row]:
     return [search.rates(point | {"m": 16, "k": 16, "n": 16, "sizes_per_rank": 3, "repeats": 1})]
 
 
+def _ruby() -> list[Row]:
+    return [ruby.measure(point | {"patience": 1}) for point in ruby.points()[:4]]
+
+
 def _exactness() -> list[Row]:
     return [exactness.compare({"hw": "cloud", "dataflow": "flat", "batch": 1, "seq_len": 64})]
 
@@ -49,6 +53,7 @@ def rows() -> dict[str, list[Row]]:
         "long_sequences": _long_sequences(),
         "scalesim": _scalesim(),
         "search": _search(),
+        "ruby": _ruby(),
         "exactness": _exactness(),
     }
 
@@ -61,7 +66,14 @@ def test_every_benchmark_is_tried_here(rows: dict[str, list[Row]]) -> None:
 def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
     results = {name: {"where": "here", "rows": found} for name, found in rows.items()}
     text = tables(json.loads(json.dumps(results)))
-    for title in ("Event core", "Long sequences", "Against SCALE-Sim", "Search", "Exactness"):
+    for title in (
+        "Event core",
+        "Long sequences",
+        "Against SCALE-Sim",
+        "Search",
+        "Ruby",
+        "Exactness",
+    ):
         assert f"## {title}\n\n`python -m benchmarks.run " in text
     assert text.count("|---|") >= len(rows)
 
@@ -93,6 +105,13 @@ def test_a_missing_scalesim_is_said() -> None:
 def test_both_grids_of_the_search_give_equal_figures(rows: dict[str, list[Row]]) -> None:
     (row,) = rows["search"]
     assert row["equal"]
+
+
+def test_a_race_ends_or_says_that_it_doesn_t(rows: dict[str, list[Row]]) -> None:
+    races = [row for row in rows["ruby"] if row["kind"] == "race"]
+    assert all(row["edp"] > 0 and row["timeloop_edp"] > 0 for row in races)
+    unreached = races[0] | {"cpu_seconds_until_as_good": None}
+    assert "not reached" in ruby.report([*rows["ruby"], unreached])
 
 
 def test_fast_forward_is_exact(rows: dict[str, list[Row]]) -> None:

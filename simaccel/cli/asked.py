@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
+from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.choices import Mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.schedulers import DATAFLOWS, Options, make_mapping
@@ -52,6 +53,10 @@ _OF_SHAPE = {
 }
 """Workloads that --shape describes: the rank of the batch, and an example."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+
+
+class NotRunnableError(SimaccelError):
+    """An accelerator that no machine runs yet; the message says what takes it."""
 
 
 def fault(option: str, value: object, allowed: str) -> Fault:
@@ -222,6 +227,22 @@ class Asked:
         """Load the accelerator."""
         return load_accelerator(self.hw, self.overrides)
 
+    def runnable(self) -> Accelerator:
+        """Load the accelerator, which has to have an array that can be run.
+
+        Raises:
+            InputError: the accelerator's faults.
+            NotRunnableError: its array is spatial.
+
+        """
+        accelerator = self.accelerator()
+        if isinstance(accelerator.array, SpatialArraySpec):
+            raise NotRunnableError(
+                f"{accelerator.name}: its array is spatial, which can be mapped (simaccel map "
+                f"--hw {self.hw} --mapspace ruby-s ...) but not run or compared yet"
+            )
+        return accelerator
+
     def read(self) -> Inputs:
         """Read everything: workload, accelerator, and the dataflow or a mapping.
 
@@ -232,7 +253,7 @@ class Asked:
         """
         workload, accelerator, *_ = gather(
             self.workload.read,
-            self.accelerator,
+            self.runnable,
             lambda: require_dataflows([self.dataflow or DATAFLOW]),
             self._require_one,
         )

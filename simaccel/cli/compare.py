@@ -182,7 +182,7 @@ def _tasks(
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
     _, accelerator, _, sweep, *workloads = gather(
         files.require,
-        asked.accelerator,
+        asked.runnable,
         lambda: require_dataflows(names),
         lambda: read_sweep(sweep_texts, asked),
         *(replace(asked.workload, seq_len=length).read for length in lengths),

@@ -8,6 +8,7 @@ import click
 
 from simaccel.analytic.estimate import estimate as predict
 from simaccel.cli.asked import Asked
+from simaccel.cli.nests import Sought, is_spatial, map_nests, refuse_search, search_options
 from simaccel.cli.options import experiment_options, force_option, json_option, mapping_option
 from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault, InputError
@@ -19,6 +20,7 @@ from simaccel.mapping.program import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
 from simaccel.report.results import experiment_title
 from simaccel.report.units import bytes_text
+from simaccel.targets import require_target
 from simaccel.workload import Workload
 
 
@@ -52,16 +54,34 @@ def estimate(asked: Asked, as_json: bool) -> None:
 @click.command("map")
 @experiment_options
 @click.option("-o", "--output", metavar="FILE", help="Write the mapping here; default: print it.")
+@search_options
 @force_option
-def map_workload(asked: Asked, output: str | None, force: bool) -> None:
-    """Let a scheduler map a workload, and save the mapping as YAML."""
+@json_option
+def map_workload(
+    asked: Asked, output: str | None, sought: Sought, force: bool, as_json: bool
+) -> None:
+    """Let a scheduler map a workload, and save the mapping as YAML.
+
+    On a spatial array the best mapping of a mapspace is searched.
+    """
     if output is not None and Path(output).exists() and not force:
         allowed = "a new file, or --force to replace it"
         raise InputError([Fault("command line", "-o", output, allowed)])
+    if output is not None:
+        require_target(output, force=force)
+    if is_spatial(asked):
+        map_nests(asked, sought, output, as_json=as_json)
+        return
+    refuse_search(sought, asked.hw)
     workload, accelerator, mapping = _fitting(asked)
-    if output is None:
+    if as_json:
+        show_json(mapping.model_dump(mode="json"))
+    elif output is None:
         click.echo(mapping_text(mapping), nl=False)
+    if output is None:
         return
     save_mapping(mapping, Path(output))
+    if as_json:
+        return
     predicted = predict(workload, mapping, accelerator)
     click.echo(f"{output}: {mapping.dataflow}, reserves {bytes_text(predicted.buffer_bytes)}")

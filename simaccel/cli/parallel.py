@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from simaccel.cli.progress import Bar
 from simaccel.errors import SimaccelError
@@ -38,6 +39,30 @@ def run_all(
         return [future.result() for future in futures]
     except BrokenProcessPool:
         raise WorkerDiedError("a process of the comparison died; is there enough memory?") from None
+    except BaseException:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]]:
+    """Give a `map` that runs on that many processes, which stay until the end of the block."""
+    if jobs == 1:
+        yield map
+        return
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+
+    def each(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        futures = _submit(pool, work, tasks)
+        return (future.result() for future in futures)
+
+    try:
+        yield each
+    except BrokenProcessPool:
+        raise WorkerDiedError("a process of the search died; is there enough memory?") from None
     except BaseException:
         for process in multiprocessing.active_children():
             process.terminate()

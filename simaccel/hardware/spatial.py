@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from simaccel.hardware.dataflow import ConstraintText
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
@@ -52,7 +53,8 @@ class SpatialArraySpec(Spec):
     """``rows`` x ``cols`` PEs with ``vectors`` vector units of ``lanes`` MACs each.
 
     ``reduces``: where partial sums of neighbours are added on their way up. ``bypass_buffer``:
-    roles that go between DRAM and PEs directly; if all do, there is no buffer.
+    roles that go between DRAM and PEs directly; if all do, there is no buffer. ``dataflow``:
+    constraints on mappings, such as ``cols=Q,M``; ranks that an operator lacks don't matter.
     """
 
     kind: Literal["spatial"]
@@ -63,6 +65,7 @@ class SpatialArraySpec(Spec):
     memories: PeMemories
     reduces: tuple[Fan, ...] = ("rows", "cols", "vectors", "lanes")
     bypass_buffer: tuple[Role, ...] = ()
+    dataflow: tuple[ConstraintText, ...] = ()
 
     @property
     def pes(self) -> int:

@@ -30,11 +30,16 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """What a level may do with a rank: ``most`` pieces at most (None: any number)."""
+    """What a level may do with a rank: ``most`` pieces at most (None: any number).
+
+    ``exactly``: that many pieces, and no chain where fewer tiles arrive. ``whole``: as many pieces
+    as tiles arrive, so that the levels outside get one.
+    """
 
     spatial: bool = False
     most: int | None = None
     exactly: int | None = None
+    whole: bool = False
 
     def may_leave(self, mapspace: Mapspace) -> bool:
         """Say whether the last tile may be split into fewer pieces than the others here.
@@ -78,15 +83,21 @@ def imperfect(n: int) -> Factors:
 
 
 @lru_cache(1 << 16)
-def _choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
-    """Numbers of pieces that a level may make of ``n`` tiles."""
-    found = imperfect(n) if split.may_leave(mapspace) else perfect(n)
-    if split.exactly is not None:
-        wanted = min(split.exactly, n)
-        return found[found == wanted] if n % wanted == 0 or split.may_leave(mapspace) else found[:0]
-    if split.most is None:
-        return found
-    return found[found <= split.most]
+def choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
+    """Give the numbers of pieces that a level may make of ``n`` tiles.
+
+    >>> choices(7, Split(spatial=True, most=5), "ruby-s").tolist()
+    [1, 2, 3, 4]
+    """
+    if split.whole:
+        found = np.array([n], dtype=np.int64)
+    elif split.exactly is not None:
+        # Taken as it is asked for, also where a smaller one makes as many groups.
+        fits = split.exactly <= n and (n % split.exactly == 0 or split.may_leave(mapspace))
+        found = np.array([split.exactly] if fits else [], dtype=np.int64)
+    else:
+        found = imperfect(n) if split.may_leave(mapspace) else perfect(n)
+    return found if split.most is None else found[found <= split.most]
 
 
 def count_chains(size: int, splits: Sequence[Split], mapspace: Mapspace) -> int:
@@ -103,7 +114,7 @@ def count_chains(size: int, splits: Sequence[Split], mapspace: Mapspace) -> int:
     def count(n: int, level: int) -> int:
         if level == len(splits):
             return 1
-        pieces = _choices(n, splits[level], mapspace)
+        pieces = choices(n, splits[level], mapspace)
         return sum(count(-(-n // p), level + 1) for p in pieces.tolist())
 
     return count(size, 0)
@@ -122,7 +133,7 @@ def chains(
         if level == len(splits):
             yield np.array([[*prefix, n]], dtype=np.int64)
             return
-        pieces = _choices(n, splits[level], mapspace)
+        pieces = choices(n, splits[level], mapspace)
         if level == len(splits) - 1:
             rows = np.empty((len(pieces), level + 2), dtype=np.int64)
             rows[:, :level], rows[:, level], rows[:, level + 1] = prefix, pieces, -(-n // pieces)

@@ -1,0 +1,149 @@
+"""What mappings may do at a level: constraints as architects write them.
+
+A dataflow such as row-stationary is a set of constraints: which ranks may be split at a level, into
+how many pieces, the order of its loops, and which operands stay there. Ranks have the einsum's
+names, in either case; a dataflow may name ranks that an operator lacks, since it is for several.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from simaccel.errors import Fault, InputError
+from simaccel.hardware.levels import ROLES, Role
+
+Pieces = Annotated[int, Field(strict=True, ge=1)]
+_FORM = re.compile(r"(?P<level>\w+)(\.(?P<what>\w+))?\s*(?P<sign><=|=)\s*(?P<value>.*)")
+_EXAMPLES = (
+    "LEVEL=RANK,..., LEVEL.RANK=N|all, LEVEL.RANK<=N, LEVEL.order=RANK,... or LEVEL.keep=ROLE,..."
+)
+
+
+class LevelConstraint(BaseModel):
+    """What may be done at one level; what isn't given is free."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ranks: tuple[str, ...] | None = None
+    """The ranks that may be split here; all others make one piece."""
+    factors: Mapping[str, Pieces | Literal["all"]] = {}
+    """Pieces of a rank, exactly; ``all``: as many as tiles arrive from the inner levels."""
+    most: Mapping[str, Pieces] = {}
+    """Pieces of a rank, at most."""
+    order: tuple[str, ...] = ()
+    """Ranks whose loops have this order, from the outermost; others stand anywhere."""
+    keep: tuple[Role, ...] | None = None
+    """The operands that stay here; all others pass by."""
+
+    def parts(self) -> Iterator[tuple[str, LevelConstraint]]:
+        """Give each single constraint with its text after the level's name."""
+        if self.ranks is not None:
+            yield f"={','.join(self.ranks)}", LevelConstraint(ranks=self.ranks)
+        for rank, pieces in self.factors.items():
+            yield f".{rank}={pieces}", LevelConstraint(factors={rank: pieces})
+        for rank, most in self.most.items():
+            yield f".{rank}<={most}", LevelConstraint(most={rank: most})
+        if self.order:
+            yield f".order={','.join(self.order)}", LevelConstraint(order=self.order)
+        if self.keep is not None:
+            yield f".keep={','.join(self.keep)}", LevelConstraint(keep=self.keep)
+
+    def under(self, over: LevelConstraint) -> LevelConstraint:
+        """Let another constraint of the same level decide wherever it says something."""
+        said = {name: getattr(over, name) for name in over.model_fields_set}
+        below = {name: getattr(self, name) for name in self.model_fields_set}
+        for name in {"factors", "most"} & said.keys() & below.keys():
+            said[name] = {**below[name], **said[name]}
+        return LevelConstraint.model_validate({**below, **said})
+
+
+Constraints = Mapping[str, LevelConstraint]
+"""Constraints by the name of their level."""
+
+
+def merged(below: Constraints, over: Constraints) -> Constraints:
+    """Let the second decide wherever it says something, the first elsewhere."""
+    free = LevelConstraint()
+    return {
+        level: below.get(level, free).under(over.get(level, free)) for level in {**below, **over}
+    }
+
+
+def single(constraints: Constraints) -> list[tuple[str, str, LevelConstraint]]:
+    """Take constraints apart: (text, level, constraint) of each."""
+    return [
+        (f"{level}{text}", level, part)
+        for level, constraint in constraints.items()
+        for text, part in constraint.parts()
+    ]
+
+
+def parse_constraints(texts: Sequence[str], source: str = "command line") -> Constraints:
+    """Read constraints such as ``cols=Q,M``, ``rows.S=5``, ``pe.C<=4``, ``buffer.keep=input``.
+
+    ``cols=any`` lifts a dataflow's limit of ranks, ``cols=none`` allows none.
+
+    Raises:
+        InputError: every text that is none.
+
+    """
+    found: Constraints = {}
+    faults: list[Fault] = []
+    for text in texts:
+        one = _parsed(text)
+        if one is None:
+            faults.append(Fault(source, "--constrain", text, _EXAMPLES))
+        else:
+            found = merged(found, one)
+    if faults:
+        raise InputError(faults)
+    return found
+
+
+def _constraint(text: str) -> str:
+    if _parsed(text) is None:
+        raise ValueError(_EXAMPLES)
+    return text
+
+
+ConstraintText = Annotated[str, Field(strict=True), AfterValidator(_constraint)]
+"""A constraint as it stands in an accelerator's file and on the command line."""
+
+
+def _parsed(text: str) -> Constraints | None:
+    form = _FORM.fullmatch(text.strip())
+    if form is None:
+        return None
+    level, what, sign, value = form["level"], form["what"], form["sign"], form["value"].strip()
+    part = _numbered(what, sign, value) if _counts(what) else _listed(what, sign, value)
+    return None if part is None else {level: part}
+
+
+def _counts(what: str | None) -> bool:
+    return what not in (None, "order", "keep")
+
+
+def _numbered(rank: str, sign: str, value: str) -> LevelConstraint | None:
+    if value == "all" and sign == "=":
+        return LevelConstraint(factors={rank: "all"})
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", value):
+        return None
+    if sign == "=":
+        return LevelConstraint(factors={rank: int(value)})
+    return LevelConstraint(most={rank: int(value)})
+
+
+def _listed(what: str | None, sign: str, value: str) -> LevelConstraint | None:
+    names = tuple(name.strip() for name in value.split(",")) if value != "none" else ()
+    if sign != "=" or not all(re.fullmatch(r"\w+", name) for name in names):
+        return None
+    if what == "order":
+        return LevelConstraint(order=names)
+    if what == "keep":
+        roles = tuple(role for role in ROLES if role in names)
+        return LevelConstraint(keep=roles) if len(roles) == len(names) else None
+    return LevelConstraint(ranks=None if names == ("any",) else names)

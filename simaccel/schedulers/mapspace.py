@@ -1,0 +1,333 @@
+"""The mapspace of an einsum on a hierarchy: all mappings, counted, by number and at random.
+
+A mapping is a chain of tiles per rank, a loop order per memory and the roles that each memory
+keeps; the mapspace is their product. It is never made: chains have numbers (`ChainTable`), orders
+and keeps too, so any block of mappings can be made by itself.
+
+What is left out because something else costs the same: of two chains with the same numbers of tiles
+the one with larger tiles (`chains.imperfect`), orders of loops of one trip, and orders that make
+the same loops move the same tensors (`orders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import product
+from math import prod
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.hardware.dataflow import Constraints
+from simaccel.hardware.levels import ROLES, Hierarchy, Spatial
+from simaccel.mapping.chain_table import ChainTable, chain_table
+from simaccel.mapping.chains import MAPSPACES, Mapspace
+from simaccel.mapping.nest import Ints, Nests
+from simaccel.schedulers.limits import Limits, limits
+from simaccel.schedulers.orders import Dependence, dependences, distinct_orders
+from simaccel.workload import Einsum
+
+Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
+STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
+_PERFECT: Final = 0.5
+_KEYS: Final = 2**40
+"""Random numbers of orders: far more than orders, so that all are about as likely."""
+
+
+@dataclass(frozen=True)
+class Genes:
+    """Mappings as numbers, a row each.
+
+    ``chains`` (rank) of the table of each rank, ``orders`` (temporal level) modulo the number of
+    distinct orders, ``keeps`` of `Limits.keeps`.
+    """
+
+    chains: Ints
+    orders: Ints
+    keeps: Ints
+
+    def __len__(self) -> int:
+        """Count the mappings."""
+        return len(self.chains)
+
+    def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Genes:
+        """Give some of them."""
+        return Genes(self.chains[which], self.orders[which], self.keeps[which])
+
+    @classmethod
+    def concatenate(cls, parts: list[Genes]) -> Genes:
+        """Put several behind each other."""
+        return cls(
+            np.concatenate([part.chains for part in parts]),
+            np.concatenate([part.orders for part in parts]),
+            np.concatenate([part.keeps for part in parts]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """A mapspace; small, hashable, and the same in every process.
+
+    ``einsum`` has the sizes that are run, padding included.
+    """
+
+    einsum: Einsum
+    hierarchy: Hierarchy
+    mapspace: Mapspace
+    limits: Limits
+
+    def chain_counts(self) -> tuple[int, ...]:
+        """Count the chains of each rank, within the constraints and the fan-out of each level."""
+        return tuple(table.count for table in book(self).tables)
+
+    def size(self) -> int:
+        """Count the mappings: chains, distinct orders and keeps.
+
+        Capacities, and fan-outs that several ranks share, may make some of them invalid.
+        """
+        return book(self).size
+
+    def random(self, rng: np.random.Generator, n: int, *, perfect: bool = False) -> Genes:
+        """Draw mappings, uniformly over the chains of each rank.
+
+        ``perfect``: every other chain is a perfect one where there are any. They are few among
+        chains with remainders, and good more often.
+        """
+        chains = [rng.integers(0, table.count, n) for table in book(self).tables]
+        if perfect and self.mapspace != "pfm":
+            for rank, (table, subset) in enumerate(book(self).both):
+                if subset.count:
+                    drawn = table.numbers(subset.at(rng.integers(0, subset.count, n)))
+                    chains[rank] = np.where(rng.random(n) < _PERFECT, drawn, chains[rank])
+        return Genes(
+            np.stack(chains, axis=1),
+            rng.integers(0, _KEYS, (n, len(self.hierarchy.memories))),
+            rng.integers(0, len(self.limits.keeps), n),
+        )
+
+    def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
+        """Keep the mappings within the fan-outs; give them with their factors."""
+        factors = book(self).factors(genes.chains)
+        fits: npt.NDArray[np.bool_] = np.ones(len(genes), dtype=bool)
+        for at in self.hierarchy.spatial:
+            level = self.hierarchy.levels[at]
+            assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
+            pieces = factors[:, at].prod(axis=1, dtype=np.float64)
+            fits[pieces > level.fanout] = False
+        return genes.take(fits), factors[fits]
+
+    def nests(self, genes: Genes, factors: Ints) -> Nests:
+        """Write mappings out as arrays for the closed form."""
+        return Nests(
+            factors=factors,
+            orders=book(self).orders(factors, genes.orders),
+            keeps=book(self).keeps[genes.keeps],
+            sizes=np.broadcast_to(book(self).extents, (len(genes), len(self.einsum.ranks))),
+        )
+
+    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Nests]]:
+        """Give all mappings within the fan-outs, and how many were gone through, block by block."""
+        for start in range(0, self.combinations, block):
+            yield self.block(start, min(start + block, self.combinations))
+
+    @property
+    def combinations(self) -> int:
+        """The number of combinations of chains: what `block` counts."""
+        return prod(self.chain_counts())
+
+    @property
+    def widest(self) -> int:
+        """The most mappings that one combination of chains stands for."""
+        loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
+        return book(self).most(loops) * len(self.limits.keeps)
+
+    def block(self, start: int, stop: int) -> tuple[int, Nests]:
+        """Give the mappings of some combinations of chains, and how many of `size` they are."""
+        left = np.arange(start, stop, dtype=np.int64)
+        chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
+        for rank, count in reversed(list(enumerate(self.chain_counts()))):
+            left, chains[:, rank] = np.divmod(left, count)
+        nothing = np.zeros((len(chains), 0), dtype=np.int64)
+        every = book(self).counts(book(self).factors(chains)).prod(axis=1)
+        genes, factors = self.fitting(Genes(chains, nothing, nothing[:, :0].sum(axis=1)))
+        counts = book(self).counts(factors)
+        whole = np.concatenate([counts, np.full((len(counts), 1), len(self.limits.keeps))], axis=1)
+        copies = whole.prod(axis=1)
+        row = np.repeat(np.arange(len(genes)), copies)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
+        digits = np.empty((len(row), whole.shape[1]), dtype=np.int64)
+        for at in range(whole.shape[1]):
+            within, digits[:, at] = np.divmod(within, whole[row, at])
+        found = Genes(genes.chains[row], digits[:, :-1], digits[:, -1])
+        gone = int(every.sum()) * len(self.limits.keeps)
+        return gone, self.nests(found, factors[row])
+
+
+class Book:
+    """The tables of a mapspace: chains by rank, orders by level and active ranks."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.tables: tuple[ChainTable, ...] = tuple(
+            chain_table(size, splits, space.mapspace)
+            for size, splits in zip(space.einsum.ranks.values(), space.limits.splits, strict=True)
+        )
+        self.extents = np.array(list(space.einsum.ranks.values()), dtype=np.int64)
+        self.keeps = np.array(space.limits.keeps, dtype=bool)
+        memories = space.hierarchy.memories
+        operands = dependences(space.einsum)
+        self._levels = tuple(
+            _Orders(
+                tuple(
+                    operands[role]
+                    for role in range(len(ROLES))
+                    if self.keeps[:, at + 1 :, role].any()
+                ),
+                space.limits.fixed[at],
+                len(self.extents),
+            )
+            for at in range(len(memories))
+        )
+
+    @cached_property
+    def both(self) -> list[tuple[ChainTable, ChainTable]]:
+        """The table of each rank, and that of its perfect chains."""
+        return [(table, chain_table(table.size, table.splits, "pfm")) for table in self.tables]
+
+    def factors(self, chains: Ints) -> Ints:
+        """Give the factors (mapping, level, rank) of chains by number (mapping, rank)."""
+        rows = [table.at(chains[:, at])[:, ::-1] for at, table in enumerate(self.tables)]
+        return np.stack(rows, axis=2)
+
+    def orders(self, factors: Ints, keys: Ints) -> Ints:
+        """Give the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
+        temporal = self.space.hierarchy.temporal
+        found = np.empty((len(factors), len(temporal), factors.shape[2]), dtype=np.int64)
+        for at, level in enumerate(temporal):
+            found[:, at] = self._levels[at].pick(factors[:, level] > 1, keys[:, at])
+        return found
+
+    def counts(self, factors: Ints) -> Ints:
+        """Count the distinct orders of each mapping at each temporal level."""
+        temporal = self.space.hierarchy.temporal
+        found = [self._levels[at].count(factors[:, i] > 1) for at, i in enumerate(temporal)]
+        return np.stack(found, axis=1)
+
+    def most(self, active: npt.NDArray[np.bool_]) -> int:
+        """Count the combinations of orders where these ranks have loops at every level."""
+        return prod(int(orders.count(active)[0]) for orders in self._levels)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of mappings, from the chains of each rank by the levels where they loop."""
+        marked = [at for at, orders in enumerate(self._levels) if orders.tensors]
+        bit = {self.space.hierarchy.temporal[at]: 1 << i for i, at in enumerate(marked)}
+        n_levels = len(self.space.hierarchy.levels)
+        marks = [bit.get(level, 0) for level in reversed(range(n_levels))]
+        ranks = [table.by_loops(marks) for table in self.tables]
+        total = 0
+        for unions in product(*ranks):
+            chains = prod(found[union] for found, union in zip(ranks, unions, strict=True))
+            for i, at in enumerate(marked):
+                active = np.array([[bool(union >> i & 1) for union in unions]])
+                chains *= int(self._levels[at].count(active)[0])
+            total += chains
+        return total * len(self.keeps)
+
+
+class _Orders:
+    """The distinct orders of one level for each set of ranks that have loops there."""
+
+    def __init__(
+        self, tensors: tuple[Dependence, ...], fixed: tuple[int, ...], n_ranks: int
+    ) -> None:
+        self.tensors = tensors
+        self.fixed = fixed
+        self._bits = 1 << np.arange(n_ranks, dtype=np.int64)
+        self._counts = np.zeros(1 << n_ranks, dtype=np.int64)
+        self._first = np.zeros(1 << n_ranks, dtype=np.int64)
+        self._rows = np.zeros((0, n_ranks), dtype=np.int64)
+
+    def count(self, active: npt.NDArray[np.bool_]) -> Ints:
+        """Count the orders for each row of active ranks."""
+        found: Ints = self._counts[self._known(active)]
+        return found
+
+    def pick(self, active: npt.NDArray[np.bool_], keys: Ints) -> Ints:
+        """Give an order of all ranks for each row: the active ones first."""
+        sets = self._known(active)
+        found: Ints = self._rows[self._first[sets] + keys % self._counts[sets]]
+        return found
+
+    def _known(self, active: npt.NDArray[np.bool_]) -> Ints:
+        sets: Ints = active @ self._bits
+        missing = np.unique(sets[self._counts[sets] == 0])
+        for one in missing.tolist():
+            inside = tuple(rank for rank in range(len(self._bits)) if one >> rank & 1)
+            outside = [rank for rank in range(len(self._bits)) if not one >> rank & 1]
+            orders = distinct_orders(inside, self.tensors, self.fixed)
+            rest = np.broadcast_to(np.array(outside, dtype=np.int64), (len(orders), len(outside)))
+            self._first[one], self._counts[one] = len(self._rows), len(orders)
+            self._rows = np.concatenate([self._rows, np.concatenate([orders, rest], axis=1)])
+        return sets
+
+
+@lru_cache(64)
+def book(space: Space) -> Book:
+    """Give the tables of a mapspace; they are made once."""
+    return Book(space)
+
+
+def spaces(
+    einsum: Einsum,
+    hierarchy: Hierarchy,
+    strategy: Strategy,
+    dataflow: Constraints | None = None,
+    asked: Constraints | None = None,
+) -> tuple[Space, ...]:
+    """Give the mapspaces of a strategy: one, except where there is a choice of what to pad.
+
+    Padding: at every spatial level one rank that may be split there is padded to a multiple of the
+    fan-out, and all is factorised perfectly; each choice of ranks is a mapspace.
+
+    Raises:
+        InputError: constraints that can't be.
+
+    """
+    allowed = limits(einsum, hierarchy, dataflow or {}, asked or {})
+    if strategy != "padded":
+        return (Space(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),)
+    found = []
+    for padded in _padded(einsum, hierarchy, allowed):
+        again = limits(padded, hierarchy, dataflow or {}, asked or {})
+        found.append(Space(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again))
+    return tuple(found)
+
+
+def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: Limits) -> list[Einsum]:
+    """Pad one rank for each spatial level, in all ways."""
+    n_levels = len(hierarchy.levels)
+    choices: list[list[tuple[int, int]]] = []
+    for at in hierarchy.spatial:
+        level = hierarchy.levels[at]
+        assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
+        able = [
+            (rank, level.fanout)
+            for rank, splits in enumerate(allowed.splits)
+            if splits[n_levels - 1 - at].exactly is None
+        ]
+        choices.append(able or [(0, 1)])
+    found: dict[tuple[int, ...], Einsum] = {}
+    for chosen in product(*choices):
+        multiples = dict.fromkeys(range(len(einsum.ranks)), 1)
+        for rank, fanout in chosen:
+            multiples[rank] *= fanout
+        sizes = {
+            rank: -(-size // multiples[at]) * multiples[at]
+            for at, (rank, size) in enumerate(einsum.ranks.items())
+        }
+        found.setdefault(tuple(sizes.values()), replace(einsum, ranks=sizes))
+    return list(found.values())

@@ -1,0 +1,143 @@
+"""`simaccel map` on spatial arrays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simaccel.mapping.choices import NestGroup
+from simaccel.mapping.files import load_mapping
+from simaccel.workload import gemm, network
+from tests.cli.conftest import Call
+
+GEMM = "map --hw toy_linear --workload gemm --shape M=12,K=10,N=9"
+CONV2 = "map --hw eyeriss_like --workload alexnet --layer conv2 --patience 3000"
+
+
+def test_the_best_mapping_as_json(cli: Call) -> None:
+    result = cli(f"{GEMM} --mapspace pfm --json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    (operator,) = found["operators"]
+    assert (found["mapspace"], found["objective"]) == ("pfm", "edp")
+    assert found["cycles"] == operator["cycles"] >= 12 * 10 * 9 / 16
+    assert operator["macs"] == 12 * 10 * 9
+    assert operator["utilisation"] == pytest.approx(operator["macs"] / operator["cycles"] / 16)
+    assert operator["search_ended_by"] == "all seen"
+    assert operator["mappings_tried"] == operator["mapspace_size"]
+    accesses = sum(one["energy_pj"] for one in operator["accesses"])
+    assert accesses + operator["macs"] == pytest.approx(operator["energy_pj"])
+    assert found["edp_j_cycles"] == pytest.approx(found["energy_pj"] * found["cycles"] * 1e-12)
+
+
+def test_mapspaces_side_by_side(cli: Call) -> None:
+    best = {
+        name: json.loads(cli(f"{GEMM} --mapspace {name} --json").stdout)["edp_j_cycles"]
+        for name in ("pfm", "ruby-s", "ruby-t", "ruby", "padded")
+    }
+    assert best["ruby"] <= best["ruby-s"] <= best["pfm"]
+    assert best["ruby"] <= best["ruby-t"] <= best["pfm"]
+
+
+def test_objectives(cli: Call) -> None:
+    found = {
+        name: json.loads(cli(f"{GEMM} --objective {name} --json").stdout)
+        for name in ("cycles", "energy", "edp")
+    }
+    assert found["cycles"]["cycles"] == min(one["cycles"] for one in found.values())
+    assert found["energy"]["energy_pj"] == min(one["energy_pj"] for one in found.values())
+    assert found["edp"]["edp_j_cycles"] == min(one["edp_j_cycles"] for one in found.values())
+
+
+def test_a_mapping_is_saved_and_read_again(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    result = cli(f"{GEMM} -o {file}")
+    assert result.exit_code == 0, result.output
+    assert f"mapping: {file}" in result.stdout
+    (group,) = load_mapping(file, gemm(m=12, k=10, n=9)).groups
+    assert isinstance(group, NestGroup)
+    assert [level.level for level in group.mapping.levels] == ["dram", "rows", "cols", "pe"]
+    printed = cli(GEMM).stdout
+    assert printed == file.read_text()
+    again = cli(f"{GEMM} -o {file}")
+    assert again.exit_code == 2
+    assert "allowed: a new file, or --force" in again.stderr
+
+
+def test_explained(cli: Call) -> None:
+    result = cli(f"{CONV2} --explain")
+    assert result.exit_code == 0, result.output
+    for part in ("223,948,800 MACs", "bound by compute", "at once", "capacity", "of all"):
+        assert part in result.stdout
+
+
+def test_the_dataflow_of_the_accelerator_holds(cli: Call) -> None:
+    found = json.loads(cli(f"{CONV2} --constrain rows.S=5 --json").stdout)
+    factors = {
+        level["level"]: level["factors"] for level in found["operators"][0]["mapping"]["levels"]
+    }
+    assert set(factors["cols"]) <= {"q", "m"}
+    assert set(factors["rows"]) <= {"s", "c", "m"}
+    assert factors["rows"]["s"] == 5
+    assert set(factors["pe"]) <= {"c", "r", "m"}
+
+
+def test_the_same_from_any_number_of_processes(cli: Call) -> None:
+    assert cli(f"{CONV2} --json").stdout == cli(f"{CONV2} --json --jobs 2").stdout
+    assert cli(f"{CONV2} --json").stdout != cli(f"{CONV2} --json --seed 1").stdout
+
+
+def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
+    line = "map --hw simba_like --workload mobilenet_v2 --mapspace pfm --patience 1 --json"
+    found = json.loads(cli(line).stdout)
+    names = [one["operator"] for one in found["operators"]]
+    assert names == [one.name for one in network("mobilenet_v2").operators]
+    assert found["cycles"] == sum(one["cycles"] for one in found["operators"])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"{GEMM} --mapspace ruby-x", "--mapspace: got 'ruby-x'; allowed: did you mean 'ruby-"),
+        (f"{GEMM} --constrain col=m", "--constrain: level: got 'col'; allowed: did you mean 'cols"),
+        (f"{GEMM} --constrain cols=q", "--constrain: cols: rank: got 'q'; allowed: one of"),
+        (f"{GEMM} --constrain cols", "--constrain: got 'cols'; allowed: LEVEL=RANK,..."),
+        (f"{GEMM} --constrain cols.m=13", "cols.m: got 13; allowed: 1 to 12"),
+        (f"{GEMM} --dataflow flat", "--dataflow: got 'flat'; allowed: nothing on a spatial array"),
+        (
+            f"{GEMM} --mapspace pfm --constrain cols.m=5",
+            "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
+        ),
+        (
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --explain",
+            "--mapspace: got 'pfm'; allowed: nothing with edge, whose array is systolic",
+        ),
+        (
+            "map --hw toy_linear --workload bert",
+            "operator softmax is no einsum of one or two inputs",
+        ),
+        (
+            "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8",
+            "toy_linear: its array is spatial, which can be mapped (simaccel map --hw toy_linear",
+        ),
+        (
+            "compare --hw toy_linear --workload gemm --shape M=8,K=8,N=8",
+            "(simaccel map --hw toy_linear --mapspace ruby-s ...) but not run or compared yet",
+        ),
+        (
+            f"{GEMM} --set array.dataflow=[cols]",
+            "array.dataflow[0]: got 'cols'; allowed: LEVEL=RANK,...",
+        ),
+        (
+            f"{GEMM} --set array.dataflow=['columns=m']",
+            "dataflow: level: got 'columns'; allowed: did you mean 'cols'?",
+        ),
+    ],
+)
+def test_what_is_refused(cli: Call, line: str, message: str) -> None:
+    result = cli(line)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr.replace("\n", " ")
+    assert result.stdout == ""
