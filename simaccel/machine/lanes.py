@@ -78,8 +78,10 @@ class ChannelLane(Lane):
         self._tell(now)
 
     def _tell(self, now: int) -> None:
-        served = self.channel.served_cycles - sum(e.remaining for e in self.channel.turns.ring)
         if now > self.since:
+            served, ring = self.channel.served_cycles, self.channel.turns.ring
+            if ring:
+                served -= sum(entry.remaining for entry in ring)
             cycles = served - self.told
             self.listener.served(self.name, self.since, now, cycles, busy=self.busy)
             self.since, self.told = now, served

@@ -36,7 +36,7 @@ from simaccel.trace.store import (
 class _Open:
     """The last row of one lane: what it says and whether it may still grow."""
 
-    __slots__ = ("cause", "end", "held", "number", "row", "served", "site", "wait")
+    __slots__ = ("cause", "end", "held", "ids", "number", "row", "served", "site", "wait")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -44,6 +44,8 @@ class _Open:
         self.end = 0
         self.cause = Cause.IDLE
         self.wait = NO_WAIT
+        self.ids = (0, 0, 0)
+        """The numbers of the wait's texts."""
         self.site = 0
         self.held = 0
         self.served = 0
@@ -138,7 +140,10 @@ class TraceWriter:
         ):
             self._ends[last.row - self._written] = last.end = end
             return
-        last.cause, last.wait, last.site = cause, wait, site
+        if wait is not last.wait:
+            last.wait = wait
+            last.ids = self._waits.get(wait) or self._wait(wait)
+        last.cause, last.site = cause, site
         self._add(last, start, end)
 
     def served(self, channel: str, start: int, end: int, cycles: int, *, busy: bool) -> None:
@@ -177,9 +182,9 @@ class TraceWriter:
             self._written += self._used
             self._closed_rows = max(self._closed_rows, self._written)
             self._used = 0
-        wait = self._waits.get(lane.wait) or self._wait(lane.wait)
-        what = lane.cause, *wait, lane.site, lane.held, lane.served
-        self._block[self._used] = (lane.number, start, end, *what)
+        self._block[self._used] = (
+            lane.number, start, end, lane.cause, *lane.ids, lane.site, lane.held, lane.served
+        )  # fmt: skip
         lane.row, lane.end = self._written + self._used, end
         self._used += 1
 
