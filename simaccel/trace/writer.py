@@ -14,6 +14,7 @@ import numpy as np
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.machine.machine import EngineCycles
 from simaccel.targets import not_written, partial_path, require_target
+from simaccel.trace.interrupts import undisturbed
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
@@ -99,8 +100,9 @@ class TraceWriter:
 
     def __enter__(self) -> Self:
         try:
-            self._file = h5py.File(self._partial, "x", libver=LIBVER)
-            write_beginning(self._file, len(self._block), self.header)
+            with undisturbed():
+                self._file = h5py.File(self._partial, "x", libver=LIBVER)
+                write_beginning(self._file, len(self._block), self.header)
         except OSError as error:
             self._discard()
             raise not_written(self.path, error) from None
@@ -216,10 +218,11 @@ class TraceWriter:
         self._store()
         known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
         try:
-            self._file.flush()
-            for name, value in known.items():
-                self._file.attrs.modify(name, value)
-            self._file.flush()
+            with undisturbed():
+                self._file.flush()
+                for name, value in known.items():
+                    self._file.attrs.modify(name, value)
+                self._file.flush()
         except OSError as error:
             raise not_written(self.path, error) from None
 
@@ -243,7 +246,9 @@ class TraceWriter:
                 self._lane(name, "channel")
         self.checkpoint(cycles)
         try:
-            write_end(self._file, list(self._tables["lanes"]), engines, served or {}, figures or {})
+            with undisturbed():
+                lanes = list(self._tables["lanes"])
+                write_end(self._file, lanes, engines, served or {}, figures or {})
         except OSError as error:
             raise not_written(self.path, error) from None
         self._finished = True
@@ -264,19 +269,23 @@ class TraceWriter:
 
     def _store(self) -> None:
         """Write the present block, and what has been added to tables and segments."""
-        file, rows = self._file, self._block[: self._used]
         try:
-            for name, table in self._tables.items():
-                self._grow("tables", name, {name: list(table)})
-            write_more(file, "tables", {"lane_kinds": self._kinds}, 0)
-            columns = np.array(self._segments, dtype="<i8").reshape(-1, len(SEGMENT_FIELDS)).T
-            self._grow("segments", "segments", dict(zip(SEGMENT_FIELDS, columns, strict=True)))
-            if self._used:
-                write_more(file, "events", {name: rows[name] for name in COLUMNS}, self._written)
-                block = block_index(rows, len(self._tables["lanes"]))
-                write_index(file, self._written // len(self._block), block)
+            with undisturbed():
+                self._store_block()
         except OSError as error:
             raise not_written(self.path, error) from None
+
+    def _store_block(self) -> None:
+        file, rows = self._file, self._block[: self._used]
+        for name, table in self._tables.items():
+            self._grow("tables", name, {name: list(table)})
+        write_more(file, "tables", {"lane_kinds": self._kinds}, 0)
+        columns = np.array(self._segments, dtype="<i8").reshape(-1, len(SEGMENT_FIELDS)).T
+        self._grow("segments", "segments", dict(zip(SEGMENT_FIELDS, columns, strict=True)))
+        if self._used:
+            write_more(file, "events", {name: rows[name] for name in COLUMNS}, self._written)
+            block = block_index(rows, len(self._tables["lanes"]))
+            write_index(file, self._written // len(self._block), block)
 
     def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:
         """Write the entries of columns that are not in the file yet."""
@@ -288,7 +297,8 @@ class TraceWriter:
         if not self._finished:
             raise RuntimeError("the with block of a TraceWriter ended without finish()")
         try:
-            self._file.close()
+            with undisturbed():
+                self._file.close()
             require_target(self.path, force=self._force)
             self._partial.replace(self.path)
         except (OSError, RuntimeError) as error:
@@ -296,7 +306,7 @@ class TraceWriter:
 
     def _discard(self) -> None:
         """Close and remove what is not the target by now."""
-        with suppress(OSError, RuntimeError):
+        with suppress(OSError, RuntimeError), undisturbed():
             if self._file is not None:
                 self._file.close()
         with suppress(OSError):

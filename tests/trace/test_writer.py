@@ -1,6 +1,8 @@
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 from unittest.mock import Mock
@@ -204,3 +206,32 @@ def test_ctrl_c_while_the_file_is_made_leaves_nothing(
     with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "t.h5", HEADER):
         pass
     assert not any(tmp_path.iterdir())
+
+
+def test_ctrl_c_waits_until_the_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HDF5 is not disturbed: h5py may lose an exception."""
+    done = []
+
+    def slow(file: object, number: int, block: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append((file, number, block))
+
+    def checkpoint() -> None:
+        with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
+            writer.interval("array", 0, 1, *BUSY)
+            writer.checkpoint(1)
+
+    monkeypatch.setattr("simaccel.trace.writer.write_index", slow)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint()
+    assert len(done) == 1
+    assert not any(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_writing_works_in_other_threads_too(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write, tmp_path / "t.h5", SCRIPT).result().close()
+    Trace.open(tmp_path / "t.h5").close()
