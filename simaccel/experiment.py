@@ -106,7 +106,7 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Energy of what the machine did, by level in pJ."""
-    return accelerator.energy.by_level(run.macs, run.elements, run.moved)
+    return accelerator.energy_by_level(run.macs, run.elements, run.moved)
 
 
 def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:

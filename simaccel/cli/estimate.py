@@ -27,7 +27,7 @@ from simaccel.workload import Workload
 def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
     """Read everything, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = asked.mapped()
-    require_fit(lower(workload, mapping), accelerator.buffer.capacity_bytes)
+    require_fit(lower(workload, mapping), accelerator.capacities)
     return workload, accelerator, mapping
 
 
