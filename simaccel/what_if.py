@@ -214,11 +214,10 @@ def _array(one: Accelerator) -> Accelerator:
 def _slots(one: Accelerator) -> Accelerator:
     """Make room for the slots: a bound, not a design."""
     if isinstance(one.array, SpatialArraySpec):
-        memories = {
-            name: None if memory is None else _with(memory, capacity_bytes=None)
-            for name, memory in dict(one.array.memories).items()
-        }
-        roomy = _with(one.array, memories=_with(one.array.memories, **memories))
+        memories = one.array.memories
+        own = {name: getattr(memories, name) for name in type(memories).model_fields}
+        free = {n: memory and _with(memory, capacity_bytes=None) for n, memory in own.items()}
+        roomy = _with(one.array, memories=_with(memories, **free))
         one = _with(one, array=roomy)
     return _with(one, buffer=_with(one.buffer, capacity_bytes=None))
 
