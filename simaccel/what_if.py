@@ -22,6 +22,7 @@ from simaccel.hardware import (
     Stationarity,
 )
 from simaccel.hardware.quantity import Amount
+from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.program import (
@@ -215,8 +216,11 @@ def _slots(one: Accelerator) -> Accelerator:
     """Make room for the slots: a bound, not a design."""
     if isinstance(one.array, SpatialArraySpec):
         memories = one.array.memories
-        own = {name: getattr(memories, name) for name in type(memories).model_fields}
-        free = {n: memory and _with(memory, capacity_bytes=None) for n, memory in own.items()}
+        free = {
+            name: _with(memory, capacity_bytes=None)
+            for name, memory in _fields(memories).items()
+            if isinstance(memory, PeMemorySpec)
+        }
         roomy = _with(one.array, memories=_with(memories, **free))
         one = _with(one, array=roomy)
     return _with(one, buffer=_with(one.buffer, capacity_bytes=None))

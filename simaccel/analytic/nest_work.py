@@ -203,47 +203,58 @@ def _work(
 def _beside_compute(ways: list[_Way], accelerator: Accelerator) -> tuple[int, int, int]:
     """Give the cycles that no computing hides: of single slots, before the first, after the last.
 
-    A tile of one slot can come only when the one before has been used. What comes to the same
-    memory comes at the same time, so the busiest resource counts. Tiles of several slots come
-    behind the others but for the first, and go but for the last.
+    A tile of one slot can come only when the one before has been used, sums only when those
+    before have gone. What comes to the same memory comes at the same time, as far as it doesn't
+    use the same resources. Tiles of several slots come behind the others but for the first, and
+    go but for the last.
     """
     serial = 0
     fills, drains = [0], [0]
     for target in ("buffer", _PE):
-        single: Counter[str] = Counter()
-        waits = [0]
-        for way in ways:
-            if way.target != target:
-                continue
-            used, latency = _resources(way, accelerator), _latency(way, accelerator)
-            if way.slots == 1:
-                single.update(used)
-                waits.append(way.times * latency)
-            elif way.role == "output":
-                drains.append(max(used.values()) // way.times + latency)
-            else:
-                fills.append(max(used.values()) // way.times + latency)
-        serial += max(single.values(), default=0) + max(waits)
+        here = [way for way in ways if way.target == target]
+        single = [way for way in here if way.slots == 1]
+        used: Counter[str] = Counter()
+        for way in single:
+            used.update(_down(way, accelerator))
+            used.update(_up(way, accelerator))
+        inputs: Counter[str] = Counter()
+        for way in single:
+            inputs.update(_down(way, accelerator) if way.role != "output" else {})
+        sums = next((way for way in single if way.role == "output"), None)
+        there = max(_down(sums, accelerator).values()) if sums else 0
+        back = max(_up(sums, accelerator).values()) if sums else 0
+        chained = there + max(back, max(inputs.values(), default=0))
+        waits = [way.times * _latency(way, accelerator) for way in single]
+        serial += max(chained, *used.values(), 0) + max(waits, default=0)
+        for way in here:
+            if way.slots > 1:
+                once = drains if way.role == "output" else fills
+                moves = _up(way, accelerator) if way.role == "output" else _down(way, accelerator)
+                once.append(max(moves.values()) // way.times + _latency(way, accelerator))
     return serial, max(fills), max(drains)
 
 
-def _resources(way: _Way, accelerator: Accelerator) -> dict[str, int]:
-    """Give the cycles of what a way uses, if it does so alone."""
-    down, up = way.outer
-    used: dict[str, int] = {}
-    if way.source == "dram":
-        used["dram"] = int(Traffic(accelerator).dram(ints(down + up)))
-    else:
-        used["read_port"] = accelerator.read_rate.cycles(down)
-        used["write_port"] = accelerator.write_rate.cycles(up)
+def _down(way: _Way, accelerator: Accelerator) -> dict[str, int]:
+    """Give the cycles of what a way uses inwards, if it does so alone."""
+    down = way.outer[0]
+    used = {"dram": int(Traffic(accelerator).dram(ints(down)))}
+    if way.source != "dram":
+        used = {"read_port": accelerator.read_rate.cycles(down)}
     if way.target == "buffer":
-        used["write_port"] = accelerator.write_rate.cycles(down)
-        used["read_port"] = accelerator.read_rate.cycles(up)
-    else:
-        spread = down if _multicasts(accelerator) else way.inner[0]
-        used["distribution"] = accelerator.distribution_rate.cycles(spread)
-        used["collection"] = accelerator.collection_rate.cycles(up)
-    return used
+        return used | {"write_port": accelerator.write_rate.cycles(down)}
+    spread = down if _multicasts(accelerator) else way.inner[0]
+    return used | {"distribution": accelerator.distribution_rate.cycles(spread)}
+
+
+def _up(way: _Way, accelerator: Accelerator) -> dict[str, int]:
+    """Give the cycles of what a way uses outwards, if it does so alone."""
+    up = way.outer[1]
+    used = {"dram": int(Traffic(accelerator).dram(ints(up)))}
+    if way.source != "dram":
+        used = {"write_port": accelerator.write_rate.cycles(up)}
+    if way.target == "buffer":
+        return used | {"read_port": accelerator.read_rate.cycles(up)}
+    return used | {"collection": accelerator.collection_rate.cycles(up)}
 
 
 def _latency(way: _Way, accelerator: Accelerator) -> int:
