@@ -37,6 +37,8 @@ from simaccel.workload import (
 
 SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
 """What is used where nothing is given."""
+COMPARED = ("naive", "flex", "flat", "flash")
+"""What a systolic array is compared with where nothing is given."""
 
 _OPTIONS = {
     "seq_len": "--seq-len",
@@ -239,7 +241,7 @@ class Asked:
             f"nothing with {self.hw}, whose array is systolic; --dataflow chooses there"
         )
         if self.dataflow is None:
-            return list(DATAFLOWS) if several else [DATAFLOW]
+            return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]
         return require_dataflows([name.strip() for name in names])
 
