@@ -65,7 +65,7 @@ def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"factors": {"q": 11, "m": 7}}, "levels[3].factors: got {'q': 11, 'm': 7}; allowed: a p"),
+        ({"factors": {"q": 11, "m": 7}}, "levels[3].factors: got {'m': 7, 'q': 11}; allowed: a p"),
         ({"factors": {"x": 2}}, "levels[3].factors.x: got 2; allowed: one of"),
         ({"slots": {"input": 2}}, "levels[3].slots.input: got 2; allowed: roles that are kept"),
         ({"order": ["q"]}, "levels[3].order: got ('q',); allowed: none at a spatial level"),
@@ -77,7 +77,10 @@ def test_a_mapping_that_the_array_cannot_have(
     file = tmp_path / "m.yaml"
     cli(f"map --hw eyeriss_like {SMALL} -o {file}")
     document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    document["groups"][0]["mapping"]["levels"][3].update(change)
+    levels = document["groups"][0]["mapping"]["levels"]
+    for level in levels if "factors" in change else ():
+        level["factors"] = {}
+    levels[3].update(change)
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     result = cli(f"run --hw eyeriss_like {BARE} --mapping {file}")
     assert result.exit_code == 2
