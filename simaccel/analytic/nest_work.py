@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -18,11 +19,12 @@ from simaccel.analytic.nest import evaluate, shapes_of
 from simaccel.analytic.nest_loops import Loops, Mode, make_loops
 from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
 from simaccel.analytic.work import Level, Traffic, Work, ints
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.mapping.choices import NestMapping
 from simaccel.mapping.nest import Nests
+from simaccel.mapping.systolic import STATIONARY
 from simaccel.workload import Einsum, Tensor
 
 _PE: Final = "pe"
@@ -80,7 +82,26 @@ def nest_work(
         for way in ways
         if way.target == "buffer"
     }
-    return _work(int(costs.macs[0]), int(costs.steps[0]), moved, tiles, ways, accelerator)
+    cycles = _pass_cycles(nest, int(costs.steps[0]), accelerator)
+    return _work(int(costs.macs[0]), cycles, moved, tiles, ways, accelerator)
+
+
+def _pass_cycles(nest: _Nest, steps: int, accelerator: Accelerator) -> int:
+    """Give the cycles of all passes, which in a systolic array depend on the PEs they use.
+
+    A pass is full or last in each rank; all combinations are gone through.
+    """
+    array = accelerator.array
+    if not isinstance(array, ArraySpec):
+        return steps
+    kept = next(level for level in nest.mapping.levels if level.level == _PE).keep[0]
+    stationarity = next(one for one, role in STATIONARY.items() if role == kept)
+    total = 0
+    for shape in product(*(nest.passes(rank) for rank in range(len(nest.loops.sizes)))):
+        times = math.prod(n for n, *_ in shape)
+        rows, cols, inside = (math.prod(one[at] for one in shape) for at in (1, 2, 3))
+        total += times * array.fold_cycles(rows, cols, inside, stationarity)
+    return total
 
 
 def _multicasts(accelerator: Accelerator) -> bool:
@@ -116,6 +137,18 @@ class _Nest:
                 times=self._times(to),
                 slots=self._slots(role, target),
             )
+
+    def passes(self, rank: int) -> list[tuple[int, int, int, int]]:
+        """Give the passes along a rank: how many, their rows, columns and steps."""
+        loops, names = self.loops, self.loops.hierarchy.names
+        rows, cols, pe = (loops.loops[names.index(n)][rank] for n in ("rows", "cols", _PE))
+        blocks = -(-int(rows.pieces[0]) // int(rows.trips[0]))
+        full = (blocks - 1, int(rows.trips[0]), int(cols.trips[0]), int(pe.trips[0]))
+        last_rows = int(rows.last_trips[0])
+        last_cols = int(cols.trips[0] if last_rows > 1 else cols.last_trips[0])
+        alone = last_rows == 1 and last_cols == 1
+        last = (1, last_rows, last_cols, int(pe.last_trips[0] if alone else pe.trips[0]))
+        return [one for one in (full, last) if one[0]]
 
     def _bytes(self, transfer: Transfer, role: Role) -> tuple[int, int]:
         width = transfer.shape.width

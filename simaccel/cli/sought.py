@@ -1,4 +1,4 @@
-"""The options that choose a mapspace of a spatial array and how to search it."""
+"""The options that choose a mapspace and how to search it."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
         metavar="NAME",
-        help=f"Spatial arrays: {', '.join(STRATEGIES)} (default {MAPSPACE}).",
+        help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
     ),
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
-        help="Spatial arrays: what a search makes small (default edp).",
+        help="What a search makes small (default edp).",
     ),
     click.option(
         "--constrain",

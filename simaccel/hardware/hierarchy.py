@@ -1,9 +1,9 @@
-"""The levels of an accelerator with a spatial array."""
+"""The levels of an accelerator."""
 
 from __future__ import annotations
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Role, Spatial, Temporal
 from simaccel.hardware.quantity import rate
 from simaccel.hardware.spatial import Fan, SpatialArraySpec
 
@@ -12,13 +12,24 @@ def levels(accelerator: Accelerator) -> Hierarchy:
     """Give dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
 
     There is no buffer if all roles bypass it, and no vectors and lanes if there is one of them.
-
-    Raises:
-        NotSpatialError: the array is systolic.
-
+    A systolic array has rows, cols and, in its PEs, registers that cost nothing.
     """
-    array = accelerator.spatial
-    pe = Temporal(
+    array = accelerator.array
+    found: list[Level] = [_dram(accelerator)]
+    if isinstance(array, SpatialArraySpec):
+        found += _buffer(accelerator, frozenset(ROLES) - set(array.bypass_buffer))
+        found += [_fan(array, "rows"), _fan(array, "cols"), _pe(array)]
+        found += [_fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1]
+    else:
+        registers = tuple(Memory(roles=frozenset({role})) for role in ROLES)
+        found += _buffer(accelerator, frozenset(ROLES))
+        found += [Spatial(name="rows", fanout=array.rows), Spatial(name="cols", fanout=array.cols)]
+        found.append(Temporal(name="pe", memories=registers))
+    return Hierarchy(levels=tuple(found), mac_pj=accelerator.energy.mac_pj)
+
+
+def _pe(array: SpatialArraySpec) -> Temporal:
+    return Temporal(
         name="pe",
         memories=tuple(
             Memory(
@@ -30,10 +41,6 @@ def levels(accelerator: Accelerator) -> Hierarchy:
             for roles, memory in array.memories.by_roles().items()
         ),
     )
-    found: list[Level] = [_dram(accelerator), *_buffer(accelerator, array)]
-    found += [_fan(array, "rows"), _fan(array, "cols"), pe]
-    found += [_fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1]
-    return Hierarchy(levels=tuple(found), mac_pj=accelerator.energy.mac_pj)
 
 
 def _dram(accelerator: Accelerator) -> Temporal:
@@ -44,8 +51,7 @@ def _dram(accelerator: Accelerator) -> Temporal:
     return Temporal(name="dram", memories=(memory,), both=both)
 
 
-def _buffer(accelerator: Accelerator, array: SpatialArraySpec) -> list[Temporal]:
-    roles = frozenset(ROLES) - set(array.bypass_buffer)
+def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[Temporal]:
     if not roles:
         return []
     energy = accelerator.energy.buffer_pj_per_byte

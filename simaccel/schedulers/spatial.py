@@ -1,4 +1,7 @@
-"""Schedulers for spatial arrays: each einsum gets the best mapping that a mapspace has."""
+"""Schedulers of mapspaces: each einsum gets the best mapping that a mapspace has.
+
+On a systolic array there is a mapspace for each stationarity, and the best of the three counts.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from typing import Final
 
 from simaccel.analytic.estimate import softmax_problem
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Role, Temporal
 from simaccel.mapping.choices import Group, Mapping, NestGroup, NestLevel, NestMapping, SoftmaxGroup
+from simaccel.mapping.systolic import dataflows
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
-from simaccel.schedulers.nests import Mapped, Target, map_einsum
+from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
 from simaccel.schedulers.softmax import softmax_mapping
 from simaccel.workload import Einsum, Softmax, Workload
@@ -27,9 +31,13 @@ class NotNestedError(SimaccelError):
     """An operator that no spatial array takes; the message says which and why."""
 
 
-def targets(
+Choice = tuple[Target, ...]
+"""One einsum on one array, by what the array holds if it is systolic."""
+
+
+def choices(
     workload: Workload, accelerator: Accelerator, strategy: Strategy, asked: Constraints
-) -> list[Target]:
+) -> list[Choice]:
     """Give the einsums that are to be mapped, all of them checked before anything is searched.
 
     Raises:
@@ -37,7 +45,6 @@ def targets(
         InputError: constraints that can't be.
 
     """
-    dataflow = parse_constraints(accelerator.spatial.dataflow)
     found = []
     for operator in workload.operators:
         if not isinstance(operator, Einsum):
@@ -45,22 +52,29 @@ def targets(
         if len(operator.inputs) > _INPUTS:
             raise NotNestedError(
                 f"{accelerator.name}: operator {operator.name} has {len(operator.inputs)} inputs; "
-                "spatial arrays take einsums of one or two"
+                "mapspaces take einsums of one or two"
             )
-        target = Target(
+        array = accelerator.array
+        given = (
+            [parse_constraints(array.dataflow)]
+            if isinstance(array, SpatialArraySpec)
+            else dataflows(operator, asked)
+        )
+        one = Target(
             einsum=operator,
             tensors=workload.tensors,
             hierarchy=levels(accelerator),
             strategy=strategy,
-            dataflow=dataflow,
+            dataflow={},
             asked=asked,
         )
-        target.problem()
-        found.append(target)
+        found.append(tuple(replace(one, dataflow=dataflow) for dataflow in given))
+        for target in found[-1]:
+            target.problem()
     return found
 
 
-def search_all(targets: list[Target], options: Options) -> list[Mapped]:
+def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
     """Search each operator; those of one shape once.
 
     Raises:
@@ -69,17 +83,36 @@ def search_all(targets: list[Target], options: Options) -> list[Mapped]:
     """
     seen: dict[object, Mapped] = {}
     found = []
-    for at, target in enumerate(targets):
+    for at, choice in enumerate(choices):
+        target = choice[0]
         shape = _shape(target)
         if shape not in seen:
-            name = f"{target.einsum.name} ({at + 1} of {len(targets)})"
+            name = f"{target.einsum.name} ({at + 1} of {len(choices)})"
 
             def watch(done: float, note: str, at: int = at, name: str = name) -> None:
-                options.watch((at + done) / len(targets), f"{name}: {note}")
+                options.watch((at + done) / len(choices), f"{name}: {note}")
 
-            seen[shape] = map_einsum(target, options.effort, options.each, watch)
+            seen[shape] = _best(choice, replace(options, watch=watch))
         found.append(replace(seen[shape], target=target))
     return found
+
+
+def _best(choice: Choice, options: Options) -> Mapped:
+    """Search all targets of a choice and take the best; the first of equals."""
+    found: list[Mapped] = []
+    empty: EmptyMapspaceError | None = None
+    for at, target in enumerate(choice):
+
+        def watch(done: float, note: str, at: int = at) -> None:
+            options.watch((at + done) / len(choice), note)
+
+        try:
+            found.append(map_einsum(target, options.effort, options.each, watch))
+        except EmptyMapspaceError as error:
+            empty = error
+    if not found and empty is not None:
+        raise empty
+    return min(found, key=lambda one: one.found.score)
 
 
 def _shape(target: Target) -> object:
@@ -138,7 +171,7 @@ def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, strategy: Strategy
 ) -> Mapping:
     asked = parse_constraints(options.constraints)
-    mapped = search_all(targets(workload, accelerator, strategy, asked), options)
+    mapped = search_all(choices(workload, accelerator, strategy, asked), options)
     return mapping_from(workload, accelerator, strategy, mapped)
 
 
