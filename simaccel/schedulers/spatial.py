@@ -17,6 +17,7 @@ from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Role, Temporal
 from simaccel.mapping.choices import Group, Mapping, NestGroup, NestLevel, NestMapping, SoftmaxGroup
 from simaccel.mapping.systolic import dataflows
+from simaccel.schedulers.limits import limits
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
 from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
@@ -54,7 +55,8 @@ def choices(
                 f"{accelerator.name}: operator {operator.name} has {len(operator.inputs)} inputs; "
                 "mapspaces take einsums of one or two"
             )
-        array = accelerator.array
+        array, hierarchy = accelerator.array, levels(accelerator)
+        limits(operator, hierarchy, {}, asked)  # what no array knows is said first
         given = (
             [parse_constraints(array.dataflow)]
             if isinstance(array, SpatialArraySpec)
@@ -63,7 +65,7 @@ def choices(
         one = Target(
             einsum=operator,
             tensors=workload.tensors,
-            hierarchy=levels(accelerator),
+            hierarchy=hierarchy,
             strategy=strategy,
             dataflow={},
             asked=asked,
