@@ -58,6 +58,8 @@ class ChainTable:
         steps: list[_Step] = []
         for tiles, (state, pieces, following) in zip(arriving[-2::-1], levels[::-1], strict=True):
             _require_countable(size, mapspace, float(follow[following].astype(np.float64).sum()))
+            live = follow[following] > 0
+            state, pieces, following = state[live], pieces[live], following[live]
             counts = follow[following]
             before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             first = before[np.searchsorted(state, np.arange(len(tiles)))]
@@ -82,8 +84,10 @@ class ChainTable:
         return rows
 
     def numbers(self, rows: Factors) -> Ints:
-        """Give the numbers of chains, which are rows as of ``chains`` and in this table.
+        """Give the numbers of chains, which are rows as of ``chains`` (the last column is left out).
 
+        A row that is not in the table gets the number of a chain near it: level by level from the
+        innermost the most pieces that are not more than the row's, else the fewest there are.
         Chains of a smaller mapspace are in the table of a larger one: of the numbers of pieces
         that make the same number of groups, one that leaves no remainder is the smallest.
         """
@@ -91,7 +95,9 @@ class ChainTable:
         state = np.zeros(len(rows), dtype=np.int64)
         for level, step in enumerate(self._steps):
             keys = step.state * (self.size + 1) + step.pieces
-            row = np.searchsorted(keys, state * (self.size + 1) + rows[:, level])
+            wanted = np.minimum(rows[:, level], self.size)
+            row = np.searchsorted(keys, state * (self.size + 1) + wanted, side="right") - 1
+            row = np.maximum(row, np.searchsorted(step.state, state))
             found += step.before[row] - step.first[state]
             state = step.following[row]
         return found

@@ -27,12 +27,14 @@ from simaccel.mapping.chain_table import ChainTable, chain_table
 from simaccel.mapping.chains import MAPSPACES, Mapspace
 from simaccel.mapping.nest import Ints, Nests
 from simaccel.schedulers.limits import Limits, limits
-from simaccel.schedulers.orders import Dependence, dependences, distinct_orders
+from simaccel.schedulers.orders import Dependence, dependences, distinct_orders, moves
 from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
 STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
 _PERFECT: Final = 0.5
+_LISTED: Final = 1 << 15
+"""Chains of a rank that are held as a list; of more, only the table."""
 _KEYS: Final = 2**40
 """Random numbers of orders: far more than orders, so that all are about as likely."""
 
@@ -96,16 +98,37 @@ class Space:
         ``perfect``: every other chain is a perfect one where there are any. They are few among
         chains with remainders, and good more often.
         """
-        chains = [rng.integers(0, table.count, n) for table in book(self).tables]
-        if perfect and self.mapspace != "pfm":
-            for rank, (table, subset) in enumerate(book(self).both):
-                if subset.count:
-                    drawn = table.numbers(subset.at(rng.integers(0, subset.count, n)))
-                    chains[rank] = np.where(rng.random(n) < _PERFECT, drawn, chains[rank])
+        chains = np.zeros((len(self.einsum.ranks), n), dtype=np.int64)
+        for rank, table in enumerate(book(self).tables):
+            if table.count > 1:
+                chains[rank] = rng.integers(0, table.count, n)
+                if perfect and self.mapspace != "pfm":
+                    drawn = book(self).draw_perfect(rng, rank, n)
+                    np.copyto(chains[rank], drawn, where=rng.random(len(drawn)) < _PERFECT)
         return Genes(
-            np.stack(chains, axis=1),
+            chains.T,
             rng.integers(0, _KEYS, (n, len(self.hierarchy.memories))),
             rng.integers(0, len(self.limits.keeps), n),
+        )
+
+    def near(self, nests: Nests) -> Genes:
+        """Give the mappings of this mapspace that are nearest to given ones.
+
+        A mapping that is in the mapspace, or costs the same as one that is, gives that one.
+        """
+        known = book(self)
+        chains = np.stack(
+            [
+                table.numbers(nests.factors[:, ::-1, rank])
+                for rank, table in enumerate(known.tables)
+            ],
+            axis=1,
+        )
+        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in nests.keeps]
+        return Genes(
+            chains,
+            known.keys(known.factors(chains), nests.orders),
+            np.array([found[0] if len(found) else 0 for found in keeps], dtype=np.int64),
         )
 
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
@@ -193,14 +216,50 @@ class Book:
         )
 
     @cached_property
-    def both(self) -> list[tuple[ChainTable, ChainTable]]:
-        """The table of each rank, and that of its perfect chains."""
-        return [(table, chain_table(table.size, table.splits, "pfm")) for table in self.tables]
+    def _listed(self) -> list[Ints | None]:
+        """The chains of each rank, a column each from the outermost level in, if they are few."""
+        few = [table.count <= _LISTED for table in self.tables]
+        return [
+            np.ascontiguousarray(table.at(np.arange(table.count))[:, ::-1].T) if is_few else None
+            for table, is_few in zip(self.tables, few, strict=True)
+        ]
+
+    def draw_perfect(self, rng: np.random.Generator, rank: int, n: int) -> Ints:
+        """Draw perfect chains of a rank; nothing if there is none."""
+        table, numbers = self.tables[rank], self._perfect[rank]
+        perfect = chain_table(table.size, table.splits, "pfm")
+        drawn = rng.integers(0, perfect.count, n) if perfect.count else np.zeros(0, dtype=np.int64)
+        return table.numbers(perfect.at(drawn)) if numbers is None else numbers[drawn]
+
+    @cached_property
+    def _perfect(self) -> list[Ints | None]:
+        """The numbers of the perfect chains of each rank, if they are few."""
+        found: list[Ints | None] = []
+        for table in self.tables:
+            perfect = chain_table(table.size, table.splits, "pfm")
+            few = perfect.count <= _LISTED
+            found.append(table.numbers(perfect.at(np.arange(perfect.count))) if few else None)
+        return found
 
     def factors(self, chains: Ints) -> Ints:
         """Give the factors (mapping, level, rank) of chains by number (mapping, rank)."""
-        rows = [table.at(chains[:, at])[:, ::-1] for at, table in enumerate(self.tables)]
-        return np.stack(rows, axis=2)
+        n_levels = len(self.space.hierarchy.levels)
+        found = np.empty((n_levels, len(self.tables), len(chains)), dtype=np.int64)
+        for rank, (table, listed) in enumerate(zip(self.tables, self._listed, strict=True)):
+            if listed is None:
+                found[:, rank] = table.at(chains[:, rank])[:, ::-1].T
+            else:
+                found[:, rank] = listed[:, chains[:, rank]]
+        return found.transpose(2, 0, 1)
+
+    def keys(self, factors: Ints, orders: Ints) -> Ints:
+        """Give the keys of orders (mapping, temporal level, rank), as of `orders`."""
+        temporal = self.space.hierarchy.temporal
+        found = [
+            self._levels[at].find(factors[:, level] > 1, orders[:, at])
+            for at, level in enumerate(temporal)
+        ]
+        return np.stack(found, axis=1)
 
     def orders(self, factors: Ints, keys: Ints) -> Ints:
         """Give the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
@@ -262,8 +321,24 @@ class _Orders:
         found: Ints = self._rows[self._first[sets] + keys % self._counts[sets]]
         return found
 
+    def find(self, active: npt.NDArray[np.bool_], orders: Ints) -> Ints:
+        """Give for each row the number of the order that costs the same, 0 if there is none."""
+        found = np.zeros(len(orders), dtype=np.int64)
+        for row, one in enumerate(self._known(active).tolist()):
+            inside = [rank for rank in orders[row].tolist() if one >> rank & 1]
+            first, count = int(self._first[one]), int(self._counts[one])
+            kinds = [
+                moves(tuple(order[: len(inside)]), self.tensors)
+                for order in self._rows[first : first + count].tolist()
+            ]
+            wanted = moves(tuple(inside), self.tensors)
+            found[row] = kinds.index(wanted) if wanted in kinds else 0
+        return found
+
     def _known(self, active: npt.NDArray[np.bool_]) -> Ints:
-        sets: Ints = active @ self._bits
+        sets = np.zeros(len(active), dtype=np.int64)
+        for rank, bit in enumerate(self._bits.tolist()):
+            sets += active[:, rank] * np.int64(bit)
         missing = np.unique(sets[self._counts[sets] == 0])
         for one in missing.tolist():
             inside = tuple(rank for rank in range(len(self._bits)) if one >> rank & 1)
