@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
+from simaccel.schedulers.blocks import Outcome, Task
 from simaccel.schedulers.nests import Target, map_einsum
-from simaccel.schedulers.ruby import Effort, Outcome, Task
+from simaccel.schedulers.ruby import Effort
 from validation.ruby.exhibits import layers, toys
 from validation.ruby.problems import ROW_STATIONARY, conv3, eyeriss, matmul, target, toy
 from validation.ruby.timeloop import in_our_model, results

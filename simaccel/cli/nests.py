@@ -28,10 +28,11 @@ from simaccel.report.nests import (
     mapped_json,
     mapped_table,
 )
+from simaccel.schedulers.blocks import OBJECTIVES, Objective
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
 from simaccel.schedulers.nests import Mapped, Target, map_einsum
 from simaccel.schedulers.problems import mapping_of
-from simaccel.schedulers.ruby import OBJECTIVES, Each, Effort, Objective
+from simaccel.schedulers.ruby import Each, Effort
 from simaccel.workload import Einsum, Workload
 
 _MAPSPACE: Strategy = "ruby-s"

@@ -38,6 +38,10 @@ class _Step:
     """Chains of all rows above this one."""
     first: Ints
     """Chains of the rows above those of a state."""
+    row: Ints
+    """The first row of a state."""
+    keys: Ints
+    """State and pieces as one number, which rises from row to row."""
 
 
 class ChainTable:
@@ -62,8 +66,9 @@ class ChainTable:
             state, pieces, following = state[live], pieces[live], following[live]
             counts = follow[following]
             before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-            first = before[np.searchsorted(state, np.arange(len(tiles)))]
-            steps.insert(0, _Step(state, pieces, following, before, first))
+            row = np.searchsorted(state, np.arange(len(tiles)))
+            first, keys = before[row], state * (size + 1) + pieces
+            steps.insert(0, _Step(state, pieces, following, before, first, row, keys))
             follow = np.diff(np.append(first, before[-1]))
         self._steps = steps
         self.count = int(follow[0])
@@ -94,10 +99,9 @@ class ChainTable:
         found = np.zeros(len(rows), dtype=np.int64)
         state = np.zeros(len(rows), dtype=np.int64)
         for level, step in enumerate(self._steps):
-            keys = step.state * (self.size + 1) + step.pieces
-            wanted = np.minimum(rows[:, level], self.size)
-            row = np.searchsorted(keys, state * (self.size + 1) + wanted, side="right") - 1
-            row = np.maximum(row, np.searchsorted(step.state, state))
+            wanted = state * (self.size + 1) + np.minimum(rows[:, level], self.size)
+            row = np.searchsorted(step.keys, wanted, side="right") - 1
+            row = np.maximum(row, step.row[state])
             found += step.before[row] - step.first[state]
             state = step.following[row]
         return found

@@ -32,7 +32,15 @@ from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
 STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
+_INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
+    "pfm": (),
+    "ruby-s": ("pfm",),
+    "ruby-t": ("pfm",),
+    "ruby": ("ruby-s", "ruby-t"),
+}
 _PERFECT: Final = 0.5
+_FAR: Final = 0.5
+"""How often a chain that moves gets any number of pieces at a level, not one near the old."""
 _LISTED: Final = 1 << 15
 """Chains of a rank that are held as a list; of more, only the table."""
 _KEYS: Final = 2**40
@@ -111,6 +119,29 @@ class Space:
             rng.integers(0, len(self.limits.keeps), n),
         )
 
+    @property
+    def inside(self) -> tuple[Space, ...]:
+        """The mapspaces that are part of this one, and of none that is smaller than this."""
+        return tuple(replace(self, mapspace=name) for name in _INSIDE[self.mapspace])
+
+    def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
+        """Draw chains of a rank that are near the given ones.
+
+        One level makes more or fewer pieces; what it loses another one gets, or the outermost.
+        """
+        table, n = book(self).tables[rank], len(numbers)
+        rows = book(self).chains(rank, numbers)
+        levels = np.flatnonzero([split.exactly is None for split in self.limits.splits[rank]])
+        each, level = np.arange(n), levels[rng.integers(0, len(levels), n)]
+        other = rng.integers(0, rows.shape[1], n)
+        old = rows[each, level]
+        near = old * np.exp2(rng.normal(size=n))
+        new = np.where(rng.random(n) < _FAR, table.size ** rng.random(n), near)
+        gets = np.maximum(np.rint(rows[each, other] * (old / new)), 1)
+        rows[each, other] = gets
+        rows[each, level] = np.maximum(np.rint(new), 1)
+        return table.numbers(rows)
+
     def near(self, nests: Nests) -> Genes:
         """Give the mappings of this mapspace that are nearest to given ones.
 
@@ -154,7 +185,8 @@ class Space:
     def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Nests]]:
         """Give all mappings within the fan-outs, and how many were gone through, block by block."""
         for start in range(0, self.combinations, block):
-            yield self.block(start, min(start + block, self.combinations))
+            gone, genes, factors = self.block(start, min(start + block, self.combinations))
+            yield gone, self.nests(genes, factors)
 
     @property
     def combinations(self) -> int:
@@ -167,8 +199,11 @@ class Space:
         loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
         return book(self).most(loops) * len(self.limits.keeps)
 
-    def block(self, start: int, stop: int) -> tuple[int, Nests]:
-        """Give the mappings of some combinations of chains, and how many of `size` they are."""
+    def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
+        """Give the mappings of some combinations of chains that are within the fan-outs.
+
+        First how many of `size` are gone through, then as of `fitting`.
+        """
         left = np.arange(start, stop, dtype=np.int64)
         chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
         for rank, count in reversed(list(enumerate(self.chain_counts()))):
@@ -186,7 +221,7 @@ class Space:
             within, digits[:, at] = np.divmod(within, whole[row, at])
         found = Genes(genes.chains[row], digits[:, :-1], digits[:, -1])
         gone = int(every.sum()) * len(self.limits.keeps)
-        return gone, self.nests(found, factors[row])
+        return gone, found, factors[row]
 
 
 class Book:
@@ -224,6 +259,13 @@ class Book:
             for table, is_few in zip(self.tables, few, strict=True)
         ]
 
+    def chains(self, rank: int, numbers: Ints) -> Ints:
+        """Give chains of a rank by number, a row each as of `ChainTable.at`."""
+        listed = self._listed[rank]
+        if listed is None:
+            return self.tables[rank].at(numbers)
+        return listed[::-1, numbers].T
+
     def draw_perfect(self, rng: np.random.Generator, rank: int, n: int) -> Ints:
         """Draw perfect chains of a rank; nothing if there is none."""
         table, numbers = self.tables[rank], self._perfect[rank]
@@ -245,11 +287,8 @@ class Book:
         """Give the factors (mapping, level, rank) of chains by number (mapping, rank)."""
         n_levels = len(self.space.hierarchy.levels)
         found = np.empty((n_levels, len(self.tables), len(chains)), dtype=np.int64)
-        for rank, (table, listed) in enumerate(zip(self.tables, self._listed, strict=True)):
-            if listed is None:
-                found[:, rank] = table.at(chains[:, rank])[:, ::-1].T
-            else:
-                found[:, rank] = listed[:, chains[:, rank]]
+        for rank in range(len(self.tables)):
+            found[::-1, rank] = self.chains(rank, chains[:, rank]).T
         return found.transpose(2, 0, 1)
 
     def keys(self, factors: Ints, orders: Ints) -> Ints:

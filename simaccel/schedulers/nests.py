@@ -11,7 +11,8 @@ from simaccel.hardware.dataflow import Constraints, merged, single
 from simaccel.hardware.levels import UNLIMITED, Hierarchy, Temporal
 from simaccel.mapping.choices import NestMapping
 from simaccel.schedulers.mapspace import Space, Strategy, spaces
-from simaccel.schedulers.ruby import Each, Effort, Found, Problem, Task, Watch, run_block, search
+from simaccel.schedulers.blocks import Problem, Task, run_block
+from simaccel.schedulers.ruby import Each, Effort, Found, Watch, search
 from simaccel.workload import Einsum, Tensor
 
 _TRIES = 8

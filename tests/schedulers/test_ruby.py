@@ -15,9 +15,10 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Spatial, Temporal
 from simaccel.mapping.nest import Nests
 from simaccel.report.nests import loops_text, mapped_json
+from simaccel.schedulers.blocks import OBJECTIVES, Outcome, Task, run_block, score
 from simaccel.schedulers.mapspace import Strategy, spaces
 from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum
-from simaccel.schedulers.ruby import OBJECTIVES, Effort, Outcome, Task, run_block, score
+from simaccel.schedulers.ruby import Effort
 from simaccel.workload import Einsum, Tensor, gemm
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import Operand, operand
