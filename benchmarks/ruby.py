@@ -78,8 +78,8 @@ class _Watch:
     def _each(self, work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterator[Outcome]:
         for task in tasks:
             outcome = work(task)
-            if outcome.scores:
-                self.best = min(self.best, outcome.scores[0][0])
+            if outcome.found is not None:
+                self.best = min(self.best, outcome.found.best[0])
             if self.seconds is None and self.best <= self.wanted:
                 self.seconds = time.process_time() - self._started
             yield outcome

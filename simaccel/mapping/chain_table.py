@@ -60,10 +60,9 @@ class ChainTable:
         self._left = arriving[-1]
         follow = np.ones(len(self._left), dtype=np.int64)
         steps: list[_Step] = []
-        for tiles, (state, pieces, following) in zip(arriving[-2::-1], levels[::-1], strict=True):
-            _require_countable(size, mapspace, float(follow[following].astype(np.float64).sum()))
-            live = follow[following] > 0
-            state, pieces, following = state[live], pieces[live], following[live]
+        for tiles, rows in zip(arriving[-2::-1], levels[::-1], strict=True):
+            _require_countable(size, mapspace, float(follow[rows[2]].astype(np.float64).sum()))
+            state, pieces, following = (column[follow[rows[2]] > 0] for column in rows)
             counts = follow[following]
             before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             row = np.searchsorted(state, np.arange(len(tiles)))
@@ -89,7 +88,7 @@ class ChainTable:
         return rows
 
     def numbers(self, rows: Factors) -> Ints:
-        """Give the numbers of chains, which are rows as of ``chains`` (the last column is left out).
+        """Give the numbers of chains, which are rows as of ``chains``; the last column is ignored.
 
         A row that is not in the table gets the number of a chain near it: level by level from the
         innermost the most pieces that are not more than the row's, else the fewest there are.

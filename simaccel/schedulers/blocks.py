@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.nest import Costs, evaluate
-from simaccel.mapping.nest import Nests
+from simaccel.mapping.nest import Ints, Nests
 from simaccel.schedulers.mapspace import Genes, Space
 from simaccel.workload import Einsum, Tensor
 
@@ -19,14 +19,17 @@ OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp")
 Floats = npt.NDArray[np.float64]
 Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""
-ELITE: Final = 64
-"""Mappings that a block gives back, at most."""
+ELITE: Final = 128
+"""Mappings in a population, at most."""
 _BLOCK: Final = 2048
 """Mappings in a drawn block."""
 _NEW: Final = 0.125
 """The part of a block that is drawn from everywhere once there are parents."""
-_CROSSED, _REORDERED, _KEPT_ANEW = 0.25, 0.25, 0.1
+_CROSSED, _REORDERED, _KEPT_ANEW = 0.5, 0.1, 0.1
 """How often a child has chains of a second parent, an order of its own, and roles of its own."""
+_OF_OTHER: Final = 0.5
+"""The part of the ranks that a crossed child has from the second parent."""
+_MIX: Final = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,65 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Population:
+    """Good and different mappings, the best first.
+
+    ``values`` of the objective, ``ties`` that decide between equals, and ``niches``: numbers of the
+    ways to spread the work over the spatial levels.
+    """
+
+    values: Floats
+    ties: Floats
+    niches: Ints
+    genes: Genes
+
+    def __len__(self) -> int:
+        """Count the mappings."""
+        return len(self.values)
+
+    @property
+    def best(self) -> Score:
+        """The score of the best mapping."""
+        return float(self.values[0]), float(self.ties[0])
+
+    def take(self, which: Ints | slice) -> Population:
+        """Give some of them."""
+        return Population(
+            self.values[which], self.ties[which], self.niches[which], self.genes.take(which)
+        )
+
+    def joined(self, other: Population | None) -> Population:
+        """Give the elite of both."""
+        if other is None:
+            return self
+        return Population(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.ties, other.ties]),
+            np.concatenate([self.niches, other.niches]),
+            Genes.concatenate([self.genes, other.genes]),
+        ).elite()
+
+    def elite(self) -> Population:
+        """Give the best of every niche, then the second best of every niche, and so on."""
+        order = np.lexsort((self.ties, self.values, self.niches))
+        columns = [column[order] for column in (self.niches, self.values, self.ties)]
+        again = [np.concatenate([[False], column[1:] == column[:-1]]) for column in columns]
+        different = ~(again[0] & again[1] & again[2])
+        order, niches = order[different], columns[0][different]
+        place = np.arange(len(niches)) - np.searchsorted(niches, niches)
+        values, ties = self.values[order], self.ties[order]
+        chosen = order[np.lexsort((ties, values, place))[:ELITE]]
+        return self.take(chosen[np.lexsort((self.ties[chosen], self.values[chosen]))])
+
+
+@dataclass(frozen=True)
 class Task:
     """One block: mappings ``start`` to ``stop`` of a complete search, or a drawn one."""
 
     problem: Problem
     objective: Objective
-    island: tuple[int, int]
-    """Which mapspace, and which of the populations that evolve apart."""
+    space: int
+    """Which mapspace of the problem."""
     start: int = 0
     stop: int = 0
     seed: tuple[int, ...] | None = None
@@ -62,15 +117,13 @@ class Task:
 class Outcome:
     """What a block found: how many mappings, its improvements, and its best."""
 
-    island: tuple[int, int]
+    space: int
     gone: int
     """Mappings gone through, invalid ones included."""
     valid: int = 0
     steps: tuple[tuple[int, float], ...] = ()
     """(number of valid mappings until then, objective) of each improvement in the block."""
-    scores: tuple[Score, ...] = ()
-    """Of the best, in order."""
-    genes: Genes | None = None
+    found: Population | None = None
 
 
 def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
@@ -85,7 +138,7 @@ def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
 
 def run_block(task: Task) -> Outcome:
     """Evaluate one block."""
-    space = task.problem.spaces[task.island[0]]
+    space = task.problem.spaces[task.space]
     if task.seed is None:
         gone, genes, factors = space.block(task.start, task.stop)
     else:
@@ -95,25 +148,33 @@ def run_block(task: Task) -> Outcome:
     return judge(task, gone, genes, factors)
 
 
-def judge(task: Task, gone: int, genes: Genes, factors: npt.NDArray[np.int64]) -> Outcome:
+def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
     """Evaluate mappings, and give the best of them."""
-    space = task.problem.spaces[task.island[0]]
+    space = task.problem.spaces[task.space]
     nests = space.nests(genes, factors)
     costs = evaluate(task.problem.einsum, task.problem.tensors, space.hierarchy, nests)
     valid = np.flatnonzero(costs.valid)
     if not len(valid):
-        return Outcome(task.island, gone)
+        return Outcome(task.space, gone)
     value, tie = (column[valid] for column in score(task.objective, costs))
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
-    order = np.lexsort((tie, value))[:ELITE]
+    found = Population(value, tie, _niches(space, factors[valid]), genes.take(valid))
     return Outcome(
-        task.island,
+        task.space,
         gone,
         len(valid),
         tuple((int(at) + 1, float(value[at])) for at in falls),
-        tuple((float(value[at]), float(tie[at])) for at in order),
-        genes.take(valid[order]),
+        found.elite(),
     )
+
+
+def _niches(space: Space, factors: Ints) -> Ints:
+    """Number the ways to spread work over the spatial levels; different ones may share a number."""
+    found = np.zeros(len(factors), dtype=np.int64)
+    for level in space.hierarchy.spatial:
+        for rank in range(factors.shape[2]):
+            found = found * _MIX + factors[:, level, rank]
+    return found
 
 
 def _drawn(space: Space, task: Task, rng: np.random.Generator) -> Genes:
@@ -125,12 +186,12 @@ def _drawn(space: Space, task: Task, rng: np.random.Generator) -> Genes:
 
 
 def _children(space: Space, parents: Genes, n: int, rng: np.random.Generator) -> Genes:
-    """Change a little of good mappings: the best of them are changed most often."""
+    """Cross good mappings and change a little of them: the best of them most often."""
     found = parents.take(np.floor(np.square(rng.random(n)) * len(parents)).astype(np.int64))
     other = parents.take(rng.integers(0, len(parents), n))
     chains = found.chains.copy()
     n_ranks = chains.shape[1]
-    crossed = (rng.random(n) < _CROSSED)[:, np.newaxis] & (rng.random((n, n_ranks)) < 0.5)
+    crossed = (rng.random(n) < _CROSSED)[:, np.newaxis] & (rng.random((n, n_ranks)) < _OF_OTHER)
     np.copyto(chains, other.chains, where=crossed)
     free = np.flatnonzero(np.array(space.chain_counts()) > 1)
     changed = rng.random((n, len(free))) < rng.integers(0, 4, (n, 1)) / max(len(free), 1)

@@ -5,12 +5,12 @@ and the block's number, blocks are judged in their order, and what one round of 
 known only to the next round; so the result doesn't depend on how many processes work on them.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
-the best so far. Several populations of the best evolve apart, so that not all end in the same local
-optimum.
+the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
+each way to spread the work over the spatial levels, so that not all end in the same local optimum.
 
-A mapspace that has smaller ones inside (perfect factorisations in Ruby-S, Ruby-S in Ruby) is searched
-after those, each by the same rules as it would be alone, and starts from what they found. So a larger
-mapspace never comes out worse than a smaller one with the same effort.
+A mapspace that has smaller ones inside (perfect factorisations in Ruby-S, Ruby-S in Ruby) is
+searched after those, each by the same rules as it would be alone, and starts from what they found.
+So a larger mapspace never comes out worse than a smaller one with the same effort.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import numpy as np
-
 from simaccel.mapping.chains import MAPSPACES
 from simaccel.mapping.nest import Nests
 from simaccel.schedulers.blocks import (
-    ELITE,
     Objective,
     Outcome,
+    Population,
     Problem,
     Score,
     Task,
@@ -39,7 +37,6 @@ from simaccel.schedulers.mapspace import Genes, Space
 _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
 _ROUND: Final = 8
-_ISLANDS: Final = 4
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
@@ -148,24 +145,22 @@ def _every(standing: _Standing) -> Iterator[Task]:
         width = max(1, _ROWS // space.widest)
         for start in range(0, space.combinations, width):
             stop = min(start + width, space.combinations)
-            yield Task(problem, objective, (at, 0), start, stop)
+            yield Task(problem, objective, at, start, stop)
 
 
 def _drawn(standing: _Standing, rounds: int) -> list[Task]:
     problem, effort = standing.problem, standing.effort
     tasks = []
     for number in range(rounds * _ROUND, (rounds + 1) * _ROUND):
-        turn, space = divmod(number, len(problem.spaces))
-        island = (space, turn % _ISLANDS)
-        parents = standing.elite.get(island) if effort.refine else None
-        mapspace = MAPSPACES.index(problem.spaces[space].mapspace)
+        space = number % len(problem.spaces)
+        elite = standing.elite.get(space) if effort.refine else None
         task = Task(
             problem,
             effort.objective,
-            island,
-            seed=(effort.seed, mapspace, number),
+            space,
+            seed=(effort.seed, MAPSPACES.index(problem.spaces[space].mapspace), number),
             perfect=effort.refine,
-            parents=None if parents is None else parents[1],
+            parents=None if elite is None else elite.genes,
         )
         tasks.append(task)
     return tasks
@@ -192,14 +187,14 @@ class _Standing:
     watch: Watch = lambda _done, _note: None
     until: float = float("inf")
     best: Score = _WORST
-    nests: Nests | None = None
     space: int = 0
     gone: int = 0
     valid: int = 0
     improved: int = 0
     """Valid mappings until the last improvement."""
     ended: Ended | Literal[""] = ""
-    elite: dict[tuple[int, int], tuple[list[Score], Genes]] = field(default_factory=dict)
+    elite: dict[int, Population] = field(default_factory=dict)
+    """The parents, by mapspace."""
 
     def __post_init__(self) -> None:
         """Count the mappings."""
@@ -208,19 +203,19 @@ class _Standing:
 
     def start(self, inside: Sequence[_Standing]) -> None:
         """Begin with what is known, and what smaller mapspaces inside have found."""
-        for at, space in enumerate(() if self.small else self.problem.spaces):
-            for island in range(_ISLANDS):
-                known = [] if self.problem.known is None else [self.problem.known]
-                known += [one.winners(island) for one in inside if one.elite]
-                if known and len(nests := Nests.concatenate(known)):
-                    genes, factors = space.fitting(space.near(nests))
-                    task = Task(self.problem, self.effort.objective, (at, island))
-                    self.add(judge(task, len(nests), genes, factors))
+        known = [] if self.problem.known is None else [self.problem.known]
+        known += [nests for one in inside for nests in one.winners()]
+        if not known or self.small:
+            return
+        nests = Nests.concatenate(known)
+        for at, space in enumerate(self.problem.spaces):
+            genes, factors = space.fitting(space.near(nests))
+            task = Task(self.problem, self.effort.objective, at)
+            self.add(judge(task, len(nests), genes, factors))
 
-    def winners(self, island: int) -> Nests:
-        """Give the best of one population, or of the first one."""
-        at = (0, island) if (0, island) in self.elite else next(iter(self.elite))
-        return self._nests(at[0], self.elite[at][1])
+    def winners(self) -> list[Nests]:
+        """Give the best of each mapspace."""
+        return [self._nests(space, elite.genes) for space, elite in self.elite.items()]
 
     def _nests(self, at: int, genes: Genes) -> Nests:
         space = self.problem.spaces[at]
@@ -234,29 +229,16 @@ class _Standing:
             if value < self.seen.best:
                 self.seen.best = value
                 self.seen.curve.append((self.seen.valid + at, value))
-        if outcome.genes is not None and outcome.scores[0] < self.best:
-            self.best, self.space = outcome.scores[0], outcome.island[0]
-            self.nests = self._nests(self.space, outcome.genes.take(slice(0, 1)))
+        if outcome.found is not None:
+            if outcome.found.best < self.best:
+                self.best, self.space = outcome.found.best, outcome.space
+            elite = self.elite.get(outcome.space)
+            self.elite[outcome.space] = outcome.found.joined(elite)
         for seen in (self, self.seen):
             seen.gone += outcome.gone
             seen.valid += outcome.valid
-        self._remember(outcome)
         self._judge()
         self._tell()
-
-    def _remember(self, outcome: Outcome) -> None:
-        """Keep the best different mappings of each island as parents."""
-        if outcome.genes is None:
-            return
-        scores, genes = self.elite.get(outcome.island, ([], outcome.genes.take(slice(0))))
-        scores, genes = [*scores, *outcome.scores], Genes.concatenate([genes, outcome.genes])
-        order = sorted(range(len(scores)), key=lambda at: scores[at])
-        kept: list[int] = []
-        for at in order:
-            if not kept or scores[at] != scores[kept[-1]]:
-                kept.append(at)
-        kept = kept[:ELITE]
-        self.elite[outcome.island] = ([scores[at] for at in kept], genes.take(np.array(kept)))
 
     def _judge(self) -> None:
         effort = self.effort
@@ -281,9 +263,10 @@ class _Standing:
 
     def found(self, seen: _Seen) -> Found:
         """Give the result."""
+        elite = self.elite.get(self.space)
         return Found(
             space=self.problem.spaces[self.space],
-            nests=self.nests,
+            nests=None if elite is None else self._nests(self.space, elite.genes.take(slice(0, 1))),
             score=self.best[0],
             size=self.size,
             gone=seen.gone,
