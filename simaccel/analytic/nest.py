@@ -6,7 +6,7 @@ docs/decisions/0007-nests.md has the rules of counting.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.nest_loops import Loops, make_loops
-from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
+from simaccel.analytic.nest_moves import Shape, Term, Tiling, Transfer
 from simaccel.errors import SimaccelError
 from simaccel.hardware.levels import ROLES, Hierarchy
 from simaccel.mapping.nest import Bools, Ints, Nests
@@ -23,6 +23,7 @@ from simaccel.workload import Einsum, Operand, Tensor
 MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
+Sizes = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 class NotNestableError(SimaccelError):
@@ -73,13 +74,31 @@ def evaluate(
     most = math.prod(nests.sizes.max(axis=0, initial=1).tolist())
     if most > MOST_MACS:
         raise NotNestableError(f"{einsum.name}: {most} MACs; allowed: at most 2^50")
-    shapes = {role: _shape(einsum, given, tensors) for role, given in _operands(einsum).items()}
+    busy = _busy(nests)
+    shapes = _shapes(einsum, tensors, busy)
     blocks = [
-        _evaluate(einsum, shapes, hierarchy, nests.take(slice(start, start + _BLOCK)))
+        _evaluate(einsum, shapes, hierarchy, nests.take(slice(start, start + _BLOCK)), busy)
         for start in range(0, max(len(nests), 1), _BLOCK)
     ]
     joined = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Costs)}
     return Costs(**joined)
+
+
+def fit_memories(
+    einsum: Einsum, tensors: Mapping[str, Tensor], hierarchy: Hierarchy, nests: Nests
+) -> Bools:
+    """Say which candidates fit the memories, as `Costs.valid` does, but quickly."""
+    busy = _busy(nests)
+    sizes = nests.sizes.T.astype(np.float64)
+    extents = np.ones((len(hierarchy.levels) + 1, len(busy), len(nests)))
+    for index, rank in enumerate(busy):
+        for level in range(len(hierarchy.levels) - 1, -1, -1):
+            inside = extents[level + 1, index] * nests.factors[:, level, rank]
+            extents[level, index] = np.minimum(inside, sizes[rank]) if level else sizes[rank]
+    kept = nests.keeps.transpose(1, 2, 0)
+    shapes = _shapes(einsum, tensors, busy)
+    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level, rank])
+    return _held(hierarchy, tiles)
 
 
 def require_nestable(einsum: Einsum) -> None:
@@ -104,26 +123,47 @@ def _operands(einsum: Einsum) -> dict[int, Operand]:
     return {**dict(enumerate(einsum.inputs)), ROLES.index("output"): einsum.output}
 
 
-def _shape(einsum: Einsum, operand: Operand, tensors: Mapping[str, Tensor]) -> Shape:
-    ranks = list(einsum.ranks)
+def _busy(nests: Nests) -> list[int]:
+    """Give the ranks with more than one element; of a rank with one nothing depends."""
+    return np.flatnonzero((nests.sizes != 1).any(axis=0)).tolist() or [0]
+
+
+def _shapes(
+    einsum: Einsum, tensors: Mapping[str, Tensor], busy: Sequence[int]
+) -> dict[int, Shape]:
+    ranks = [list(einsum.ranks)[at] for at in busy]
+    return {role: _shape(ranks, given, tensors) for role, given in _operands(einsum).items()}
+
+
+def _shape(ranks: list[str], operand: Operand, tensors: Mapping[str, Tensor]) -> Shape:
+    dims = (
+        tuple((ranks.index(rank), c) for rank, c in dim.terms if rank in ranks)
+        for dim in operand.projection
+    )
     return Shape(
-        dims=tuple(
-            tuple((ranks.index(rank), c) for rank, c in dim.terms) for dim in operand.projection
-        ),
+        dims=tuple(dim for dim in dims if dim),
         others=tuple(i for i, rank in enumerate(ranks) if rank not in operand.ranks),
         width=tensors[operand.tensor].bytes_per_element,
     )
 
 
 def _evaluate(
-    einsum: Einsum, shapes: Mapping[int, Shape], hierarchy: Hierarchy, nests: Nests
+    einsum: Einsum,
+    shapes: Mapping[int, Shape],
+    hierarchy: Hierarchy,
+    nests: Nests,
+    busy: Sequence[int],
 ) -> Costs:
-    loops = make_loops(hierarchy, nests)
+    loops = make_loops(hierarchy, nests, busy)
     kept = np.ascontiguousarray(nests.keeps.transpose(1, 2, 0))
     traffic = _traffic(loops, shapes, kept, alone=False)
-    tiles = _tile_bytes(loops, shapes, kept)
+    extents = [
+        [np.minimum(loops.entering(rank, level)[0], size) for rank, size in enumerate(loops.sizes)]
+        for level in range(loops.depth)
+    ]
+    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level][rank])
     trips = np.array([[loop.trips for loop in loops.loops[i]] for i in hierarchy.spatial])
-    trips = trips.reshape(len(hierarchy.spatial), len(einsum.ranks), len(nests))
+    trips = trips.reshape(len(hierarchy.spatial), len(busy), len(nests))
     instances = trips.prod(axis=1)
     steps = _steps(loops)
     macs = nests.sizes.prod(axis=1)
@@ -207,20 +247,32 @@ def _count(
         here = here & ~kept[outer, role]
 
 
-def _tile_bytes(loops: Loops, shapes: Mapping[int, Shape], kept: Bools) -> Ints:
-    """Give the bytes of full tiles by (temporal level, role, candidate)."""
-    found = np.zeros(kept.shape, dtype=np.int64)
-    for index, level in enumerate(loops.hierarchy.temporal):
+def _tile_bytes(
+    hierarchy: Hierarchy,
+    shapes: Mapping[int, Shape],
+    kept: Bools,
+    extent: Callable[[int, int], Sizes],
+) -> Sizes:
+    """Give the bytes of full tiles by (temporal level, role, candidate).
+
+    ``extent`` gives the size of full tiles that enter a level, by level and rank.
+    """
+    found = np.zeros(kept.shape, dtype=extent(0, 0).dtype)
+    for index, level in enumerate(hierarchy.temporal):
         for role, shape in shapes.items():
-            volume = np.full_like(found[index, role], shape.width)
-            for dim in shape.dims:
-                sides = [
-                    c * (np.minimum(loops.entering(rank, level)[0], loops.sizes[rank]) - 1)
-                    for rank, c in dim
-                ]
-                volume = volume * sum(sides, np.ones_like(volume))
-            found[index, role] = volume * kept[index, role]
+            if kept[index, role].any():
+                sides = [_side(dim, level, extent) for dim in shape.dims]
+                found[index, role] = math.prod(sides, start=shape.width * kept[index, role])
     return found
+
+
+def _side(dim: Sequence[Term], level: int, extent: Callable[[int, int], Sizes]) -> Sizes:
+    """Give the extent of an index, which is a sum of ranks."""
+    ((rank, first), *rest) = dim
+    side = extent(level, rank) if first == 1 else first * (extent(level, rank) - 1) + 1
+    for other, coefficient in rest:
+        side = side + coefficient * (extent(level, other) - 1)
+    return side
 
 
 def _steps(loops: Loops) -> Ints:
@@ -234,17 +286,23 @@ def _steps(loops: Loops) -> Ints:
 
 def _valid(hierarchy: Hierarchy, tiles: Ints, trips: Ints, instances: Ints, output: Shape) -> Bools:
     """Say which candidates fit memories and fan-outs, and add only where the hardware can."""
-    valid = np.ones(tiles.shape[-1], dtype=np.bool_)
-    for index, level in enumerate(hierarchy.memories):
-        for memory in level.memories:
-            if memory.capacity_bytes is not None:
-                held = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
-                valid &= held <= memory.capacity_bytes
+    valid = _held(hierarchy, tiles)
     for index, fan in enumerate(hierarchy.fanouts):
         valid &= instances[index] <= fan.fanout
         if not fan.reduces:
             valid &= (trips[index, list(output.others)] == 1).all(axis=0)
     return valid
+
+
+def _held(hierarchy: Hierarchy, tiles: Sizes) -> Bools:
+    """Say which candidates' tiles fit the memories."""
+    fits = np.ones(tiles.shape[-1], dtype=np.bool_)
+    for index, level in enumerate(hierarchy.memories):
+        for memory in level.memories:
+            if memory.capacity_bytes is not None:
+                held = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
+                fits &= held <= memory.capacity_bytes
+    return fits
 
 
 def _bandwidth_cycles(

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.nest import Costs, evaluate
+from simaccel.analytic.nest import Costs, evaluate, fit_memories
 from simaccel.mapping.nest import Ints, Nests
 from simaccel.schedulers.mapspace import Genes, Space
 from simaccel.workload import Einsum, Tensor
@@ -150,9 +150,11 @@ def run_block(task: Task) -> Outcome:
 
 def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
     """Evaluate mappings, and give the best of them."""
-    space = task.problem.spaces[task.space]
+    problem, space = task.problem, task.problem.spaces[task.space]
     nests = space.nests(genes, factors)
-    costs = evaluate(task.problem.einsum, task.problem.tensors, space.hierarchy, nests)
+    fits = fit_memories(problem.einsum, problem.tensors, space.hierarchy, nests)
+    genes, factors, nests = genes.take(fits), factors[fits], nests.take(fits)
+    costs = evaluate(problem.einsum, problem.tensors, space.hierarchy, nests)
     valid = np.flatnonzero(costs.valid)
     if not len(valid):
         return Outcome(task.space, gone)
