@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -230,13 +231,20 @@ def _count(
     child = temporal[inner] if inner < len(temporal) else loops.depth
     to = Tiling(loops=loops, shape=shape, child=child)
 
+    @lru_cache(None)
+    def sums(shared: int) -> tuple[Ints, Ints]:
+        return Transfer(to=to, shared=shared, alone=alone).sums()
+
+    @lru_cache(None)
+    def elements(shared: int) -> Ints:
+        return Transfer(to=to, shared=shared, alone=alone).elements()
+
     def add(level: int, shared: int, where: Bools, *, into: bool) -> None:
-        transfer = Transfer(to=to, shared=shared, alone=alone)
         if ROLES[role] == "output":
-            every, first = transfer.sums()
+            every, first = sums(shared)
             found.sums(level, role, (every * where, first * where), into=into)
         else:
-            found.down(level, role, transfer.elements() * where, into=into)
+            found.down(level, role, elements(shared) * where, into=into)
 
     if inner < len(temporal):
         add(inner, child, here, into=True)

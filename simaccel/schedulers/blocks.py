@@ -21,7 +21,7 @@ Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""
 ELITE: Final = 128
 """Mappings in a population, at most."""
-_BLOCK: Final = 2048
+_BLOCK: Final = 4096
 """Mappings in a drawn block."""
 _NEW: Final = 0.125
 """The part of a block that is drawn from everywhere once there are parents."""
@@ -202,8 +202,7 @@ def _children(space: Space, parents: Genes, n: int, rng: np.random.Generator) ->
     for at, rank in enumerate(free.tolist()):
         rows = np.flatnonzero(changed[:, at])
         chains[rows, rank] = space.moved(rng, rank, chains[rows, rank])
-    anew = space.random(rng, n)
     reordered = rng.random(found.orders.shape) < _REORDERED
-    orders = np.where(reordered, anew.orders, found.orders)
-    keeps = np.where(rng.random(n) < _KEPT_ANEW, anew.keeps, found.keeps)
+    orders = np.where(reordered, space.random_orders(rng, n), found.orders)
+    keeps = np.where(rng.random(n) < _KEPT_ANEW, space.random_keeps(rng, n), found.keeps)
     return Genes(chains, orders, keeps)

@@ -12,8 +12,8 @@ the same loops move the same tensors (`orders`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
 from typing import Final, Literal
@@ -86,16 +86,25 @@ class Space:
     mapspace: Mapspace
     limits: Limits
 
+    @cached_property
+    def book(self) -> Book:
+        """The tables, which are made once in a process."""
+        return _book(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the tables behind: another process makes its own."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def chain_counts(self) -> tuple[int, ...]:
         """Count the chains of each rank, within the constraints and the fan-out of each level."""
-        return tuple(table.count for table in book(self).tables)
+        return tuple(table.count for table in self.book.tables)
 
     def size(self) -> int:
         """Count the mappings: chains, distinct orders and keeps.
 
         Capacities, and fan-outs that several ranks share, may make some of them invalid.
         """
-        return book(self).size
+        return self.book.size
 
     def random(self, rng: np.random.Generator, n: int, *, perfect: bool = False) -> Genes:
         """Draw mappings, uniformly over the chains of each rank.
@@ -105,17 +114,21 @@ class Space:
         """
         chains = np.zeros((len(self.einsum.ranks), n), dtype=np.int64)
         perfect = perfect and self.mapspace != "pfm"
-        for rank, table in enumerate(book(self).tables):
+        for rank, table in enumerate(self.book.tables):
             if table.count > 1:
                 chains[rank] = rng.integers(0, table.count, n)
-            if table.count > 1 and perfect and book(self).perfect[rank].count:
-                drawn = book(self).draw_perfect(rng, rank, n)
+            if table.count > 1 and perfect and self.book.perfect[rank].count:
+                drawn = self.book.draw_perfect(rng, rank, n)
                 np.copyto(chains[rank], drawn, where=rng.random(n) < _PERFECT)
-        return Genes(
-            chains.T,
-            rng.integers(0, _KEYS, (n, len(self.hierarchy.memories))),
-            rng.integers(0, len(self.limits.keeps), n),
-        )
+        return Genes(chains.T, self.random_orders(rng, n), self.random_keeps(rng, n))
+
+    def random_orders(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw keys of orders (mapping, temporal level)."""
+        return rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
+
+    def random_keeps(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw what memories keep."""
+        return rng.integers(0, len(self.limits.keeps), n)
 
     @property
     def inside(self) -> tuple[Space, ...]:
@@ -127,8 +140,8 @@ class Space:
 
         One level makes more or fewer pieces; what it loses another one gets, or the outermost.
         """
-        table, n = book(self).tables[rank], len(numbers)
-        rows = book(self).chains(rank, numbers)
+        table, n = self.book.tables[rank], len(numbers)
+        rows = self.book.chains(rank, numbers)
         levels = np.flatnonzero([split.exactly is None for split in self.limits.splits[rank]])
         each, level = np.arange(n), levels[rng.integers(0, len(levels), n)]
         other = rng.integers(0, rows.shape[1], n)
@@ -145,7 +158,7 @@ class Space:
 
         A mapping that is in the mapspace, or costs the same as one that is, gives that one.
         """
-        known = book(self)
+        known = self.book
         chains = np.stack(
             [
                 table.numbers(nests.factors[:, ::-1, rank])
@@ -162,7 +175,7 @@ class Space:
 
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
         """Keep the mappings within the fan-outs; give them with their factors."""
-        factors = book(self).factors(genes.chains)
+        factors = self.book.factors(genes.chains)
         fits: npt.NDArray[np.bool_] = np.ones(len(genes), dtype=bool)
         for at in self.hierarchy.spatial:
             level = self.hierarchy.levels[at]
@@ -175,9 +188,9 @@ class Space:
         """Write mappings out as arrays for the closed form."""
         return Nests(
             factors=factors,
-            orders=book(self).orders(factors, genes.orders),
-            keeps=book(self).keeps[genes.keeps],
-            sizes=np.broadcast_to(book(self).extents, (len(genes), len(self.einsum.ranks))),
+            orders=self.book.orders(factors, genes.orders),
+            keeps=self.book.keeps[genes.keeps],
+            sizes=np.broadcast_to(self.book.extents, (len(genes), len(self.einsum.ranks))),
         )
 
     def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Nests]]:
@@ -195,7 +208,7 @@ class Space:
     def widest(self) -> int:
         """The most mappings that one combination of chains stands for."""
         loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
-        return book(self).most(loops) * len(self.limits.keeps)
+        return self.book.most(loops) * len(self.limits.keeps)
 
     def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
         """Give the mappings of some combinations of chains that are within the fan-outs.
@@ -207,9 +220,9 @@ class Space:
         for rank, count in reversed(list(enumerate(self.chain_counts()))):
             left, chains[:, rank] = np.divmod(left, count)
         nothing = np.zeros((len(chains), 0), dtype=np.int64)
-        every = book(self).counts(book(self).factors(chains)).prod(axis=1)
+        every = self.book.counts(self.book.factors(chains)).prod(axis=1)
         genes, factors = self.fitting(Genes(chains, nothing, nothing[:, :0].sum(axis=1)))
-        counts = book(self).counts(factors)
+        counts = self.book.counts(factors)
         whole = np.concatenate([counts, np.full((len(counts), 1), len(self.limits.keeps))], axis=1)
         copies = whole.prod(axis=1)
         row = np.repeat(np.arange(len(genes)), copies)
@@ -223,7 +236,7 @@ class Space:
 
 
 @lru_cache(64)
-def book(space: Space) -> Book:
+def _book(space: Space) -> Book:
     """Give the tables of a mapspace; they are made once."""
     return Book(space.einsum, space.hierarchy, space.mapspace, space.limits)
 

@@ -36,7 +36,8 @@ from simaccel.schedulers.mapspace import Genes, Space
 
 _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
-_ROUND: Final = 8
+_ROUND: Final = 4
+"""Blocks with the same parents: at most as many processes have work."""
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
