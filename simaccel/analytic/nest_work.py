@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.nest import evaluate, shapes_of
+from simaccel.analytic.nest import busy_ranks, evaluate, shapes_of
 from simaccel.analytic.nest_loops import Loops, Mode, make_loops
 from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
 from simaccel.analytic.work import Level, Traffic, Work, ints
@@ -61,9 +61,10 @@ def nest_work(
     hierarchy = levels(accelerator)
     nests = Nests.of(einsum, hierarchy, [mapping])
     costs = evaluate(einsum, tensors, hierarchy, nests)
-    shapes = {ROLES[at]: shape for at, shape in shapes_of(einsum, tensors).items()}
+    busy = busy_ranks(nests)
+    shapes = {ROLES[at]: shape for at, shape in shapes_of(einsum, tensors, busy).items()}
     names = dict(zip(ROLES, einsum.inputs, strict=False)) | {"output": einsum.output}
-    nest = _Nest(make_loops(hierarchy, nests), mapping, shapes)
+    nest = _Nest(make_loops(hierarchy, nests, busy), mapping, shapes)
     ways = [way for role in shapes for way in nest.ways(role, names[role].tensor)]
     moved: Counter[Level] = Counter()
     for at, level in enumerate(hierarchy.memories):
@@ -74,7 +75,7 @@ def nest_work(
             moved[f"{place}_write", names[role].tensor] += int(costs.writes[0, at, index])
     for way in ways:
         if way.target in (_PE, "mac") and way.source != _PE:
-            down = way.outer[0] if _multicasts(accelerator) else way.inner[0]
+            down = way.outer[0] if accelerator.noc.distribution.multicasts else way.inner[0]
             moved["noc_distribution", way.tensor] += down
             moved["noc_collection", way.tensor] += way.outer[1]
     tiles = {
@@ -102,11 +103,6 @@ def _pass_cycles(nest: _Nest, steps: int, accelerator: Accelerator) -> int:
         rows, cols, inside = (math.prod(one[at] for one in shape) for at in (1, 2, 3))
         total += times * array.fold_cycles(rows, cols, inside, stationarity)
     return total
-
-
-def _multicasts(accelerator: Accelerator) -> bool:
-    spec = accelerator.noc.distribution
-    return spec.multicast or spec.topology == "systolic"
 
 
 @dataclass(frozen=True)
@@ -275,7 +271,7 @@ def _down(way: _Way, accelerator: Accelerator) -> dict[str, int]:
         used = {"read_port": accelerator.read_rate.cycles(down)}
     if way.target == "buffer":
         return used | {"write_port": accelerator.write_rate.cycles(down)}
-    spread = down if _multicasts(accelerator) else way.inner[0]
+    spread = down if accelerator.noc.distribution.multicasts else way.inner[0]
     return used | {"distribution": accelerator.distribution_rate.cycles(spread)}
 
 

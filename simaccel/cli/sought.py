@@ -11,8 +11,9 @@ import click
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
 from simaccel.hardware.dataflow import parse_constraints
+from simaccel.schedulers.blocks import OBJECTIVES, Objective
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
-from simaccel.schedulers.ruby import OBJECTIVES, Effort, Objective
+from simaccel.schedulers.ruby import Effort
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""

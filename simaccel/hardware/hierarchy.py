@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Role, Spatial, Temporal
+from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.levels import (
+    ROLES,
+    Hierarchy,
+    Level,
+    Memory,
+    Pace,
+    Pipes,
+    Role,
+    Spatial,
+    Temporal,
+)
 from simaccel.hardware.quantity import rate
 from simaccel.hardware.spatial import Fan, SpatialArraySpec
 
@@ -25,7 +36,34 @@ def levels(accelerator: Accelerator) -> Hierarchy:
         found += _buffer(accelerator, frozenset(ROLES))
         found += [Spatial(name="rows", fanout=array.rows), Spatial(name="cols", fanout=array.cols)]
         found.append(Temporal(name="pe", memories=registers))
-    return Hierarchy(levels=tuple(found), mac_pj=accelerator.energy.mac_pj)
+    return Hierarchy(
+        levels=tuple(found),
+        mac_pj=accelerator.energy.mac_pj,
+        pipes=_pipes(accelerator),
+        pace=_pace(array) if isinstance(array, ArraySpec) else Pace(),
+    )
+
+
+def _pipes(accelerator: Accelerator) -> Pipes | None:
+    """Give the NoC, if it takes time or energy."""
+    found = Pipes(
+        down=accelerator.distribution_rate,
+        up=accelerator.collection_rate,
+        multicast=accelerator.noc.distribution.multicasts,
+        pj_per_byte=accelerator.energy.noc_pj_per_byte,
+    )
+    free = found.down.unlimited and found.up.unlimited and not found.pj_per_byte
+    return None if free else found
+
+
+def _pace(array: ArraySpec) -> Pace:
+    """Give the pace of full folds; of folds that are charged for the sides they use a bound."""
+    if array.edge_folds == "used":
+        return Pace()
+    streams = array.overlap == "stream"
+    skew = 0 if streams else array.rows + array.cols - 2
+    # an array that holds its outputs shifts nothing in before a fold
+    return Pace(least=array.rows * streams, beyond=skew)
 
 
 def _pe(array: SpatialArraySpec) -> Temporal:

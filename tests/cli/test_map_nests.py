@@ -119,8 +119,8 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
             "--constrain: cols: rank: got 'x'; allowed: one of",
         ),
         (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain rows=g",
-            "gemm: no stationarity'; allowed: ws without rows=g; os without rows=g; is without",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain rows=b",
+            "gemm: no stationarity'; allowed: ws without rows=b; os without rows=b; is without",
         ),
         (
             "map --hw edge --workload gemm --shape M=8,K=8,N=8 --explain",
