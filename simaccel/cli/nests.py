@@ -40,7 +40,7 @@ def map_nests(asked: Asked, output: str | None, jobs: int, *, explain: bool, as_
     )
     found = choices(workload, accelerator, strategy, constraints)
     with workers(jobs) as each, Bar("searching") as bar:
-        mapped = search_all(found, replace(asked.options, each=each, watch=bar.show))
+        mapped = search_all(found, accelerator, replace(asked.options, each=each, watch=bar.show))
     mapping = mapping_from(workload, accelerator, strategy, mapped)
     if output is not None:
         save_mapping(mapping, Path(output))

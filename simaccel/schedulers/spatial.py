@@ -5,18 +5,22 @@ On a systolic array there is a mapspace for each stationarity, and the best of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from simaccel.analytic.estimate import softmax_problem
+from simaccel.analytic.nest_work import nest_work
+from simaccel.analytic.work import energy_pj
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import ROLES, Role, Temporal
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Temporal
 from simaccel.mapping.choices import Group, Mapping, NestGroup, NestLevel, NestMapping, SoftmaxGroup
 from simaccel.mapping.systolic import dataflows
+from simaccel.schedulers.blocks import Objective
 from simaccel.schedulers.limits import limits
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
 from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum
@@ -76,7 +80,7 @@ def choices(
     return found
 
 
-def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
+def search_all(choices: list[Choice], accelerator: Accelerator, options: Options) -> list[Mapped]:
     """Search each operator; those of one shape once.
 
     Raises:
@@ -94,27 +98,73 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
             def watch(done: float, note: str, at: int = at, name: str = name) -> None:
                 options.watch((at + done) / len(choices), f"{name}: {note}")
 
-            seen[shape] = _best(choice, replace(options, watch=watch))
+            seen[shape] = _best(choice, accelerator, replace(options, watch=watch))
         found.append(replace(seen[shape], target=target))
     return found
 
 
-def _best(choice: Choice, options: Options) -> Mapped:
-    """Search all targets of a choice and take the best; the first of equals."""
-    found: list[Mapped] = []
+def _best(choice: Choice, accelerator: Accelerator, options: Options) -> Mapped:
+    """Search all targets of a choice, and take what is best with the slots that there is room for.
+
+    A search counts one slot a tile. Where memory outside takes time, it is also made within half
+    of the memories, so that all tiles can have two.
+    """
+    found: list[tuple[float, Mapped]] = []
     empty: EmptyMapspaceError | None = None
-    for at, target in enumerate(choice):
+    searches = [(target, room) for target in choice for room in _rooms(target.hierarchy)]
+    for at, (target, room) in enumerate(searches):
 
         def watch(done: float, note: str, at: int = at) -> None:
-            options.watch((at + done) / len(choice), note)
+            options.watch((at + done) / len(searches), note)
 
         try:
-            found.append(map_einsum(target, options.effort, options.each, watch))
+            within = replace(target, hierarchy=room)
+            mapped = map_einsum(within, options.effort, options.each, watch)
         except EmptyMapspaceError as error:
-            empty = error
-    if not found and empty is not None:
+            empty = empty or error
+            continue
+        mapped = replace(mapped, target=target)
+        found.append((_predicted(mapped, accelerator, options.effort.objective), mapped))
+    if empty is not None and not found:
         raise empty
-    return min(found, key=lambda one: one.found.score)
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:
+    """Give the hierarchies to search: as it is, and with room for two slots where they help."""
+    found = [hierarchy]
+    first, *others = hierarchy.memories
+    pipes = hierarchy.pipes
+    slow = [not (first.both.unlimited and first.read.unlimited and first.write.unlimited)]
+    slow.append(pipes is not None and not (pipes.down.unlimited and pipes.up.unlimited))
+    halved: set[str] = set()
+    for is_slow, level in zip(slow, others[-2:], strict=False):
+        limited = any(memory.capacity_bytes for memory in level.memories)
+        if is_slow and limited:
+            halved.add(level.name)
+            found.append(replace(hierarchy, levels=tuple(_halved(hierarchy.levels, halved))))
+    return found
+
+
+def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
+    for level in levels:
+        if level.name in names and isinstance(level, Temporal):
+            memories = tuple(
+                replace(one, capacity_bytes=one.capacity_bytes and one.capacity_bytes // 2)
+                for one in level.memories
+            )
+            yield replace(level, memories=memories)
+        else:
+            yield level
+
+
+def _predicted(mapped: Mapped, accelerator: Accelerator, objective: Objective) -> float:
+    """Give the objective of the closed form that knows of slots."""
+    target, nest = mapped.target, double_buffered(mapped)
+    work = nest_work(target.einsum, target.tensors, nest, accelerator)
+    cycles = float(work.cycles())
+    energy = sum(float(level) for level in energy_pj(work, accelerator).values())
+    return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
 
 
 def _shape(target: Target) -> object:
@@ -173,7 +223,7 @@ def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, strategy: Strategy
 ) -> Mapping:
     asked = parse_constraints(options.constraints)
-    mapped = search_all(choices(workload, accelerator, strategy, asked), options)
+    mapped = search_all(choices(workload, accelerator, strategy, asked), accelerator, options)
     return mapping_from(workload, accelerator, strategy, mapped)
 
 
