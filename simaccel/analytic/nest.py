@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from simaccel.workload import Einsum, Operand, Tensor
 MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
-Sizes = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 class NotNestableError(SimaccelError):
@@ -72,9 +72,7 @@ def evaluate(
 
     """
     require_nestable(einsum)
-    most = math.prod(nests.sizes.max(axis=0, initial=1).tolist())
-    if most > MOST_MACS:
-        raise NotNestableError(f"{einsum.name}: {most} MACs; allowed: at most 2^50")
+    _require_countable(einsum, math.prod(nests.sizes.max(axis=0, initial=1).tolist()))
     busy = _busy(nests)
     shapes = _shapes(einsum, tensors, busy)
     blocks = [
@@ -103,7 +101,7 @@ def fit_memories(
 
 
 def require_nestable(einsum: Einsum) -> None:
-    """Refuse an einsum that the rules of counting don't cover.
+    """Refuse an einsum that the rules of counting don't cover, or that is too large to count.
 
     Raises:
         NotNestableError: says what it is that they don't cover.
@@ -117,6 +115,12 @@ def require_nestable(einsum: Einsum) -> None:
             raise NotNestableError(f"{einsum}: a rank twice in {operand}; allowed: once")
     if not einsum.output.is_unit:
         raise NotNestableError(f"{einsum}: index of {einsum.output}; allowed: single ranks")
+    _require_countable(einsum, einsum.macs)
+
+
+def _require_countable(einsum: Einsum, macs: int) -> None:
+    if macs > MOST_MACS:
+        raise NotNestableError(f"{einsum.name}: {macs} MACs; allowed: at most 2^50")
 
 
 def _operands(einsum: Einsum) -> dict[int, Operand]:
@@ -129,9 +133,7 @@ def _busy(nests: Nests) -> list[int]:
     return np.flatnonzero((nests.sizes != 1).any(axis=0)).tolist() or [0]
 
 
-def _shapes(
-    einsum: Einsum, tensors: Mapping[str, Tensor], busy: Sequence[int]
-) -> dict[int, Shape]:
+def _shapes(einsum: Einsum, tensors: Mapping[str, Tensor], busy: Sequence[int]) -> dict[int, Shape]:
     ranks = [list(einsum.ranks)[at] for at in busy]
     return {role: _shape(ranks, given, tensors) for role, given in _operands(einsum).items()}
 
@@ -259,8 +261,8 @@ def _tile_bytes(
     hierarchy: Hierarchy,
     shapes: Mapping[int, Shape],
     kept: Bools,
-    extent: Callable[[int, int], Sizes],
-) -> Sizes:
+    extent: Callable[[int, int], npt.NDArray[Number]],
+) -> npt.NDArray[Number]:
     """Give the bytes of full tiles by (temporal level, role, candidate).
 
     ``extent`` gives the size of full tiles that enter a level, by level and rank.
@@ -274,7 +276,9 @@ def _tile_bytes(
     return found
 
 
-def _side(dim: Sequence[Term], level: int, extent: Callable[[int, int], Sizes]) -> Sizes:
+def _side(
+    dim: Sequence[Term], level: int, extent: Callable[[int, int], npt.NDArray[Number]]
+) -> npt.NDArray[Number]:
     """Give the extent of an index, which is a sum of ranks."""
     ((rank, first), *rest) = dim
     side = extent(level, rank) if first == 1 else first * (extent(level, rank) - 1) + 1
@@ -302,7 +306,7 @@ def _valid(hierarchy: Hierarchy, tiles: Ints, trips: Ints, instances: Ints, outp
     return valid
 
 
-def _held(hierarchy: Hierarchy, tiles: Sizes) -> Bools:
+def _held(hierarchy: Hierarchy, tiles: npt.NDArray[Number]) -> Bools:
     """Say which candidates' tiles fit the memories."""
     fits = np.ones(tiles.shape[-1], dtype=np.bool_)
     for index, level in enumerate(hierarchy.memories):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.nest import Costs, evaluate
+from simaccel.analytic.nest import Costs, evaluate, require_nestable
 from simaccel.errors import SimaccelError
 from simaccel.hardware.dataflow import Constraints, merged, single
 from simaccel.hardware.levels import UNLIMITED, Hierarchy, Temporal
@@ -44,9 +44,11 @@ class Target:
 
         Raises:
             InputError: constraints that can't be, a known mapping of something else.
+            NotNestableError: an einsum that the closed form doesn't count.
 
         """
         einsum, hierarchy = self.einsum, self.hierarchy
+        require_nestable(einsum)
         found = spaces(einsum, hierarchy, self.strategy, self.dataflow, self.asked)
         needed = [operand.tensor for operand in (*einsum.inputs, einsum.output)]
         tensors = {name: self.tensors[name] for name in needed}
