@@ -104,8 +104,9 @@ def imperfect(n: int, most: int | None = None) -> Factors:
     large = -(-n // np.arange(root + 1, 0, -1, dtype=np.int64))
     found = np.concatenate([small, large[large > root]])
     groups = -(-n // found)
-    found = found[np.append(True, groups[1:] != groups[:-1])]
-    return found if most is None else found[found <= most]
+    first = np.concatenate([[True], groups[1:] != groups[:-1]])
+    canonical: Factors = found[first]
+    return canonical if most is None else canonical[canonical <= most]
 
 
 @lru_cache(1 << 16)

@@ -140,7 +140,7 @@ def _why(target: Target) -> str:
         for other, level, part in parts:
             if other != text:
                 rest = merged(rest, {level: part})
-        if _has_mappings(replace(target, dataflow={}, asked=rest)):
+        if _has_mappings(replace(target, dataflow=rest, asked={})):
             guilty.append(text)
     what = f"{target.einsum.name}: no {target.strategy} mapping"
     if guilty:

@@ -317,6 +317,13 @@ def test_a_constraint_that_doesn_t_fit_the_memory_is_named() -> None:
     assert said in str(caught.value)
 
 
+def test_a_rank_that_only_the_dataflow_leaves_out_may_be_the_guilty_one() -> None:
+    goal = target(product_of(8, 8, 8), toy(4, 64), "pfm", ["pad.k=8", "pad.m=8"], ["pad=n"])
+    with pytest.raises(EmptyMapspaceError) as caught:
+        map_einsum(goal, Effort(patience=100))
+    assert str(caught.value).endswith("without pad.k=8 or without pad.m=8 there are")
+
+
 def test_two_constraints_that_leave_nothing_each() -> None:
     goal = target(product_of(4, 4, 4), toy(4), "pfm", asked=["pes.m=3", "pes.k=3"])
     with pytest.raises(EmptyMapspaceError, match="without any one of them there is none either"):
