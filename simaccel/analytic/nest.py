@@ -6,25 +6,24 @@ docs/decisions/0007-nests.md has the rules of counting.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import lru_cache
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.nest_loops import Loops, make_loops
-from simaccel.analytic.nest_moves import Shape, Term, Tiling, Transfer
+from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
+from simaccel.analytic.nest_tiles import held, tile_bytes
 from simaccel.errors import SimaccelError
-from simaccel.hardware.levels import ROLES, Hierarchy
+from simaccel.hardware.levels import ROLES, Hierarchy, Pipes
 from simaccel.mapping.nest import Bools, Ints, Nests
 from simaccel.workload import Einsum, Operand, Tensor
 
 MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
-Number = TypeVar("Number", np.int64, np.float64)
 
 
 class NotNestableError(SimaccelError):
@@ -73,8 +72,8 @@ def evaluate(
     """
     require_nestable(einsum)
     _require_countable(einsum, math.prod(nests.sizes.max(axis=0, initial=1).tolist()))
-    busy = _busy(nests)
-    shapes = _shapes(einsum, tensors, busy)
+    busy = busy_ranks(nests)
+    shapes = shapes_of(einsum, tensors, busy)
     blocks = [
         _evaluate(einsum, shapes, hierarchy, nests.take(slice(start, start + _BLOCK)), busy)
         for start in range(0, max(len(nests), 1), _BLOCK)
@@ -87,7 +86,7 @@ def fit_memories(
     einsum: Einsum, tensors: Mapping[str, Tensor], hierarchy: Hierarchy, nests: Nests
 ) -> Bools:
     """Say which candidates fit the memories, as `Costs.valid` does, but quickly."""
-    busy = _busy(nests)
+    busy = busy_ranks(nests)
     sizes = nests.sizes.T.astype(np.float64)
     extents = np.ones((len(hierarchy.levels) + 1, len(busy), len(nests)))
     for index, rank in enumerate(busy):
@@ -95,9 +94,9 @@ def fit_memories(
             inside = extents[level + 1, index] * nests.factors[:, level, rank]
             extents[level, index] = np.minimum(inside, sizes[rank]) if level else sizes[rank]
     kept = nests.keeps.transpose(1, 2, 0)
-    shapes = _shapes(einsum, tensors, busy)
-    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level, rank])
-    return _held(hierarchy, tiles)
+    shapes = shapes_of(einsum, tensors, busy)
+    tiles = tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level, rank])
+    return held(hierarchy, tiles)
 
 
 def require_nestable(einsum: Einsum) -> None:
@@ -128,12 +127,15 @@ def _operands(einsum: Einsum) -> dict[int, Operand]:
     return {**dict(enumerate(einsum.inputs)), ROLES.index("output"): einsum.output}
 
 
-def _busy(nests: Nests) -> list[int]:
+def busy_ranks(nests: Nests) -> list[int]:
     """Give the ranks with more than one element; of a rank with one nothing depends."""
     return np.flatnonzero((nests.sizes != 1).any(axis=0)).tolist() or [0]
 
 
-def _shapes(einsum: Einsum, tensors: Mapping[str, Tensor], busy: Sequence[int]) -> dict[int, Shape]:
+def shapes_of(
+    einsum: Einsum, tensors: Mapping[str, Tensor], busy: Sequence[int]
+) -> dict[int, Shape]:
+    """Give the shape of each operand by the index of its role, over the ranks of these numbers."""
     ranks = [list(einsum.ranks)[at] for at in busy]
     return {role: _shape(ranks, given, tensors) for role, given in _operands(einsum).items()}
 
@@ -164,18 +166,19 @@ def _evaluate(
         [np.minimum(loops.entering(rank, level)[0], size) for rank, size in enumerate(loops.sizes)]
         for level in range(loops.depth)
     ]
-    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level][rank])
+    tiles = tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level][rank])
     trips = np.array([[loop.trips for loop in loops.loops[i]] for i in hierarchy.spatial])
     trips = trips.reshape(len(hierarchy.spatial), len(busy), len(nests))
     instances = trips.prod(axis=1)
     steps = _steps(loops)
+    worked = np.maximum(_array_cycles(loops, steps), _pipe_cycles(hierarchy, traffic))
     macs = nests.sizes.prod(axis=1)
     return Costs(
         valid=_valid(hierarchy, tiles, trips, instances, shapes[ROLES.index("output")]),
         macs=macs,
         ineffectual=macs - einsum.macs,
         steps=steps,
-        cycles=np.maximum(steps, _bandwidth_cycles(loops, shapes, kept, traffic)),
+        cycles=np.maximum(worked, _bandwidth_cycles(loops, shapes, kept, traffic)),
         reads=traffic.reads.transpose(2, 0, 1),
         writes=traffic.writes.transpose(2, 0, 1),
         tile_bytes=tiles.transpose(2, 0, 1),
@@ -186,10 +189,11 @@ def _evaluate(
 
 @dataclass(frozen=True)
 class _Traffic:
-    """Bytes by (temporal level, role, candidate)."""
+    """Bytes by (temporal level, role, candidate), and of pipes by (down or up, role, candidate)."""
 
     reads: Ints
     writes: Ints
+    piped: Ints
 
     def down(self, level: int, role: int, moved: Ints, *, into: bool) -> None:
         """Add what an input brings into a level, or what is read there for the levels inside."""
@@ -203,10 +207,16 @@ class _Traffic:
         up[level, role] += every
         down[level, role] += every - first
 
+    def pipe(self, role: int, down: Ints, up: Ints | int = 0) -> None:
+        """Add what goes to and comes from the instances behind the pipes."""
+        self.piped[0, role] += down
+        self.piped[1, role] += up
+
 
 def _traffic(loops: Loops, shapes: Mapping[int, Shape], kept: Bools, *, alone: bool) -> _Traffic:
     """Count the bytes at all levels; ``alone``: of their first instances."""
-    found = _Traffic(np.zeros(kept.shape, dtype=np.int64), np.zeros(kept.shape, dtype=np.int64))
+    pipes = (2, *kept.shape[1:])
+    found = _Traffic(*(np.zeros(n, dtype=np.int64) for n in (kept.shape, kept.shape, pipes)))
     for role, shape in shapes.items():
         for inner in range(1, len(kept) + 1):
             here = kept[inner, role] if inner < len(kept) else np.ones_like(kept[0, role])
@@ -214,6 +224,7 @@ def _traffic(loops: Loops, shapes: Mapping[int, Shape], kept: Bools, *, alone: b
                 _count(found, (inner, role), loops, shape, kept, here, alone=alone)
         found.reads[:, role] *= shape.width
         found.writes[:, role] *= shape.width
+        found.piped[:, role] *= shape.width
     return found
 
 
@@ -229,62 +240,60 @@ def _count(
 ) -> None:
     """Count what one level (or the MACs) takes from the next one outside that keeps the role."""
     inner, role = place
-    temporal = loops.hierarchy.temporal
+    hierarchy = loops.hierarchy
+    temporal = hierarchy.temporal
     child = temporal[inner] if inner < len(temporal) else loops.depth
-    to = Tiling(loops=loops, shape=shape, child=child)
-
-    @lru_cache(None)
-    def sums(shared: int) -> tuple[Ints, Ints]:
-        return Transfer(to=to, shared=shared, alone=alone).sums()
-
-    @lru_cache(None)
-    def elements(shared: int) -> Ints:
-        return Transfer(to=to, shared=shared, alone=alone).elements()
-
-    def add(level: int, shared: int, where: Bools, *, into: bool) -> None:
-        if ROLES[role] == "output":
-            every, first = sums(shared)
-            found.sums(level, role, (every * where, first * where), into=into)
-        else:
-            found.down(level, role, elements(shared) * where, into=into)
-
+    flow = _Flow(found, role, Tiling(loops=loops, shape=shape, child=child), alone)
     if inner < len(temporal):
-        add(inner, child, here, into=True)
+        flow.add(inner, child, here, into=True)
     for outer in range(inner - 1, -1, -1):
         served = here & kept[outer, role]
         if served.any():
-            add(outer, temporal[outer] + 1, served, into=False)
+            flow.add(outer, temporal[outer] + 1, served, into=False)
+            if hierarchy.pipes is not None and temporal[outer] < hierarchy.inside < child:
+                flow.pipe(temporal[outer] + 1, served, hierarchy.pipes)
         here = here & ~kept[outer, role]
 
 
-def _tile_bytes(
-    hierarchy: Hierarchy,
-    shapes: Mapping[int, Shape],
-    kept: Bools,
-    extent: Callable[[int, int], npt.NDArray[Number]],
-) -> npt.NDArray[Number]:
-    """Give the bytes of full tiles by (temporal level, role, candidate).
+@dataclass(frozen=True)
+class _Flow:
+    """What one role moves to a level, counted once for each number of levels that share it."""
 
-    ``extent`` gives the size of full tiles that enter a level, by level and rank.
-    """
-    found = np.zeros(kept.shape, dtype=extent(0, 0).dtype)
-    for index, level in enumerate(hierarchy.temporal):
-        for role, shape in shapes.items():
-            if kept[index, role].any():
-                sides = [_side(dim, level, extent) for dim in shape.dims]
-                found[index, role] = math.prod(sides, start=shape.width * kept[index, role])
-    return found
+    found: _Traffic
+    role: int
+    to: Tiling
+    alone: bool
+    known: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
 
+    def moved(self, shared: int) -> tuple[Ints, Ints]:
+        """Elements: of sums all and the first, of inputs those that move and none."""
+        if shared not in self.known:
+            transfer = Transfer(to=self.to, shared=shared, alone=self.alone)
+            if ROLES[self.role] == "output":
+                self.known[shared] = transfer.sums()
+            else:
+                elements = transfer.elements()
+                self.known[shared] = (elements, np.zeros_like(elements))
+        return self.known[shared]
 
-def _side(
-    dim: Sequence[Term], level: int, extent: Callable[[int, int], npt.NDArray[Number]]
-) -> npt.NDArray[Number]:
-    """Give the extent of an index, which is a sum of ranks."""
-    ((rank, first), *rest) = dim
-    side = extent(level, rank) if first == 1 else first * (extent(level, rank) - 1) + 1
-    for other, coefficient in rest:
-        side = side + coefficient * (extent(level, other) - 1)
-    return side
+    def add(self, level: int, shared: int, where: Bools, *, into: bool) -> None:
+        """Count at one of the two memories."""
+        every, first = self.moved(shared)
+        if ROLES[self.role] == "output":
+            self.found.sums(level, self.role, (every * where, first * where), into=into)
+        else:
+            self.found.down(level, self.role, every * where, into=into)
+
+    def pipe(self, shared: int, where: Bools, pipes: Pipes) -> None:
+        """Count on the pipes between them."""
+        every, first = self.moved(shared)
+        if ROLES[self.role] == "output":
+            self.found.pipe(self.role, (every - first) * where, every * where)
+            return
+        if not pipes.multicast:  # MACs that share the memory of an instance share what it gets
+            hierarchy = self.to.loops.hierarchy
+            every, _ = self.moved(min(self.to.child, hierarchy.temporal[-1] + 1))
+        self.found.pipe(self.role, every * where)
 
 
 def _steps(loops: Loops) -> Ints:
@@ -296,25 +305,34 @@ def _steps(loops: Loops) -> Ints:
     return total
 
 
+def _array_cycles(loops: Loops, steps: Ints) -> Ints:
+    """Add what a pass takes at least, and beyond its steps, to those of all passes."""
+    pace = loops.hierarchy.pace
+    if not (pace.least or pace.beyond):
+        return steps
+    passes = np.ones_like(steps)
+    for rank in range(len(loops.sizes)):
+        passes = passes * loops.tiles(rank, loops.hierarchy.inside, lambda _: True).count
+    return np.maximum(steps, passes * pace.least) + passes * pace.beyond
+
+
+def _pipe_cycles(hierarchy: Hierarchy, traffic: _Traffic) -> Ints:
+    """Give the cycles of the busier pipe."""
+    down, up = traffic.piped.sum(axis=1)
+    if hierarchy.pipes is None:
+        return np.zeros_like(down)
+    cycles: Ints = np.maximum(hierarchy.pipes.down.cycles(down), hierarchy.pipes.up.cycles(up))
+    return cycles
+
+
 def _valid(hierarchy: Hierarchy, tiles: Ints, trips: Ints, instances: Ints, output: Shape) -> Bools:
     """Say which candidates fit memories and fan-outs, and add only where the hardware can."""
-    valid = _held(hierarchy, tiles)
+    valid = held(hierarchy, tiles)
     for index, fan in enumerate(hierarchy.fanouts):
         valid &= instances[index] <= fan.fanout
         if not fan.reduces:
             valid &= (trips[index, list(output.others)] == 1).all(axis=0)
     return valid
-
-
-def _held(hierarchy: Hierarchy, tiles: npt.NDArray[Number]) -> Bools:
-    """Say which candidates' tiles fit the memories."""
-    fits = np.ones(tiles.shape[-1], dtype=np.bool_)
-    for index, level in enumerate(hierarchy.memories):
-        for memory in level.memories:
-            if memory.capacity_bytes is not None:
-                held = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
-                fits &= held <= memory.capacity_bytes
-    return fits
 
 
 def _bandwidth_cycles(
@@ -345,6 +363,8 @@ def _bandwidth_cycles(
 def _energy(hierarchy: Hierarchy, macs: Ints, traffic: _Traffic) -> npt.NDArray[np.float64]:
     """Add up the energy of MACs and accesses in pJ."""
     total = macs.astype(np.float64) * hierarchy.mac_pj
+    if hierarchy.pipes is not None:
+        total = total + traffic.piped.sum(axis=(0, 1)) * hierarchy.pipes.pj_per_byte
     for index, level in enumerate(hierarchy.memories):
         for role, name in enumerate(ROLES):
             memory = level.memory(name)

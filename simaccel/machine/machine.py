@@ -21,11 +21,12 @@ from simaccel.machine.lanes import ChannelLane, Lane, PipeLane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan
+from simaccel.machine.spatial import NocMove, SpatialArray
 from simaccel.machine.stateful import Stateful
-from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import Walks, make_walks
+from simaccel.machine.tokens import Delay, Tokens
+from simaccel.machine.walks import Handover, Walks, make_walks
 from simaccel.machine.watch import watch_loops
-from simaccel.mapping.program import Program, require_fit
+from simaccel.mapping.program import BUFFER, STREAM, Program, has_passes, require_fit
 
 NOC_PIPES = "noc_distribution", "noc_collection"
 _CHUNK = 20_000
@@ -89,10 +90,10 @@ class Machine:
         listener: Listener | None = None,
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
     ) -> None:
-        require_fit(program, accelerator.buffer.capacity_bytes)
+        require_fit(program, accelerator.capacities)
         self.accelerator = accelerator
         self.clock = Clock()
-        self.wires = _wires(self.clock, accelerator, Occupancy(enclosing_bytes(program)))
+        self.wires = _wires(self.clock, accelerator, program)
         walks = make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
         self.listener = listener
@@ -111,7 +112,12 @@ class Machine:
         accounts = {engine.name: engine.account for engine in self.engines}
         self.tokens = {
             handover: Tokens(
-                self.clock, handover, n, accounts[handover.source], accounts[handover.target]
+                self.clock,
+                handover,
+                n,
+                accounts[handover.source],
+                accounts[handover.target],
+                _delay(handover, self.accelerator, passes=bool(self.wires.pipes)),
             )
             for handover, n in walks.tokens.items()
         }
@@ -127,14 +133,17 @@ class Machine:
         """Channels by name."""
         wires = self.wires
         dram = {f"dram{i}": channel for i, channel in enumerate(wires.dram.channels)}
-        return dram | {"buffer_read": wires.read_port, "buffer_write": wires.write_port}
+        return dram | wires.ports
 
     def _make_lanes(self, listener: Listener) -> list[Lane]:
         """Let channels, pipes and tiles tell the listener what they do."""
         clock, wires = self.clock, self.wires
         for name, channel in self.channels().items():
             channel.lane = ChannelLane(name, clock, listener, channel)
-        wires.distribution, wires.collection = (PipeLane(n, clock, listener) for n in NOC_PIPES)
+        pipes: list[PipeLane] = []
+        if not wires.pipes:
+            pipes = [PipeLane(name, clock, listener) for name in NOC_PIPES]
+            wires.distribution, wires.collection = pipes
         claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
         around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
         for tile in dict.fromkeys([*claimed, *around]):
@@ -144,7 +153,7 @@ class Machine:
         lanes = dict.fromkeys(self.plans, "engine")
         lanes |= dict.fromkeys([*self.channels(), *NOC_PIPES], "channel")
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
-        return [*served, wires.distribution, wires.collection, *tiles]
+        return [*served, *pipes, *tiles]
 
     def parts(self) -> list[Stateful]:
         """Everything that changes while the machine runs; the clock is the first."""
@@ -157,6 +166,7 @@ class Machine:
             *self.meetings.values(),
             wires.read_port,
             wires.write_port,
+            *wires.pipes.values(),
             *wires.dram.channels,
             wires.dram,
             wires.occupancy,
@@ -241,7 +251,9 @@ class Machine:
             lane.flush(now)
 
     def _piped(self) -> dict[str, int]:
-        """Cycles in which each NoC pipe was in use."""
+        """Cycles in which each NoC pipe was in use, where it isn't a channel."""
+        if self.wires.pipes:
+            return {}
         used = [0, 0]
         for engine in self.engines:
             for n, op in zip(engine.counts, engine.plan.ops, strict=True):
@@ -255,21 +267,52 @@ class Machine:
         return OperatorRun(name, self.books.cycles(name), macs, moved, elements, engines)
 
 
-def _wires(clock: Clock, accelerator: Accelerator, occupancy: Occupancy) -> Wires:
+def _wires(clock: Clock, accelerator: Accelerator, program: Program) -> Wires:
     turn = accelerator.buffer.turn_cycles
+    pipes = {}
+    if has_passes(program):
+        rates = accelerator.distribution_rate, accelerator.collection_rate
+        pipes = {n: Channel(clock, rate, turn) for n, rate in zip(NOC_PIPES, rates, strict=True)}
     return Wires(
         clock=clock,
         accelerator=accelerator,
         dram=Dram(clock, accelerator.dram, accelerator.channel_rate),
         read_port=Channel(clock, accelerator.read_rate, turn),
         write_port=Channel(clock, accelerator.write_rate, turn),
-        occupancy=occupancy,
+        occupancy=Occupancy(enclosing_bytes(program)),
+        pipes=pipes,
     )
 
 
+def _delay(handover: Handover, accelerator: Accelerator, *, passes: bool) -> Delay:
+    """Say how long data are on their way from an engine that has read or written them.
+
+    A slot is free as soon as its data have left; where sums were in it, once they have arrived,
+    because they may come back.
+    """
+    array, source = accelerator.array, handover.source.rstrip("0123456789")
+    into = accelerator.lead_latency_cycles + array.lead_latency_cycles
+    into *= handover.place not in (BUFFER, STREAM)
+    if source == "dma_in":
+        return Delay(accelerator.dram.latency_cycles + into, Cause.DRAM_LATENCY)
+    if source == "noc_in":
+        return Delay(into * (handover.kind == "ready"), Cause.NOC)
+    if source == "array":
+        tail = array.tail_latency_cycles if passes and handover.kind == "ready" else 0
+        return Delay(tail, Cause.ARRAY)
+    return Delay(accelerator.tail_latency_cycles * (source == "noc_out"), Cause.NOC)
+
+
 def _engine(name: str, plan: Plan, wires: Wires, listener: Listener | None) -> Engine:
-    kinds = {"array": Array, "sfu": Sfu, "dma_out": DmaOut}
-    engine = kinds.get(name, DmaIn)(name, plan, wires)
+    array = SpatialArray if wires.pipes else Array
+    kinds: dict[str, type[Engine]] = {
+        "array": array,
+        "sfu": Sfu,
+        "dma_in": DmaIn,
+        "dma_out": DmaOut,
+    }
+    kinds |= {"noc_in": NocMove, "noc_out": NocMove}
+    engine = kinds[name.rstrip("0123456789")](name, plan, wires)
     engine.account.listener = listener
     return engine
 
