@@ -6,15 +6,16 @@ docs/decisions/0007-nests.md has the rules of counting.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.nest_loops import Loops, make_loops
-from simaccel.analytic.nest_moves import Shape, Term
+from simaccel.analytic.nest_moves import Shape
+from simaccel.analytic.nest_tiles import held, tile_bytes
 from simaccel.analytic.nest_traffic import Traffic, count_traffic
 from simaccel.errors import SimaccelError
 from simaccel.hardware.levels import ROLES, Hierarchy
@@ -24,7 +25,6 @@ from simaccel.workload import Einsum, Operand, Tensor
 MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
-Number = TypeVar("Number", np.int64, np.float64)
 
 
 class NotNestableError(SimaccelError):
@@ -96,8 +96,8 @@ def fit_memories(
             extents[level, index] = np.minimum(inside, sizes[rank]) if level else sizes[rank]
     kept = nests.keeps.transpose(1, 2, 0)
     shapes = shapes_of(einsum, tensors, busy)
-    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level, rank])
-    return _held(hierarchy, tiles)
+    tiles = tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level, rank])
+    return held(hierarchy, tiles)
 
 
 def require_nestable(einsum: Einsum) -> None:
@@ -167,7 +167,7 @@ def _evaluate(
         [np.minimum(loops.entering(rank, level)[0], size) for rank, size in enumerate(loops.sizes)]
         for level in range(loops.depth)
     ]
-    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level][rank])
+    tiles = tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level][rank])
     trips = np.array([[loop.trips for loop in loops.loops[i]] for i in hierarchy.spatial])
     trips = trips.reshape(len(hierarchy.spatial), len(busy), len(nests))
     instances = trips.prod(axis=1)
@@ -186,36 +186,6 @@ def _evaluate(
         instances=instances.T,
         energy_pj=_energy(hierarchy, macs, traffic),
     )
-
-
-def _tile_bytes(
-    hierarchy: Hierarchy,
-    shapes: Mapping[int, Shape],
-    kept: Bools,
-    extent: Callable[[int, int], npt.NDArray[Number]],
-) -> npt.NDArray[Number]:
-    """Give the bytes of full tiles by (temporal level, role, candidate).
-
-    ``extent`` gives the size of full tiles that enter a level, by level and rank.
-    """
-    found = np.zeros(kept.shape, dtype=extent(0, 0).dtype)
-    for index, level in enumerate(hierarchy.temporal):
-        for role, shape in shapes.items():
-            if kept[index, role].any():
-                sides = [_side(dim, level, extent) for dim in shape.dims]
-                found[index, role] = math.prod(sides, start=shape.width * kept[index, role])
-    return found
-
-
-def _side(
-    dim: Sequence[Term], level: int, extent: Callable[[int, int], npt.NDArray[Number]]
-) -> npt.NDArray[Number]:
-    """Give the extent of an index, which is a sum of ranks."""
-    ((rank, first), *rest) = dim
-    side = extent(level, rank) if first == 1 else first * (extent(level, rank) - 1) + 1
-    for other, coefficient in rest:
-        side = side + coefficient * (extent(level, other) - 1)
-    return side
 
 
 def _steps(loops: Loops) -> Ints:
@@ -249,23 +219,12 @@ def _pipe_cycles(hierarchy: Hierarchy, traffic: Traffic) -> Ints:
 
 def _valid(hierarchy: Hierarchy, tiles: Ints, trips: Ints, instances: Ints, output: Shape) -> Bools:
     """Say which candidates fit memories and fan-outs, and add only where the hardware can."""
-    valid = _held(hierarchy, tiles)
+    valid = held(hierarchy, tiles)
     for index, fan in enumerate(hierarchy.fanouts):
         valid &= instances[index] <= fan.fanout
         if not fan.reduces:
             valid &= (trips[index, list(output.others)] == 1).all(axis=0)
     return valid
-
-
-def _held(hierarchy: Hierarchy, tiles: npt.NDArray[Number]) -> Bools:
-    """Say which candidates' tiles fit the memories."""
-    fits = np.ones(tiles.shape[-1], dtype=np.bool_)
-    for index, level in enumerate(hierarchy.memories):
-        for memory in level.memories:
-            if memory.capacity_bytes is not None:
-                held = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
-                fits &= held <= memory.capacity_bytes
-    return fits
 
 
 def _bandwidth_cycles(
