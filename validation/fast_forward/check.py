@@ -17,6 +17,7 @@ TRACED = 10
 """The expanded trace of one in so many cases is compared as well."""
 _SEEDS = 1 << 10
 """Seeds that a case may try; about half of them give a valid, short program."""
+_KINDS = {"random": "tree", "drawn": "nest"}
 _ENDLESS = 100_000
 """Events beyond those of the full run after which a wrong skip is taken to be endless."""
 
@@ -59,7 +60,7 @@ def measure(seed: int, number: int) -> Outcome:
     levels, operators, most_trips = extent(case.program)
     return Outcome(
         seed=case.seed,
-        kind="tree" if case.program.name == "random" else "mapping",
+        kind=_KINDS.get(case.program.name, "mapping"),
         levels=levels,
         operators=operators,
         most_trips=most_trips,
