@@ -7,7 +7,7 @@ commands; it knows nothing of tokens.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -31,7 +31,9 @@ from simaccel.mapping.program import (
     Reserve,
     Store,
     Tile,
+    rings,
 )
+from simaccel.what_if import free
 from tests.nests import NestCase, draw_accelerator, draw_long_nest, draw_nest, draw_sums, runs
 
 MOST_COMMANDS = 3_000
@@ -91,6 +93,7 @@ class Require:
     """Holds each command against what must have happened before; counts what it has seen."""
 
     on: Accelerator
+    slots: Mapping[str, int]
     filled: dict[Instance, int] = field(default_factory=dict)
     """When the contents of a tile are there."""
     loaded: dict[Instance, int] = field(default_factory=dict)
@@ -141,7 +144,7 @@ class Require:
     def fill(self, done: Done, tile: Tile, latency: int) -> None:
         """Require that the slot is free that a tile comes into; note when it is there."""
         name, number = instance = done.alive[tile.name]
-        before = self.used.get((name, number - tile.slots))
+        before = self.used.get((name, number - self.slots[name]))
         if before is not None:
             self.after(done, before, "slot")
         self.filled[instance] = max(self.filled.get(instance, 0), done.end + latency)
@@ -205,7 +208,8 @@ def require_order(on: Accelerator, program: Program) -> Counter[str]:
     machine = Machine(on, program, fast_forward=False)
     times = _timed(machine)
     machine.run()
-    order, require = Order(on, times), Require(on)
+    slots = {name: slots for name, (_, slots) in rings(program.body).items()}
+    order, require = Order(on, times), Require(on, slots)
     for done in order.body(program.body, (), {}, {}):
         require.true(done)
     assert all(order.ran[engine] == len(found) for engine, found in times.items())
@@ -230,3 +234,14 @@ def test_nothing_is_read_before_it_is_there(block: int) -> None:
     for case, program in _cases(range(block * 20, block * 20 + 20)):
         seen += require_order(case.accelerator, program)
     assert min(seen[what] for what in ("pass", "load", "store", "slot", "sums", "back")) > 10
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_nor_is_it_with_more_slots(block: int) -> None:
+    """What-if gives tiles more slots; sums must still be stored before they are loaded."""
+    more = 0
+    for case, program in _cases(range(200 + block * 15, 215 + block * 15)):
+        on, freed = free(case.accelerator, program, ("slots",))
+        require_order(on, freed)
+        more += rings(freed.body) != rings(program.body)
+    assert more > 10
