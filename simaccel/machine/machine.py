@@ -288,11 +288,12 @@ def _delay(handover: Handover, accelerator: Accelerator) -> Delay:
     """Say how long data are on their way from an engine that has read or written them.
 
     A slot is free as soon as its data have left; where sums were in it, once they have arrived,
-    because they may come back.
+    because they may come back. Of two latencies on the way the longer one is named.
     """
     dram, into = accelerator.dram.latency_cycles, accelerator.lead_latency_cycles
     if handover.source.startswith("dma_in"):
-        return Delay(dram + into * (handover.place != BUFFER), Cause.DRAM_LATENCY)
+        into *= handover.place != BUFFER
+        return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
     if handover.source.startswith("noc_in"):
         return Delay(into * (handover.kind == "ready"), Cause.NOC)
     return Delay(accelerator.tail_latency_cycles * (handover.source == "noc_out"), Cause.NOC)
