@@ -3,6 +3,7 @@
 import pytest
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.levels import ROLES
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
@@ -14,7 +15,7 @@ from simaccel.workload import gemm
 def _one_pass() -> Program:
     """Give 4 x 4 x 4 MACs on one PE, from DRAM straight to it and back."""
     workload = gemm(m=4, k=4, n=4)
-    keep = ("input", "weight", "output")
+    keep = ROLES
     (operator,) = workload.operators
     levels = (
         NestLevel(level="dram", keep=keep),
