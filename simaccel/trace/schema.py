@@ -125,3 +125,7 @@ def merged(rows: Events) -> Events:
     out["end"] = rows["end"][np.append(first[1:] - 1, len(rows) - 1)]
     out["served"] = np.add.reduceat(rows["served"], first)
     return out
+
+
+IN_PES: Final = "tile pe."
+"""How the names of tiles begin that live in the memories of PEs: no bytes of the buffer."""

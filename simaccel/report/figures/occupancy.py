@@ -13,14 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from simaccel.mapping.program import reserved
 from simaccel.report.figures.axes import cycle_axis, fill
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
 from simaccel.report.figures.window import Window
 from simaccel.report.units import bytes_text
 from simaccel.trace import Trace, TraceError
-from simaccel.trace.schema import Cycles
+from simaccel.trace.schema import IN_PES, Cycles
 
 MOST_STEPS: Final = 4_000
 """Changes of one tile; a window with more is drawn as means of bins."""
@@ -93,8 +92,7 @@ def _bins(trace: Trace, start: int, end: int) -> Occupied:
 
 def _in_buffer(trace: Trace) -> tuple[str, ...]:
     """Give the lanes of the tiles that live in the buffer, not in PEs."""
-    held = {name for use in reserved(trace.program()).values() for name in use}
-    return tuple(tile for tile in trace.tiles if tile.removeprefix("tile ") in held)
+    return tuple(tile for tile in trace.tiles if not tile.startswith(IN_PES))
 
 
 def occupancy_panel(trace: Trace, shown: Shown) -> Panel:

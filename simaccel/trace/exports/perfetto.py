@@ -15,15 +15,13 @@ from typing import TextIO
 from simaccel.trace.events import Event
 from simaccel.trace.exports.arrows import Arrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
-from simaccel.trace.schema import TraceError
+from simaccel.trace.schema import IN_PES, TraceError
 
 LAST_CYCLE = 2**52
 """Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""
 PROCESSES = {"engine": (1, "engines"), "channel": (2, "channels"), "tile": (3, "tiles")}
 """Number and name of the process that shows the lanes of a kind."""
 _HELD = {False: "bytes held", True: "bytes held in each PE"}
-_IN_PES = "tile pe."
-"""How the names of tiles begin that live in the memories of PEs: no bytes of the buffer."""
 COLOURS: Mapping[str, str] = {
     "busy": "thread_state_running",
     "idle": "thread_state_sleeping",
@@ -100,7 +98,7 @@ def _trace_events(part: Excerpt) -> Iterator[Json]:
                 yield from arrows.at_start_of(event, where[event.lane])
         for in_pes, name in _HELD.items():
             now, then = (
-                {tile: n for tile, n in one.items() if tile.startswith(_IN_PES) == in_pes}
+                {tile: n for tile, n in one.items() if tile.startswith(IN_PES) == in_pes}
                 for one in (held, before)
             )
             if now != then:
