@@ -17,9 +17,9 @@ from validation.ruby.kernels import Layer, deepbench, resnet50
 from validation.ruby.points import FOLDER, Point, Result, Search, hardware, solve
 
 Row = dict[str, object]
-LAYERS: Final = Search(patience=200_000, seeds=2)
+LAYERS: Final = Search(patience=50_000, seeds=2)
 """Of figures 10 to 12."""
-SWEEP: Final = Search(patience=50_000, seeds=2)
+SWEEP: Final = Search(patience=20_000)
 """Of figures 13 and 14, for each layer on each array."""
 SAMPLED: Final = Search(patience=24 * 3000, sampled=True)
 """As in the paper: at random, 3,000 failures in each of 24 threads."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 import simaccel
 from simaccel.analytic.nest import evaluate
@@ -40,7 +40,7 @@ _WIDTHS: Final[Mapping[str, Mapping[str, int]]] = {
     "simba_like_9": {"I": 1, "W": 1, "O": 3},
 }
 """Bytes per element: 8-bit factors and sums of 24 bits; all others have words of 16 bits."""
-_SPACES: Final = 2
+_SPACES: Final = 4
 """Padding has up to 15 mapspaces, one for each choice of ranks: so many times the patience."""
 _CODE: Final = ("schedulers", "analytic", "mapping", "hardware")
 
@@ -264,7 +264,7 @@ def _read(point: Point, folder: Path) -> Result | None:
         if body.pop("digest") != _digest(body) or body["key"] != key(point):
             return None
         mapping = NestMapping.model_validate(body["mapping"])
-    except (OSError, ValueError, KeyError, AttributeError, ValidationError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return _figures(point, mapping, body["scores"], body["tried"], complete=body["complete"])
 
