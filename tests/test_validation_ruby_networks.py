@@ -20,6 +20,7 @@ from simaccel.workload.layers import Product
 from simaccel.workload.networks import find_network, network
 from validation.ruby import points
 from validation.ruby.kernels import deepbench, resnet50
+from validation.ruby.network_pictures import PAPER
 from validation.ruby.network_tables import overall, text
 from validation.ruby.networks import (
     Comparison,
@@ -354,6 +355,18 @@ def test_all_together_small(tmp_path: Path) -> None:
     assert len(lines) == 5 * 2 + len(tables) + by_kernel + 2 * both + len(swept)
 
 
+def test_the_paper_s_figures_have_their_place_in_the_text() -> None:
+    with (HERE / "data" / "paper.csv").open(encoding="utf-8") as file:
+        said = {
+            (row["exhibit"], row["unit"].removeprefix("mean ").lower(), float(row["value"]))
+            for row in csv.DictReader(file)
+            if row["figure"] == "Ruby-S over PFM"
+        }
+    for name, figures in PAPER.items():
+        for what, value in figures.items():
+            assert (f"Fig. {name.split('_')[1]}", f"{what} ratio", value) in said
+
+
 def test_the_committed_figures_are_as_they_have_to_be() -> None:
     for name, objective in (
         ("fig_10", "edp"),
@@ -363,7 +376,7 @@ def test_the_committed_figures_are_as_they_have_to_be() -> None:
         ("fig_12_9", "edp"),
     ):
         with (HERE / f"{name}.csv").open(encoding="utf-8") as file:
-            rows: list[Row] = list(csv.DictReader(file))  # type: ignore[arg-type]
+            rows: list[Row] = list(csv.DictReader(file))
         assert len(rows) == (31 if "11" in name else 25)
         assert problems_of(rows, objective) == []
         assert overall(rows, objective) < 1
