@@ -7,12 +7,12 @@ expected values come from ``np.einsum`` and a plain softmax that know nothing of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.choices import FusedGroup, Mapping, StagedGroup
+from simaccel.mapping.choices import FusedGroup, Mapping, NestGroup, StagedGroup
 from simaccel.mapping.interpreter import Array, interpret_within
 from simaccel.mapping.lower import group_name, operators_of
 from simaccel.mapping.program import Program, ProgramError
@@ -92,6 +92,8 @@ class _Memory:
         self.workload = workload
         self.groups: dict[str, tuple[str, ...]] = {}
         self.may_stay: set[str] = set()
+        self.nests: dict[str, Einsum] = {}
+        """What runs on a spatial array: einsums as large as they are run."""
         for group in mapping.groups:
             names = operators_of(group)
             if isinstance(group, FusedGroup):
@@ -100,6 +102,8 @@ class _Memory:
                 self.groups |= {name: (name,) for name in names}
             if isinstance(group, FusedGroup | StagedGroup):
                 self.may_stay |= set(names[:-1])
+            if isinstance(group, NestGroup):
+                self.nests[group.operator] = _padded(workload, group)
         self.tensors = _random_tensors(workload, seed)
         self.expected = _expected(workload, self.tensors)
         self.found: dict[str, Checked] = {}
@@ -111,14 +115,22 @@ class _Memory:
         for tensor in made:
             self.tensors[tensor] = np.full(self.workload.shapes[tensor], np.nan)
         for name in self.groups[operator]:
-            matrices |= _matrices(self.workload.operator(name), self.tensors)
+            if name in self.nests:
+                matrices |= _as_run(self.nests[name], self.tensors)
+            else:
+                matrices |= _matrices(self.workload.operator(name), self.tensors)
         return matrices
 
     def leave(self, operator: str, tensors: dict[str, Array]) -> None:
         """Take the outputs back and compare them."""
         for name in self.groups[operator]:
             one = self.workload.operator(name)
-            made = _natural(one, tensors[one.output.tensor])
+            made = tensors[one.output.tensor]
+            if name in self.nests:
+                shape = self.workload.shapes[one.output.tensor]
+                made = made[tuple(slice(n) for n in shape)]
+            else:
+                made = _natural(one, made)
             self.tensors[one.output.tensor] = made
             self.found[name] = self._compare(one, made)
 
@@ -156,6 +168,22 @@ def _matrices(operator: Operator, tensors: dict[str, Array]) -> dict[str, Array]
         matmul.b: matmul.b_matrix(tensors[matmul.b]).copy(),
         out: matmul.out_matrix(tensors[out]).copy(),
     }
+
+
+def _padded(workload: Workload, group: NestGroup) -> Einsum:
+    einsum = workload.operator(group.operator)
+    assert isinstance(einsum, Einsum)  # noqa: S101 - lowering has refused the others
+    return replace(einsum, ranks={**einsum.ranks, **group.mapping.padded})
+
+
+def _as_run(einsum: Einsum, tensors: dict[str, Array]) -> dict[str, Array]:
+    """Give copies of an einsum's tensors in their natural shapes, padded with zeros."""
+    found = {einsum.output.tensor: np.full(einsum.output.shape(einsum.ranks), np.nan)}
+    for one in einsum.inputs:
+        array = tensors[one.tensor]
+        found[one.tensor] = np.zeros(one.shape(einsum.ranks))
+        found[one.tensor][tuple(slice(n) for n in array.shape)] = array
+    return found
 
 
 def _natural(operator: Operator, matrix: Array) -> Array:

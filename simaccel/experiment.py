@@ -13,6 +13,7 @@ from simaccel.machine.accounts import Listener
 from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
 from simaccel.mapping.choices import Mapping
 from simaccel.mapping.lower import lower
+from simaccel.mapping.nest import require_nests
 from simaccel.mapping.program import Program
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Workload
@@ -36,12 +37,12 @@ class Result:
     @property
     def ideal_cycles(self) -> int:
         """MACs divided by peak MACs per cycle, rounded up."""
-        return -(-self.run.macs // self.accelerator.array.pes)
+        return -(-self.workload.macs // self.accelerator.array.pes)
 
     @property
     def utilisation(self) -> float:
-        """Ideal cycles divided by cycles."""
-        return self.run.macs / self.accelerator.array.pes / self.run.cycles
+        """Ideal cycles divided by cycles; MACs of padding do no good."""
+        return self.workload.macs / self.accelerator.array.pes / self.run.cycles
 
     @property
     def relative_error(self) -> float:
@@ -75,6 +76,7 @@ def simulate(
     started = time.perf_counter()
     if isinstance(dataflow, Mapping):
         mapping = dataflow
+        require_nests(workload, mapping, accelerator, "mapping")
     else:
         mapping = make_mapping(workload, accelerator, dataflow, options)
     program = lower(workload, mapping)
@@ -89,6 +91,8 @@ def simulate(
 def moved_tree(moved: Moved) -> dict[str, Any]:
     """Give bytes as ``{dram: {read: {tensor: n}, write: ...}, buffer: ..., noc: ...}``.
 
+    A spatial array adds the memories of its PEs, such as ``pe.input``.
+
     >>> moved_tree({("dram_read", "Q"): 8})
     {'dram': {'read': {'Q': 8}, 'write': {}}, 'buffer': {'read': {}, 'write': {}}, \
 'noc': {'distribution': {}, 'collection': {}}}
@@ -100,13 +104,14 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
     }
     for (level, tensor), n_bytes in moved.items():
         where, direction = level.split("_")
-        tree[where][direction][tensor] = n_bytes
+        place = tree.setdefault(where, {"read": {}, "write": {}})
+        place[direction][tensor] = n_bytes
     return tree
 
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Energy of what the machine did, by level in pJ."""
-    return accelerator.energy.by_level(run.macs, run.elements, run.moved)
+    return accelerator.energy_by_level(run.macs, run.elements, run.moved)
 
 
 def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:

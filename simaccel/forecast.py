@@ -19,7 +19,7 @@ from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
 from simaccel.mapping.choices import Mapping
-from simaccel.mapping.program import Command, Gemm, Loop, Node, Operator, Program, size
+from simaccel.mapping.program import Command, Gemm, Loop, Node, Operator, Pass, Program, size
 from simaccel.recording import trace_header
 from simaccel.trace import TraceWriter
 from simaccel.trace.schema import EVENT
@@ -132,7 +132,7 @@ def _calibrate(machine: Machine) -> Calibration:
 
 
 def _executed(body: Sequence[Node], accelerator: Accelerator) -> tuple[int, int]:
-    """Count the commands and the array folds that a body executes."""
+    """Count the commands and the folds or passes of the array that a body executes."""
     commands = folds = 0
     for node in body:
         if isinstance(node, Loop | Operator):
@@ -146,6 +146,8 @@ def _executed(body: Sequence[Node], accelerator: Accelerator) -> tuple[int, int]
 
 
 def _folds_of(command: Command, accelerator: Accelerator) -> int:
+    if isinstance(command, Pass):
+        return 1
     return _count([gemm_folds(command, accelerator)[1]]) if isinstance(command, Gemm) else 0
 
 
@@ -170,7 +172,8 @@ def _events_of(op: Op, accelerator: Accelerator) -> int:
     """Bound the events of one step: its timeouts, its waits, its requests."""
     if op.kind != "work":
         return 1
-    requests = (op.read_cycles > 0) + (op.write_cycles > 0)
+    pipes = (op.distribution_cycles > 0) + (op.collection_cycles > 0)
+    requests = (op.read_cycles > 0) + (op.write_cycles > 0) + pipes
     waits = (op.cycles > 0) + (op.noc_cycles > op.cycles)
     if op.dram_bytes:
         requests += accelerator.dram.channels

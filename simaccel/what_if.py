@@ -13,16 +13,26 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TypeVar
 
-from simaccel.hardware import Accelerator, ArraySpec, SfuSpec, SfuWork, Stationarity
+from simaccel.hardware import (
+    Accelerator,
+    ArraySpec,
+    SfuSpec,
+    SfuWork,
+    SpatialArraySpec,
+    Stationarity,
+)
 from simaccel.hardware.quantity import Amount
+from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.program import (
+    Command,
     Gemm,
     Load,
     Loop,
     Node,
     Operator,
+    Pass,
     Program,
     Store,
     Tile,
@@ -72,6 +82,14 @@ class FreeArray(ArraySpec):
     def tail_cycles(self, rows: Amount, cols: Amount, stream: Amount) -> Amount:  # noqa: ARG002
         """Nothing after the last fold."""
         return rows * 0
+
+
+class FreePes(SpatialArraySpec):
+    """A spatial array whose passes take no cycles; what they move stays."""
+
+    def pass_cycles(self, steps: int) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
+        """Nothing for a pass."""
+        return 0
 
 
 class FreeSfu(SfuSpec):
@@ -190,11 +208,21 @@ def _sfu(one: Accelerator) -> Accelerator:
 
 
 def _array(one: Accelerator) -> Accelerator:
-    return _with(one, array=FreeArray.model_validate(_fields(one.systolic)))
+    kind = FreeArray if isinstance(one.array, ArraySpec) else FreePes
+    return _with(one, array=kind.model_validate(_fields(one.array)))
 
 
 def _slots(one: Accelerator) -> Accelerator:
     """Make room for the slots: a bound, not a design."""
+    if isinstance(one.array, SpatialArraySpec):
+        memories = one.array.memories
+        free = {
+            name: _with(memory, capacity_bytes=None)
+            for name, memory in _fields(memories).items()
+            if isinstance(memory, PeMemorySpec)
+        }
+        roomy = _with(one.array, memories=_with(memories, **free))
+        one = _with(one, array=roomy)
     return _with(one, buffer=_with(one.buffer, capacity_bytes=None))
 
 
@@ -240,10 +268,22 @@ def _more_slots(node: Node, around: _Around) -> Node:
         tiles = tuple(around.freed(tile) for tile in node.tiles)
         around = replace(around, tiles={**around.tiles, **{tile.name: tile for tile in tiles}})
         return replace(node, tiles=tiles, body=tuple(_more_slots(n, around) for n in node.body))
-    if isinstance(node, Gemm):
-        out, a, b = (around.tiles[tile.name] for tile in (node.out, node.a, node.b))
-        return replace(node, out=out, a=a, b=b)
-    return replace(node, tile=around.tiles[node.tile.name])
+    return _on_tiles(node, around.tiles)
+
+
+def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
+    """Give a command with the tiles of these names."""
+    if isinstance(command, Gemm):
+        out, a, b = (tiles[tile.name] for tile in (command.out, command.a, command.b))
+        return replace(command, out=out, a=a, b=b)
+    if isinstance(command, Pass):
+        inputs = tuple(tiles[tile.name] for tile in command.inputs)
+        return replace(command, out=tiles[command.out.name], inputs=inputs)
+    if isinstance(command, Load) and command.source is not None:
+        command = replace(command, source=tiles[command.source.name])
+    if isinstance(command, Store) and command.target is not None:
+        command = replace(command, target=tiles[command.target.name])
+    return replace(command, tile=tiles[command.tile.name])
 
 
 def _through_dram(operator: Operator) -> Iterator[str]:

@@ -13,6 +13,7 @@ from simaccel.analytic.attention import (
 )
 from simaccel.analytic.fused import fused_work
 from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
+from simaccel.analytic.nest_work import nest_work
 from simaccel.analytic.row_blocks import FusedTiles
 from simaccel.analytic.work import Level, Work, energy_pj, ints
 from simaccel.errors import SimaccelError
@@ -137,6 +138,7 @@ def _figures(name: str, work: Work, repeat: int, accelerator: Accelerator) -> Op
         "dram": work.dram,
         "buffer_read": work.read_port,
         "buffer_write": work.write_port,
+        "noc": work.noc,
     }
     moved = {level: int(n) * repeat for level, n in work.moved.items() if int(n)}
     return OperatorEstimate(
@@ -235,7 +237,7 @@ def group_works(
     """Predict a group: one or three operators, each with its work.
 
     Raises:
-        EstimateError: the group is a nest.
+        EstimateError: an operator isn't what the group takes it for.
 
     """
     if isinstance(group, GemmGroup):
@@ -249,10 +251,10 @@ def group_works(
         )
         return [(group.operator, work)]
     if isinstance(group, NestGroup):
-        raise EstimateError(
-            f"{group.operator}: a mapping of kind nest is for a spatial array, which has a closed "
-            "form of its own; allowed here: gemm, softmax, staged, fused"
-        )
+        einsum = workload.operator(group.operator)
+        if not isinstance(einsum, Einsum):
+            raise EstimateError(f"operator {group.operator} is not an einsum")
+        return [(einsum.name, nest_work(einsum, workload.tensors, group.mapping, accelerator))]
     attention = attention_problem(workload, group.operators)
     if isinstance(group, FusedGroup):
         work = fused_work(attention, fused_tiles_of(group.mapping), accelerator)

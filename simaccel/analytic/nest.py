@@ -73,13 +73,18 @@ def evaluate(
     most = math.prod(nests.sizes.max(axis=0, initial=1).tolist())
     if most > MOST_MACS:
         raise NotNestableError(f"{einsum.name}: {most} MACs; allowed: at most 2^50")
-    shapes = {role: _shape(einsum, given, tensors) for role, given in _operands(einsum).items()}
+    shapes = shapes_of(einsum, tensors)
     blocks = [
         _evaluate(einsum, shapes, hierarchy, nests.take(slice(start, start + _BLOCK)))
         for start in range(0, max(len(nests), 1), _BLOCK)
     ]
     joined = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Costs)}
     return Costs(**joined)
+
+
+def shapes_of(einsum: Einsum, tensors: Mapping[str, Tensor]) -> dict[int, Shape]:
+    """Give the shape of each operand by the index of its role."""
+    return {role: _shape(einsum, given, tensors) for role, given in _operands(einsum).items()}
 
 
 def require_nestable(einsum: Einsum) -> None:

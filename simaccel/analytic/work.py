@@ -9,7 +9,7 @@ without the machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,7 @@ _ADDITIVE = (
     "write_port",
     "chain",
     "pace",
+    "noc",
 )
 
 
@@ -102,6 +103,8 @@ class Work:
     pace: Ints
     fill: Ints
     drain: Ints
+    noc: Ints = field(default_factory=lambda: ints(0))
+    """The busier pipe of a spatial array; that of a systolic one is part of its folds."""
 
     @property
     def buffer_bytes(self) -> Ints:
@@ -110,7 +113,7 @@ class Work:
 
     def bound(self) -> Ints:
         """Resource bound: the total work of the busiest resource. No run is shorter."""
-        return most(self.array, self.sfu, self.dram, self.read_port, self.write_port)
+        return most(self.array, self.sfu, self.dram, self.read_port, self.write_port, self.noc)
 
     def cycles(self) -> Ints:
         """Estimated cycles from the first load to the last store.
@@ -140,7 +143,7 @@ class Work:
 
 def energy_pj(work: Work, accelerator: Accelerator) -> dict[str, npt.NDArray[np.float64]]:
     """Energy by level in pJ."""
-    energies = accelerator.energy.by_level(work.macs, work.elements, work.moved)
+    energies = accelerator.energy_by_level(work.macs, work.elements, work.moved)
     return {name: np.asarray(value, dtype=np.float64) for name, value in energies.items()}
 
 

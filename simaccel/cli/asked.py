@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, suggest
+from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.sought import MAPSPACE, Sought
+from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.choices import Mapping
 from simaccel.mapping.files import load_mapping
+from simaccel.mapping.nest import require_nests
 from simaccel.schedulers import DATAFLOWS, Options, make_mapping
+from simaccel.schedulers.mapspace import STRATEGIES, Strategy
 from simaccel.workload import (
     MODELS,
     NETWORKS,
@@ -33,8 +37,9 @@ from simaccel.workload import (
 
 SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
 """What is used where nothing is given."""
+COMPARED = ("naive", "flex", "flat", "flash")
+"""What a systolic array is compared with where nothing is given."""
 
-_SOURCE = "command line"
 _OPTIONS = {
     "seq_len": "--seq-len",
     "batch": "--batch",
@@ -53,34 +58,6 @@ _OF_SHAPE = {
 }
 """Workloads that --shape describes: the rank of the batch, and an example."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
-
-
-class NotRunnableError(SimaccelError):
-    """An accelerator that no machine runs yet; the message says what takes it."""
-
-
-def fault(option: str, value: object, allowed: str) -> Fault:
-    """Say what is wrong with an option."""
-    return Fault(_SOURCE, option, value, allowed)
-
-
-def gather(*reads: Callable[[], object]) -> list[Any]:
-    """Read several inputs and report the faults of all of them together.
-
-    Raises:
-        InputError: at least one of them is wrong.
-
-    """
-    found: list[object] = []
-    faults: list[Fault] = []
-    for read in reads:
-        try:
-            found.append(read())
-        except InputError as error:
-            faults += [one for one in error.faults if one not in faults]
-    if faults:
-        raise InputError(faults)
-    return found
 
 
 def number(text: str) -> object:
@@ -163,17 +140,11 @@ class AskedWorkload:
         """Refuse options that have no meaning for this workload."""
         allowed = f"nothing with --workload {self.name}; {reason}"
         given = {field: getattr(self, field) for field in fields}
-        _require_none(
+        require_none(
             fault(f"--{field.replace('_', '-')}", value, allowed)
             for field, value in given.items()
             if value
         )
-
-
-def _require_none(faults: Iterable[Fault]) -> None:
-    found = list(faults)
-    if found:
-        raise InputError(found)
 
 
 def _renamed(make: Callable[[], Workload]) -> Workload:
@@ -217,49 +188,34 @@ class Asked:
     dataflow: str | None = None
     pipeline: bool = False
     mapping: str | None = None
+    sought: Sought = field(default_factory=Sought)
 
     @property
     def options(self) -> Options:
         """What is asked of the scheduler."""
-        return Options(pipeline=self.pipeline)
+        effort, constraints = self.sought.effort(), self.sought.constraints
+        return Options(pipeline=self.pipeline, effort=effort, constraints=constraints)
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""
         return load_accelerator(self.hw, self.overrides)
 
-    def runnable(self) -> Accelerator:
-        """Load the accelerator, which has to have an array that can be run.
-
-        Raises:
-            InputError: the accelerator's faults.
-            NotRunnableError: its array is spatial.
-
-        """
-        accelerator = self.accelerator()
-        if isinstance(accelerator.array, SpatialArraySpec):
-            raise NotRunnableError(
-                f"{accelerator.name}: its array is spatial, which can be mapped (simaccel map "
-                f"--hw {self.hw} --mapspace ruby-s ...) but not run or compared yet"
-            )
-        return accelerator
-
     def read(self) -> Inputs:
-        """Read everything: workload, accelerator, and the dataflow or a mapping.
+        """Read everything: workload, accelerator, and the scheduler's name or a mapping.
 
         Raises:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
 
         """
-        workload, accelerator, *_ = gather(
-            self.workload.read,
-            self.runnable,
-            lambda: require_dataflows([self.dataflow or DATAFLOW]),
-            self._require_one,
+        workload, accelerator, name = gather(
+            self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
         if self.mapping is None:
-            return workload, accelerator, self.dataflow or DATAFLOW
-        return workload, accelerator, load_mapping(Path(self.mapping), workload)
+            return workload, accelerator, name
+        mapping = load_mapping(Path(self.mapping), workload)
+        require_nests(workload, mapping, accelerator, self.mapping)
+        return workload, accelerator, mapping
 
     def mapped(self) -> tuple[Workload, Accelerator, Mapping]:
         """Read everything and let the scheduler make the mapping where none is given."""
@@ -268,15 +224,50 @@ class Asked:
             dataflow = make_mapping(workload, accelerator, dataflow, self.options)
         return workload, accelerator, dataflow
 
+    def names(self, *, several: bool) -> list[str]:
+        """Give the schedulers: dataflows of a systolic array, mapspaces of a spatial one.
+
+        Raises:
+            InputError: one that isn't, several where one is wanted, or options that don't go
+                together.
+
+        """
+        gather(self._require_one, self.sought.require_constraints)
+        if self.is_spatial():
+            self._refuse_dataflow()
+            default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
+            return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
+        self.sought.refuse(
+            f"nothing with {self.hw}, whose array is systolic; --dataflow chooses there"
+        )
+        if self.dataflow is None:
+            return [*COMPARED] if several else [DATAFLOW]
+        names = self.dataflow.split(",") if several else [self.dataflow]
+        return require_dataflows([name.strip() for name in names])
+
+    def is_spatial(self) -> bool:
+        """Say whether the accelerator has a spatial array; one that is wrong has none."""
+        try:
+            return isinstance(self.accelerator().array, SpatialArraySpec)
+        except InputError:
+            return False
+
+    def _refuse_dataflow(self) -> None:
+        allowed = "nothing on a spatial array; --mapspace chooses there"
+        given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
+        require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
+
     def _require_one(self) -> None:
         """Refuse options that a mapping has decided already."""
+        if self.mapping is None:
+            return
         allowed = "nothing beside --mapping, which decides it"
         given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
-        if self.mapping is not None:
-            _require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
+        require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
+        self.sought.refuse(allowed)
 
 
-def require_dataflows(names: Sequence[str]) -> None:
+def require_dataflows(names: list[str]) -> list[str]:
     """Refuse names that no dataflow has.
 
     Raises:
@@ -290,4 +281,5 @@ def require_dataflows(names: Sequence[str]) -> None:
             allowed = "one dataflow; `simaccel compare` takes several"
         if name not in DATAFLOWS:
             faults.append(fault("--dataflow", name, allowed))
-    _require_none(faults)
+    require_none(faults)
+    return names

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from simaccel.cli.asked import Asked, fault, gather, require_dataflows
+from simaccel.cli.asked import Asked
+from simaccel.cli.faults import fault, gather
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
@@ -41,8 +42,6 @@ from simaccel.report.results import experiment_title
 from simaccel.schedulers import Options
 from simaccel.targets import require_target, writing_text
 from simaccel.workload import Workload
-
-_DATAFLOWS = "naive,flex,flat,flash"
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,8 @@ def compare(
 ) -> None:
     """Compare dataflows, also at several lengths: --dataflow flex,flat --seq-len 512,4096.
 
-    The speedup is against the first dataflow at the same length and point of the sweep.
+    On a spatial array compare mapspaces: --mapspace pfm,ruby-s.
+    The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
     files = _Files(table, plot, force)
     tasks = _tasks(asked, sweep, files, fast_forward=fast_forward)
@@ -178,12 +178,11 @@ def _tasks(
     asked: Asked, sweep_texts: tuple[str, ...], files: _Files, *, fast_forward: bool
 ) -> list[_Task]:
     """Cross points, lengths and dataflows; all faults are reported before anything runs."""
-    names = [name.strip() for name in (asked.dataflow or _DATAFLOWS).split(",")]
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
-    _, accelerator, _, sweep, *workloads = gather(
+    _, accelerator, names, sweep, *workloads = gather(
         files.require,
-        asked.runnable,
-        lambda: require_dataflows(names),
+        asked.accelerator,
+        lambda: asked.names(several=True),
         lambda: read_sweep(sweep_texts, asked),
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )

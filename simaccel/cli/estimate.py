@@ -8,8 +8,15 @@ import click
 
 from simaccel.analytic.estimate import estimate as predict
 from simaccel.cli.asked import Asked
-from simaccel.cli.nests import Sought, is_spatial, map_nests, refuse_search, search_options
-from simaccel.cli.options import experiment_options, force_option, json_option, mapping_option
+from simaccel.cli.faults import fault, require_none
+from simaccel.cli.nests import map_nests
+from simaccel.cli.options import (
+    experiment_options,
+    force_option,
+    jobs_option,
+    json_option,
+    mapping_option,
+)
 from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
@@ -27,7 +34,7 @@ from simaccel.workload import Workload
 def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
     """Read everything, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = asked.mapped()
-    require_fit(lower(workload, mapping), accelerator.buffer.capacity_bytes)
+    require_fit(lower(workload, mapping), accelerator.capacities)
     return workload, accelerator, mapping
 
 
@@ -54,11 +61,12 @@ def estimate(asked: Asked, as_json: bool) -> None:
 @click.command("map")
 @experiment_options
 @click.option("-o", "--output", metavar="FILE", help="Write the mapping here; default: print it.")
-@search_options
+@jobs_option
+@click.option("--explain", is_flag=True, help="Spatial arrays: say what limits the best mapping.")
 @force_option
 @json_option
 def map_workload(
-    asked: Asked, output: str | None, sought: Sought, force: bool, as_json: bool
+    asked: Asked, output: str | None, jobs: int | None, explain: bool, force: bool, as_json: bool
 ) -> None:
     """Let a scheduler map a workload, and save the mapping as YAML.
 
@@ -69,10 +77,12 @@ def map_workload(
         raise InputError([Fault("command line", "-o", output, allowed)])
     if output is not None:
         require_target(output, force=force)
-    if is_spatial(asked):
-        map_nests(asked, sought, output, as_json=as_json)
+    if asked.is_spatial():
+        map_nests(asked, output, jobs or 1, explain=explain, as_json=as_json)
         return
-    refuse_search(sought, asked.hw)
+    allowed = f"nothing with {asked.hw}, whose array is systolic"
+    given = {"--jobs": jobs, "--explain": explain or None}
+    require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
     workload, accelerator, mapping = _fitting(asked)
     if as_json:
         show_json(mapping.model_dump(mode="json"))

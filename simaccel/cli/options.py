@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from simaccel.cli.asked import BATCH, DATAFLOW, SCOPE, SEQ_LEN, Asked, AskedWorkload
+from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import SCOPES
 
@@ -27,6 +28,11 @@ fast_forward_option = click.option(
     "--fast-forward/--no-fast-forward",
     default=True,
     help="Skip repetitions (exact; on) or simulate each of them.",
+)
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Processes of a search on a spatial array; the result is the same.",
 )
 mapping_option = click.option(
     "--mapping", metavar="FILE", help="Take this mapping (see `simaccel map`); no scheduler."
@@ -89,8 +95,8 @@ def experiment_options(command: Command) -> Command:
     def with_experiment(**given: Any) -> None:  # noqa: ANN401 - what click passes
         names = ("hw", "overrides", "dataflow", "pipeline", "mapping")
         chosen = {name: given.pop(name) for name in names if name in given}
-        workload = given.pop("asked")
-        command(asked=Asked(workload=workload, **chosen), **given)
+        workload, sought = given.pop("asked"), take_sought(given)
+        command(asked=Asked(workload=workload, sought=sought, **chosen), **given)
 
     options = (
         click.option(
@@ -108,12 +114,13 @@ def experiment_options(command: Command) -> Command:
         click.option(
             "--dataflow",
             metavar="NAME",
-            help=f"Scheduler: {', '.join(DATAFLOWS)} (default {DATAFLOW}).",
+            help=f"Systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}).",
         ),
         click.option(
             "--pipeline",
             is_flag=True,
             help="Overlap softmax of one row block with L of the next.",
         ),
+        *SEARCH_OPTIONS,
     )
     return _with(with_experiment, options)

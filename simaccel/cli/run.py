@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from simaccel.check import Checked, check, require_small
 from simaccel.cli.asked import Asked, Inputs
+from simaccel.cli.faults import fault
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
     force_option,
+    jobs_option,
     json_option,
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
+from simaccel.errors import InputError
 from simaccel.experiment import Result, result_json, simulate
+from simaccel.hardware import ArraySpec
+from simaccel.mapping.choices import Mapping
 from simaccel.mapping.lower import lower
 from simaccel.report.results import (
     against_estimate,
@@ -31,6 +38,7 @@ from simaccel.report.results import (
     operators_table,
 )
 from simaccel.report.units import cycles_text
+from simaccel.schedulers import make_mapping
 from simaccel.targets import require_target
 
 
@@ -42,15 +50,18 @@ from simaccel.targets import require_target
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @click.option("--dry-run", is_flag=True, help="Say what the run would cost, and do not run.")
 @fast_forward_option
+@jobs_option
 @json_option
 @click.option("--quiet", is_flag=True, help="Print the last line only, and no progress.")
 def run(
+    *,
     asked: Asked,
     trace: str | None,
     force: bool,
     checked: bool,
     dry_run: bool,
     fast_forward: bool,
+    jobs: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -61,11 +72,12 @@ def run(
     if trace is not None:
         require_target(trace, force=force)
     if dry_run:
-        _forecast(asked, fast_forward=fast_forward, as_json=as_json)
+        _forecast(asked, jobs, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
     if checked:
         require_small(inputs[0])
+    inputs = _searched(asked, inputs, jobs, quiet=quiet)
     with Bar("simulating", quiet=quiet) as bar:
         kwargs: dict[str, Any] = {
             "options": asked.options,
@@ -88,18 +100,35 @@ def run(
             show(f"trace: {trace}")
 
 
+def _searched(asked: Asked, inputs: Inputs, jobs: int | None, *, quiet: bool) -> Inputs:
+    """Search the mapping of a spatial array, which takes a while, with a bar of its own."""
+    workload, accelerator, dataflow = inputs
+    if isinstance(dataflow, Mapping) or isinstance(accelerator.array, ArraySpec):
+        if jobs is not None:
+            raise InputError([fault("--jobs", jobs, "nothing where no mapspace is searched")])
+        return inputs
+    with workers(jobs or 1) as each, Bar("searching", quiet=quiet) as bar:
+        options = replace(asked.options, each=each, watch=bar.show)
+        return workload, accelerator, make_mapping(workload, accelerator, dataflow, options)
+
+
 def _record(trace: str, inputs: Inputs, **kwargs: Any) -> Result:  # noqa: ANN401 - of record
     from simaccel.recording import record  # noqa: PLC0415 - h5py only where it is needed
 
     return record(trace, *inputs, **kwargs)
 
 
-def _forecast(asked: Asked, *, fast_forward: bool, as_json: bool) -> None:
+def _forecast(asked: Asked, jobs: int | None, *, fast_forward: bool, as_json: bool) -> None:
     from simaccel.forecast import forecast  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.report.costs import forecast_json, forecast_table  # noqa: PLC0415 - as above
 
     started = time.perf_counter()
-    workload, accelerator, mapping = asked.mapped()
+    workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, quiet=False)
+    mapping = (
+        dataflow
+        if isinstance(dataflow, Mapping)
+        else make_mapping(workload, accelerator, dataflow, asked.options)
+    )
     seconds = time.perf_counter() - started
     program = lower(workload, mapping)
     expected = forecast(

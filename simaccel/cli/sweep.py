@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from simaccel.cli.asked import Asked, fault, gather
+from simaccel.cli.asked import Asked
+from simaccel.cli.faults import fault, gather
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values

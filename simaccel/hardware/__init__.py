@@ -6,6 +6,7 @@ from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
 from simaccel.hardware.sfu import SfuSpec, SfuWork
+from simaccel.hardware.spatial import SpatialArraySpec
 
 __all__ = [
     "STATIONARITIES",
@@ -21,6 +22,7 @@ __all__ = [
     "Rate",
     "SfuSpec",
     "SfuWork",
+    "SpatialArraySpec",
     "Stationarity",
     "Topology",
     "spatial",

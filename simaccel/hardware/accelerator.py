@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     Discriminator,
@@ -23,7 +23,7 @@ from simaccel.hardware.area import AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
-from simaccel.hardware.quantity import Hertz, Rate, format_quantity, rate
+from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
@@ -34,6 +34,10 @@ _MOST_BYTES = 2**50
 
 class NotSystolicError(SimaccelError):
     """What was asked for needs a systolic array; the message says which one it is."""
+
+
+class NotSpatialError(SimaccelError):
+    """What was asked for needs a spatial array; the message says which one it is."""
 
 
 def _kind(array: object) -> str:
@@ -182,6 +186,43 @@ class Accelerator(Spec):
         raise NotSystolicError(
             f"{self.name}: array.kind = 'spatial'; allowed here: systolic (see simaccel hw list)"
         )
+
+    @property
+    def spatial(self) -> SpatialArraySpec:
+        """The array where it is spatial.
+
+        Raises:
+            NotSpatialError: it is systolic.
+
+        """
+        if isinstance(self.array, SpatialArraySpec):
+            return self.array
+        raise NotSpatialError(
+            f"{self.name}: array.kind = 'systolic'; allowed: spatial (see simaccel hw list)"
+        )
+
+    @cached_property
+    def capacities(self) -> dict[tuple[str, ...], int | None]:
+        """Bytes of each memory (in each PE, if PEs have it) by the places that share it."""
+        found: dict[tuple[str, ...], int | None] = {("buffer",): self.buffer.capacity_bytes}
+        if isinstance(self.array, SpatialArraySpec):
+            for roles, memory in self.array.memories.by_roles().items():
+                found[tuple(f"pe.{role}" for role in sorted(roles))] = memory.capacity_bytes
+        return found
+
+    def energy_by_level(
+        self, macs: Amount, elements: Amount, moved: Mapping[tuple[str, str], Amount]
+    ) -> dict[str, Any]:
+        """Energy by level in pJ, that of the PEs' memories (``pe``) included if they have any.
+
+        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes. A
+        float each, or an array where the amounts are arrays.
+        """
+        found = self.energy.by_level(macs, elements, moved)
+        if isinstance(self.array, SpatialArraySpec):
+            prices = self.array.memories.prices()
+            found["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
+        return found
 
     @cached_property
     def read_rate(self) -> Rate:

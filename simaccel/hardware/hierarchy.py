@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from simaccel.errors import SimaccelError
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
 from simaccel.hardware.quantity import rate
 from simaccel.hardware.spatial import Fan, SpatialArraySpec
-
-
-class NotSpatialError(SimaccelError):
-    """An accelerator has no spatial array; the message says which array it has."""
 
 
 def levels(accelerator: Accelerator) -> Hierarchy:
@@ -22,11 +17,7 @@ def levels(accelerator: Accelerator) -> Hierarchy:
         NotSpatialError: the array is systolic.
 
     """
-    array = accelerator.array
-    if not isinstance(array, SpatialArraySpec):
-        raise NotSpatialError(
-            f"{accelerator.name}: array.kind = 'systolic'; allowed: spatial (see simaccel hw list)"
-        )
+    array = accelerator.spatial
     pe = Temporal(
         name="pe",
         memories=tuple(

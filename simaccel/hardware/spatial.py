@@ -48,6 +48,15 @@ class PeMemories(Spec):
             found[others] = self.shared
         return found
 
+    def prices(self) -> dict[str, float]:
+        """Give the energy per byte in pJ by place and direction, such as ``pe.input_read``."""
+        found = {}
+        for roles, memory in self.by_roles().items():
+            for role in roles:
+                found[f"pe.{role}_read"] = memory.read_pj_per_byte
+                found[f"pe.{role}_write"] = memory.write_pj_per_byte
+        return found
+
 
 class SpatialArraySpec(Spec):
     """``rows`` x ``cols`` PEs with ``vectors`` vector units of ``lanes`` MACs each.
@@ -71,3 +80,7 @@ class SpatialArraySpec(Spec):
     def pes(self) -> int:
         """Peak MACs per cycle, which are more than the PEs where these are vector units."""
         return self.rows * self.cols * self.vectors * self.lanes
+
+    def pass_cycles(self, steps: int) -> int:
+        """Cycles in which all PEs do ``steps`` steps, one MAC a lane each."""
+        return steps

@@ -6,8 +6,8 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
 
 import simpy
 
@@ -21,8 +21,17 @@ from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
 from simaccel.machine.tokens import Tokens
+from simaccel.machine.turns import Entry
 
 READ, WRITE = 0, 1
+_PORTS = Cause.BUFFER_PORT, Cause.BUFFER_PORT
+PORT_CAUSES = {
+    "buffer_read": Cause.BUFFER_PORT,
+    "buffer_write": Cause.BUFFER_PORT,
+    "noc_distribution": Cause.NOC,
+    "noc_collection": Cause.NOC,
+}
+"""What waiting for a channel on the chip is booked to."""
 Waiting = Generator[simpy.Event, None, None]
 
 
@@ -36,8 +45,15 @@ class Wires:
     read_port: Channel
     write_port: Channel
     occupancy: Occupancy
+    pipes: dict[str, Channel] = field(default_factory=dict)
+    """The NoC pipes of a spatial array by name."""
     distribution: PipeLane | None = None
     collection: PipeLane | None = None
+
+    @property
+    def ports(self) -> dict[str, Channel]:
+        """All channels on the chip by name."""
+        return {"buffer_read": self.read_port, "buffer_write": self.write_port, **self.pipes}
 
 
 class Engine(Stateful):
@@ -51,7 +67,17 @@ class Engine(Stateful):
     GAUGES = ("iterations",)
     COUNTERS = ("counts",)
     RECORDS = ("done_at",)  # at is at the end of the walk then
-    WIRING = ("name", "plan", "wires", "clock", "account", "tokens", "meetings", "boundaries")
+    WIRING = (
+        "name",
+        "plan",
+        "wires",
+        "ports",
+        "clock",
+        "account",
+        "tokens",
+        "meetings",
+        "boundaries",
+    )
 
     busy_root = Cause.BUSY
 
@@ -59,6 +85,7 @@ class Engine(Stateful):
         self.name = name
         self.plan = plan
         self.wires = wires
+        self.ports = wires.ports
         self.clock = wires.clock
         self.account = Account(name, self.busy_root)
         self.at = 0
@@ -143,15 +170,11 @@ class Engine(Stateful):
             if event is not None:
                 yield event
         if kind == "claim":
-            self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes)
+            self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
         elif kind == "release":
-            self.wires.occupancy.release(op.tile, op.n_bytes)
+            self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
         if tokens is not None and kind in ("release", "post"):
-            self.post(tokens)
-
-    def post(self, tokens: Tokens) -> None:
-        """Pass a tile on."""
-        tokens.post()
+            tokens.hand_on()
 
     def _meet(self, op: Op) -> Waiting:
         """Wait at the end of an operator until every engine is there."""
@@ -165,12 +188,14 @@ class Engine(Stateful):
         """Run one own step."""
         raise NotImplementedError
 
-    def port(self, channel: Channel, cycles: int, direction: int) -> Waiting:
-        """Use a port for ``cycles`` and wait for it."""
-        entry = channel.request(cycles, direction, self.name)
-        if not channel.done(entry):
-            self.account.switch(self.clock.cycle, Cause.BUFFER_PORT)
-            yield channel.wait(entry)
+    def served(self, entries: Sequence[tuple[Channel, Entry]], causes: Sequence[Cause]) -> Waiting:
+        """Wait until channels have served what was asked for; the stages from 3 on are these."""
+        for number, (channel, entry) in enumerate(entries):
+            self.stage = 3 + number
+            if not channel.done(entry):
+                self.account.switch(self.clock.cycle, causes[number])
+                yield channel.wait(entry)
+        self.stage = 0
 
 
 class Array(Engine):
@@ -196,13 +221,8 @@ class Array(Engine):
             account.switch(clock.cycle, Cause.NOC)
             self.stage = 2
             yield clock.timeout(op.noc_cycles - op.cycles)
-        for self.stage, channel, entry in (
-            (3, wires.read_port, read),
-            (4, wires.write_port, write),
-        ):
-            if not channel.done(entry):
-                account.switch(clock.cycle, Cause.BUFFER_PORT)
-                yield channel.wait(entry)
+        if not (wires.read_port.done(read) and wires.write_port.done(write)):
+            yield from self.served(((wires.read_port, read), (wires.write_port, write)), _PORTS)
         self.stage = 0
 
 
@@ -220,23 +240,18 @@ class Sfu(Engine):
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 1
         yield clock.timeout(op.cycles)
-        for self.stage, channel, entry in (
-            (3, wires.read_port, read),
-            (4, wires.write_port, write),
-        ):
-            if not channel.done(entry):
-                account.switch(clock.cycle, Cause.BUFFER_PORT)
-                yield channel.wait(entry)
+        if not (wires.read_port.done(read) and wires.write_port.done(write)):
+            yield from self.served(((wires.read_port, read), (wires.write_port, write)), _PORTS)
         self.stage = 0
 
 
 class Dma(Engine):
-    """A DMA engine: one transfer after the other between DRAM and buffer."""
+    """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
     busy_root = Cause.DRAM_BANDWIDTH
 
     def transfer(self, op: Op, direction: int) -> Waiting:
-        """Move one tile: DRAM channels and buffer port work at the same time."""
+        """Move one tile: DRAM channels and the port on the chip work at the same time."""
         wires, account, clock = self.wires, self.account, self.clock
         account.enter(clock.cycle, op.site)
         transfer = wires.dram.request(op.dram_bytes, direction, self.name)
@@ -244,10 +259,8 @@ class Dma(Engine):
             account.switch(clock.cycle, Cause.DRAM_QUEUE)
             self.stage = 1
             yield transfer.accepted
-        port = wires.write_port if direction == READ else wires.read_port
-        entry = port.request(
-            op.write_cycles if direction == READ else op.read_cycles, 1 - direction, self.name
-        )
+        port = self.ports[op.port]
+        entry = port.request(op.port_cycles, 1 - direction, self.name)
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 2
         for channel, piece in transfer.pieces:
@@ -255,23 +268,19 @@ class Dma(Engine):
                 yield channel.wait(piece)
         self.stage = 3
         if not port.done(entry):
-            account.switch(clock.cycle, Cause.BUFFER_PORT)
+            account.switch(clock.cycle, PORT_CAUSES[op.port])
             yield port.wait(entry)
         self.stage = 0
 
 
 class DmaIn(Dma):
-    """Loads. What was read arrives a latency later; the engine goes on at once."""
+    """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
 
     def work(self, op: Op) -> Waiting:
         """Load a tile (a reserved slot moves nothing)."""
         if op.dram_bytes:
             yield from self.transfer(op, READ)
             self.wires.dram.answer_in(self.wires.accelerator.dram.latency_cycles)
-
-    def post(self, tokens: Tokens) -> None:
-        """Pass a tile on when its data have arrived."""
-        tokens.post_in(self.wires.accelerator.dram.latency_cycles)
 
 
 class DmaOut(Dma):

@@ -10,7 +10,7 @@ from itertools import count
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.machine.accounts import STALLS, Cause, Listener
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
@@ -21,11 +21,12 @@ from simaccel.machine.lanes import ChannelLane, Lane, PipeLane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan
+from simaccel.machine.spatial import NocMove, SpatialArray
 from simaccel.machine.stateful import Stateful
-from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import Walks, make_walks
+from simaccel.machine.tokens import Delay, Tokens
+from simaccel.machine.walks import Handover, Walks, make_walks
 from simaccel.machine.watch import watch_loops
-from simaccel.mapping.program import Program, require_fit
+from simaccel.mapping.program import BUFFER, Program, require_fit
 
 NOC_PIPES = "noc_distribution", "noc_collection"
 _CHUNK = 20_000
@@ -89,7 +90,7 @@ class Machine:
         listener: Listener | None = None,
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
     ) -> None:
-        require_fit(program, accelerator.buffer.capacity_bytes)
+        require_fit(program, accelerator.capacities)
         self.accelerator = accelerator
         self.clock = Clock()
         self.wires = _wires(self.clock, accelerator, Occupancy(enclosing_bytes(program)))
@@ -111,7 +112,12 @@ class Machine:
         accounts = {engine.name: engine.account for engine in self.engines}
         self.tokens = {
             handover: Tokens(
-                self.clock, handover, n, accounts[handover.source], accounts[handover.target]
+                self.clock,
+                handover,
+                n,
+                accounts[handover.source],
+                accounts[handover.target],
+                _delay(handover, self.accelerator),
             )
             for handover, n in walks.tokens.items()
         }
@@ -127,14 +133,17 @@ class Machine:
         """Channels by name."""
         wires = self.wires
         dram = {f"dram{i}": channel for i, channel in enumerate(wires.dram.channels)}
-        return dram | {"buffer_read": wires.read_port, "buffer_write": wires.write_port}
+        return dram | wires.ports
 
     def _make_lanes(self, listener: Listener) -> list[Lane]:
         """Let channels, pipes and tiles tell the listener what they do."""
         clock, wires = self.clock, self.wires
         for name, channel in self.channels().items():
             channel.lane = ChannelLane(name, clock, listener, channel)
-        wires.distribution, wires.collection = (PipeLane(n, clock, listener) for n in NOC_PIPES)
+        pipes: list[PipeLane] = []
+        if not wires.pipes:
+            pipes = [PipeLane(name, clock, listener) for name in NOC_PIPES]
+            wires.distribution, wires.collection = pipes
         claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
         around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
         for tile in dict.fromkeys([*claimed, *around]):
@@ -144,7 +153,7 @@ class Machine:
         lanes = dict.fromkeys(self.plans, "engine")
         lanes |= dict.fromkeys([*self.channels(), *NOC_PIPES], "channel")
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
-        return [*served, wires.distribution, wires.collection, *tiles]
+        return [*served, *pipes, *tiles]
 
     def parts(self) -> list[Stateful]:
         """Everything that changes while the machine runs; the clock is the first."""
@@ -157,6 +166,7 @@ class Machine:
             *self.meetings.values(),
             wires.read_port,
             wires.write_port,
+            *wires.pipes.values(),
             *wires.dram.channels,
             wires.dram,
             wires.occupancy,
@@ -241,7 +251,9 @@ class Machine:
             lane.flush(now)
 
     def _piped(self) -> dict[str, int]:
-        """Cycles in which each NoC pipe was in use."""
+        """Cycles in which each NoC pipe was in use, where it isn't a channel."""
+        if self.wires.pipes:
+            return {}
         used = [0, 0]
         for engine in self.engines:
             for n, op in zip(engine.counts, engine.plan.ops, strict=True):
@@ -257,6 +269,10 @@ class Machine:
 
 def _wires(clock: Clock, accelerator: Accelerator, occupancy: Occupancy) -> Wires:
     turn = accelerator.buffer.turn_cycles
+    pipes = {}
+    if isinstance(accelerator.array, SpatialArraySpec):
+        rates = accelerator.distribution_rate, accelerator.collection_rate
+        pipes = {n: Channel(clock, rate, turn) for n, rate in zip(NOC_PIPES, rates, strict=True)}
     return Wires(
         clock=clock,
         accelerator=accelerator,
@@ -264,12 +280,34 @@ def _wires(clock: Clock, accelerator: Accelerator, occupancy: Occupancy) -> Wire
         read_port=Channel(clock, accelerator.read_rate, turn),
         write_port=Channel(clock, accelerator.write_rate, turn),
         occupancy=occupancy,
+        pipes=pipes,
     )
 
 
+def _delay(handover: Handover, accelerator: Accelerator) -> Delay:
+    """Say how long data are on their way from an engine that has read or written them.
+
+    A slot is free as soon as its data have left; where sums were in it, once they have arrived,
+    because they may come back.
+    """
+    dram, into = accelerator.dram.latency_cycles, accelerator.lead_latency_cycles
+    if handover.source.startswith("dma_in"):
+        return Delay(dram + into * (handover.place != BUFFER), Cause.DRAM_LATENCY)
+    if handover.source.startswith("noc_in"):
+        return Delay(into * (handover.kind == "ready"), Cause.NOC)
+    return Delay(accelerator.tail_latency_cycles * (handover.source == "noc_out"), Cause.NOC)
+
+
 def _engine(name: str, plan: Plan, wires: Wires, listener: Listener | None) -> Engine:
-    kinds = {"array": Array, "sfu": Sfu, "dma_out": DmaOut}
-    engine = kinds.get(name, DmaIn)(name, plan, wires)
+    array = SpatialArray if wires.pipes else Array
+    kinds: dict[str, type[Engine]] = {
+        "array": array,
+        "sfu": Sfu,
+        "dma_in": DmaIn,
+        "dma_out": DmaOut,
+    }
+    kinds |= {"noc_in": NocMove, "noc_out": NocMove}
+    engine = kinds[name.rstrip("0123456789")](name, plan, wires)
     engine.account.listener = listener
     return engine
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from simaccel.machine.lanes import TileLane
 from simaccel.machine.stateful import Stateful
-from simaccel.mapping.program import Loop, Node, Operator, Program, rings
+from simaccel.mapping.program import BUFFER, Loop, Node, Operator, Program, rings
 
 
 @dataclass(eq=False)
 class Occupancy(Stateful):
-    """Bytes of the buffer in use, and the most that were.
+    """Bytes of the buffer in use, and the most that were; tiles in PEs have lanes only.
 
     ``enclosing`` are the bytes of tiles that live around each operator; all engines meet at an
     operator's end, so they are counted from its first claim on, and its peak at its end.
@@ -34,9 +34,10 @@ class Occupancy(Stateful):
         """Peaks need not repeat: a period that does leaves them as they are."""
         return self.n_bytes, self.operator
 
-    def claim(self, operator: str, tile: str, n_bytes: int) -> None:
+    def claim(self, operator: str, tile: str, n_bytes: int, place: str) -> None:
         """Take space for a tile."""
-        self.n_bytes += n_bytes
+        if place == BUFFER:
+            self.n_bytes += n_bytes
         self.operator_peak_bytes = max(self.operator_peak_bytes, self.n_bytes)
         if operator != self.operator:
             self._enter(operator)
@@ -51,9 +52,10 @@ class Occupancy(Stateful):
         for tile, lane in self.lanes.items():
             lane.hold(after.get(tile, 0) - before.get(tile, 0))
 
-    def release(self, tile: str, n_bytes: int) -> None:
+    def release(self, tile: str, n_bytes: int, place: str) -> None:
         """Give the space of a tile back."""
-        self.n_bytes -= n_bytes
+        if place == BUFFER:
+            self.n_bytes -= n_bytes
         if self.lanes:
             self.lanes[tile].hold(-n_bytes)
 

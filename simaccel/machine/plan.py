@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
+from simaccel.machine.passes import pass_of, transfer
 from simaccel.machine.walks import Act, Handover, Step
-from simaccel.mapping.program import Gemm, Load, Reserve, Sfu, Store, transferred
+from simaccel.mapping.program import BUFFER, Gemm, Load, Pass, Reserve, Sfu, Store
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
@@ -28,6 +29,7 @@ class Op:
     tokens: Handover | None = None
     tile: str = ""
     n_bytes: int = 0
+    place: str = BUFFER
     cycles: int = 0
     noc_cycles: int = 0
     distribution_cycles: int = 0
@@ -35,6 +37,9 @@ class Op:
     read_cycles: int = 0
     write_cycles: int = 0
     dram_bytes: int = 0
+    port: str = ""
+    """The channel on the chip that a DMA transfer uses, for ``port_cycles``."""
+    port_cycles: int = 0
     macs: int = 0
     elements: int = 0
     amounts: Amounts = ()
@@ -109,6 +114,8 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
     command = step.command
     if isinstance(command, Gemm):
         yield from _gemm(step, command, accelerator)
+    elif isinstance(command, Pass):
+        yield _pass(step, command, accelerator)
     elif isinstance(command, Load | Store | Reserve):
         yield _transfer(step, command, accelerator)
     elif isinstance(command, Sfu):
@@ -123,26 +130,49 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
             tokens=step.tokens,
             tile=step.tile,
             n_bytes=step.n_bytes,
+            place=step.place,
         )
 
 
 def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
     if isinstance(command, Reserve):
         return Op("work", site=step.site, operator=step.operator)
-    view, n_bytes = transferred(command)
-    reads = isinstance(command, Load)
-    amounts: Amounts = (
-        (("dram_read" if reads else "dram_write", view.name), n_bytes),
-        (("buffer_write" if reads else "buffer_read", view.name), n_bytes),
-    )
+    carried = transfer(command, accelerator)
+    costs = {
+        "buffer_read": accelerator.read_rate.cycles(carried.read_port),
+        "buffer_write": accelerator.write_rate.cycles(carried.write_port),
+        "noc_distribution": accelerator.distribution_rate.cycles(carried.distribution),
+        "noc_collection": accelerator.collection_rate.cycles(carried.collection),
+    }
+    port = next((name for name, _ in carried.amounts if name[0] in costs), ("", ""))[0]
     return Op(
         "work",
         site=step.site,
         operator=step.operator,
-        dram_bytes=n_bytes,
-        read_cycles=0 if reads else accelerator.read_rate.cycles(n_bytes),
-        write_cycles=accelerator.write_rate.cycles(n_bytes) if reads else 0,
-        amounts=amounts,
+        read_cycles=costs["buffer_read"],
+        write_cycles=costs["buffer_write"],
+        distribution_cycles=costs["noc_distribution"],
+        collection_cycles=costs["noc_collection"],
+        dram_bytes=carried.dram,
+        port=port,
+        port_cycles=costs.get(port, 0),
+        amounts=carried.amounts,
+    )
+
+
+def _pass(step: Step, command: Pass, accelerator: Accelerator) -> Op:
+    carried = pass_of(command, accelerator)
+    return Op(
+        "work",
+        site=step.site,
+        operator=step.operator,
+        cycles=accelerator.spatial.pass_cycles(command.steps),
+        distribution_cycles=accelerator.distribution_rate.cycles(carried.distribution),
+        collection_cycles=accelerator.collection_rate.cycles(carried.collection),
+        read_cycles=accelerator.read_rate.cycles(carried.read_port),
+        write_cycles=accelerator.write_rate.cycles(carried.write_port),
+        macs=command.macs,
+        amounts=carried.amounts,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import simpy
 
 from simaccel.machine.accounts import Account, Cause, Wait
@@ -10,18 +12,36 @@ from simaccel.machine.stateful import Stateful
 from simaccel.machine.walks import Handover
 
 
+@dataclass(frozen=True)
+class Delay:
+    """How long data are on their way when their engine goes on, and what that is booked to."""
+
+    cycles: int
+    cause: Cause
+
+
+NO_DELAY = Delay(0, Cause.DRAM_LATENCY)
+
+
 class Tokens(Stateful):
     """Ready (or free) tokens of one tile from ``source`` to ``target``."""
 
     STATE = ("count", "in_flight", "waiter")
-    WIRING = ("clock", "handover", "source", "target", "wait")
+    WIRING = ("clock", "handover", "source", "target", "wait", "delay")
 
     def __init__(
-        self, clock: Clock, handover: Handover, count: int, source: Account, target: Account
+        self,
+        clock: Clock,
+        handover: Handover,
+        count: int,
+        source: Account,
+        target: Account,
+        delay: Delay = NO_DELAY,
     ) -> None:
         self.clock = clock
         self.handover = handover
         self.count = count
+        self.delay = delay
         self.source = source
         self.target = target
         self.in_flight = 0
@@ -39,7 +59,7 @@ class Tokens(Stateful):
             return None
         self.waiter = self.clock.event()
         if self.in_flight:
-            self.target.switch(self.clock.cycle, Cause.DRAM_LATENCY, self.wait)
+            self.target.switch(self.clock.cycle, self.delay.cause, self.wait)
         else:
             self.target.follow(self.clock.cycle, self.source, self.wait)
         return self.waiter
@@ -53,16 +73,16 @@ class Tokens(Stateful):
         self.waiter.succeed()
         self.waiter = None
 
-    def post_in(self, cycles: int) -> None:
-        """Put a token down when data that are on their way have arrived."""
-        if cycles == 0:
+    def hand_on(self) -> None:
+        """Put a token down when the data that are on their way have arrived."""
+        if self.delay.cycles == 0:
             self.post()
             return
         self.in_flight += 1
         if self.waiter is not None:
             self.target.unfollow(self.source)
-            self.target.switch(self.clock.cycle, Cause.DRAM_LATENCY, self.wait)
-        self.clock.call_in(cycles, self._arrive)
+            self.target.switch(self.clock.cycle, self.delay.cause, self.wait)
+        self.clock.call_in(self.delay.cycles, self._arrive)
 
     def _arrive(self, _: simpy.Event) -> None:
         self.in_flight -= 1

@@ -14,9 +14,10 @@ from enum import IntEnum, auto
 from itertools import count
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.program import (
+    BUFFER,
     Command,
-    Gemm,
     Load,
     Loop,
     Node,
@@ -24,6 +25,7 @@ from simaccel.mapping.program import (
     Program,
     ProgramError,
     Reserve,
+    Sfu,
     Store,
     Tile,
     rings,
@@ -31,7 +33,8 @@ from simaccel.mapping.program import (
 )
 
 DMA_QUEUES = 3
-"""DMA-in queues of an accelerator with a queue per tensor: one per operand of a command."""
+"""DMA-in queues of an accelerator with a queue per tensor: one per operand of a command. The NoC
+into a spatial array has as many."""
 
 
 class Act(IntEnum):
@@ -56,6 +59,8 @@ class Handover:
     kind: str
     source: str
     target: str
+    place: str = BUFFER
+    """The memory of the tile."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class Step:
     tokens: Handover | None = None
     tile: str = ""
     n_bytes: int = 0
+    place: str = BUFFER
     command: Command | None = None
     operator: str = ""
     works: bool = False
@@ -106,17 +112,22 @@ def engine_names(accelerator: Accelerator) -> list[str]:
     """Engines of an accelerator, in the order that breaks ties."""
     single = accelerator.dma.in_queues == "single"
     queues = ["dma_in"] if single else [f"dma_in{i}" for i in range(DMA_QUEUES)]
+    if isinstance(accelerator.array, SpatialArraySpec):
+        pipes = [f"noc_in{i}" for i in range(DMA_QUEUES)]
+        return [*queues, *pipes, "array", "sfu", "noc_out", "dma_out"]
     return [*queues, "array", "sfu", "dma_out"]
 
 
 def engine_of(command: Command, accelerator: Accelerator) -> str:
     """Name the engine that runs a command."""
     if isinstance(command, Load | Reserve):
+        if command.noc if isinstance(command, Reserve) else command.source is not None:
+            return f"noc_in{command.queue}"
         single = accelerator.dma.in_queues == "single"
         return "dma_in" if single else f"dma_in{command.queue}"
-    if isinstance(command, Gemm):
-        return "array"
-    return "dma_out" if isinstance(command, Store) else "sfu"
+    if isinstance(command, Store):
+        return "dma_out" if command.target is None else "noc_out"
+    return "sfu" if isinstance(command, Sfu) else "array"
 
 
 def make_walks(program: Program, accelerator: Accelerator) -> Walks:
@@ -231,7 +242,7 @@ class _Builder:
             )
         free = None
         if first != last:
-            free = Handover(operator, tile.name, "free", last, first)
+            free = Handover(operator, tile.name, "free", last, first, tile.place)
             self.tokens.setdefault(free, self.slots[tile.name][1])
         if self.ends.setdefault((operator, tile.name), (first, last)) != (first, last):
             raise ProgramError(
@@ -243,7 +254,13 @@ class _Builder:
         start = threaded.index(touches[0])
         site = next(self.sites)
         claim = Step(
-            Act.CLAIM, site, tokens=free, tile=tile.name, n_bytes=tile.n_bytes, operator=operator
+            Act.CLAIM,
+            site,
+            tokens=free,
+            tile=tile.name,
+            n_bytes=tile.n_bytes,
+            place=tile.place,
+            operator=operator,
         )
         release = replace(claim, act=Act.RELEASE)
         return [
@@ -259,7 +276,7 @@ class _Builder:
         return len(behind) == 2  # noqa: PLR2004 - touched in both parts of the body
 
     def _ready(self, operator: str, tile: Tile, source: str, target: str) -> Handover:
-        tokens = Handover(operator, tile.name, "ready", source, target)
+        tokens = Handover(operator, tile.name, "ready", source, target, tile.place)
         self.tokens.setdefault(tokens, 0)
         return tokens
 

@@ -115,13 +115,15 @@ class NestLevel(Choice):
     """What one level of a hierarchy does: ``factors`` by rank, 1 where a rank is not named.
 
     A temporal level also has the ``order`` of its loops, outer to inner (ranks that are not named
-    come inside in the einsum's order), and the roles that it keeps.
+    come inside in the einsum's order), the roles that it keeps, and the slots of their tiles, 1
+    where not given.
     """
 
     level: str
     factors: dict[str, Size] = Field(default_factory=dict)
     order: tuple[str, ...] = ()
     keep: tuple[Role, ...] = ()
+    slots: dict[Role, Slots] = Field(default_factory=dict)
 
 
 class NestMapping(Choice):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from simaccel.mapping.program import (
     Command,
@@ -20,11 +21,13 @@ from simaccel.mapping.program import (
     Loop,
     Node,
     Operator,
+    Pass,
     Program,
     ProgramError,
     Sfu,
     Store,
     Tile,
+    View,
 )
 
 Array = npt.NDArray[np.float64]
@@ -54,6 +57,8 @@ class _State:
     dram: dict[str, Array]
     surroundings: Surroundings | None = None
     slots: dict[str, _Slot] = field(default_factory=dict)
+    past: dict[str, _Slot] = field(default_factory=dict)
+    """The last tile of each name, for windows that slide."""
     statistics: dict[tuple[int, ...], tuple[Array, Array, Array]] = field(default_factory=dict)
 
 
@@ -100,13 +105,13 @@ def _open(tiles: Sequence[Tile], at: Coordinates, state: _State) -> None:
         if tile.name in state.slots:
             raise ProgramError(f"tile {tile.name} is declared while it is alive")
         origin = tile.origin or (0,) * len(tile.shape)
-        start = tuple(at.get(r, 0) + o for r, o in zip(tile.view.ranks, origin, strict=True))
+        start = tuple(s + o for s, o in zip(tile.view.start(at), origin, strict=True))
         state.slots[tile.name] = _Slot(start, np.full(tile.shape, np.nan))
 
 
 def _close(tiles: Sequence[Tile], state: _State) -> None:
     for tile in tiles:
-        del state.slots[tile.name]
+        state.past[tile.name] = state.slots.pop(tile.name)
 
 
 def _node(node: Node, at: Coordinates, state: _State) -> None:
@@ -158,6 +163,8 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
         _transfer(command, state)
     elif isinstance(command, Gemm):
         _gemm(command, at, state)
+    elif isinstance(command, Pass):
+        _pass(command, at, state)
     elif isinstance(command, Sfu):
         _SFU[command.work](command, at, state)
     else:
@@ -167,15 +174,51 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
 def _transfer(command: Load | Store, state: _State) -> None:
     tile = command.tile
     slot = _slot(tile, state)
-    where = tuple(slice(s, s + n) for s, n in zip(slot.start, tile.shape, strict=True))
-    view = command.view or tile.view
-    block = state.dram[view.name][where]
+    outside, block = _outside(command, slot, state)
     if block.shape != tile.shape:
-        raise ProgramError(f"tile {tile.name} at {slot.start} reaches beyond {view.name}")
-    if isinstance(command, Load):
-        slot.values[...] = _written(block, f"{view.name} in DRAM")
-    else:
+        raise ProgramError(f"tile {tile.name} at {slot.start} reaches beyond {outside}")
+    if isinstance(command, Store):
         block[...] = _written(slot.values, f"tile {tile.name}")
+        return
+    slot.values[...] = _written(block, outside)
+    if command.slides:
+        _slide(command, slot, state)
+
+
+def _outside(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Array]:
+    """Give what a transfer reads or writes: a tile's name or a tensor's, and the block of it."""
+    tile = command.tile
+    other = command.source if isinstance(command, Load) else command.target
+    if other is None:
+        view, origin = command.view or tile.view, (0,) * len(tile.shape)
+        name, values = f"{view.name} in DRAM", state.dram[view.name]
+    else:
+        there = _slot(other, state)
+        name, origin, values = f"tile {other.name}", there.start, there.values
+    low = [s - o for s, o in zip(slot.start, origin, strict=True)]
+    if min(low) < 0:
+        raise ProgramError(f"tile {tile.name} at {slot.start} starts before {name}")
+    where = tuple(slice(s, s + n) for s, n in zip(low, tile.shape, strict=True))
+    return name, values[where]
+
+
+def _slide(command: Load, slot: _Slot, state: _State) -> None:
+    """Take what the tile shares with the one before from there; only the rest was to be moved."""
+    tile = command.tile
+    past = state.past.get(tile.name)
+    if past is None:
+        raise ProgramError(f"tile {tile.name} slides, and there was none before")
+    shift = [new - old for new, old in zip(slot.start, past.start, strict=True)]
+    shared = tuple(
+        max(0, min(old - s, new)) if s >= 0 else 0
+        for s, old, new in zip(shift, past.values.shape, tile.shape, strict=True)
+    )
+    there = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
+    here = tuple(slice(0, n) for n in shared)
+    slot.values[here] = _written(past.values[there], f"the part of {tile.name} that stays")
+    fresh = (slot.values.size - int(np.prod(shared))) * tile.view.bytes_per_element
+    if command.moved is None or command.moved.outer != fresh:
+        raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
 
 
 def _slot(tile: Tile, state: _State) -> _Slot:
@@ -220,6 +263,46 @@ def _gemm(command: Gemm, at: Coordinates, state: _State) -> None:
     elif not np.isnan(out).all():
         raise ProgramError(f"partial sums of {command.out.name} are overwritten")
     out[...] = product
+
+
+def _pass(command: Pass, at: Coordinates, state: _State) -> None:
+    sizes = dict(zip(command.ranks, command.shape, strict=True))
+    number = {rank: index for index, rank in enumerate(command.ranks)}
+    arguments: list[object] = []
+    for tile in command.inputs:
+        block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
+        view, names = by_rank(block, tile.view, sizes)
+        arguments += [view, [number[rank] for rank in names]]
+    out = _box(command.out, sizes, at, state)
+    ranks = [number[rank] for dim in command.out.view.terms for rank, _ in dim]
+    made = np.asarray(np.einsum(*arguments, ranks, optimize=True))  # type: ignore[call-overload]
+    if command.accumulate:
+        made = made + _written(out, f"partial sums of {command.out.name}")
+    elif not np.isnan(out).all():
+        raise ProgramError(f"partial sums of {command.out.name} are overwritten")
+    out[...] = made
+
+
+def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -> Array:
+    """Give the bounding box of a block of ranks in a tile."""
+    slot = _slot(tile, state)
+    extent = tile.view.extent(sizes)
+    low = [s - o for s, o in zip(tile.view.start(at), slot.start, strict=True)]
+    ends = [s + n for s, n in zip(low, extent, strict=True)]
+    if min(low) < 0 or any(end > n for end, n in zip(ends, tile.shape, strict=True)):
+        raise ProgramError(f"a pass reaches {low}..{ends} of tile {tile.name} {tile.shape}")
+    return slot.values[tuple(slice(s, e) for s, e in zip(low, ends, strict=True))]
+
+
+def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:
+    """View a block with one dimension per rank: a step of a rank is a step in its dimension."""
+    strides = {
+        rank: c * stride
+        for dim, stride in zip(view.terms, array.strides, strict=True)
+        for rank, c in dim
+    }
+    shape = [sizes[rank] for rank in strides]
+    return as_strided(array, shape, list(strides.values()), writeable=False), list(strides)
 
 
 def _sfu_block(command: Sfu, at: Coordinates, state: _State) -> tuple[Array, tuple[int, ...]]:

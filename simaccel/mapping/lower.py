@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Sizes
+
 from simaccel.errors import SimaccelError
+from simaccel.hardware.levels import ROLES, Role
 from simaccel.mapping.choices import (
     FusedGroup,
     GemmGroup,
@@ -19,16 +22,13 @@ from simaccel.mapping.lower_attention import (
     lower_staged,
 )
 from simaccel.mapping.lower_gemm import GemmViews, Region, lower_gemm
+from simaccel.mapping.lower_nest import lower_nest
 from simaccel.mapping.program import Loop, Node, Operator, Program, View
 from simaccel.workload import Einsum, Softmax, Workload, as_matmul, as_rows
 
 
 class NotThisWorkloadError(SimaccelError):
     """A mapping was made for another workload, or doesn't cover this one."""
-
-
-class NotExecutableError(SimaccelError):
-    """A mapping is for hardware that the machine doesn't have; the message says which."""
 
 
 def gemm_views(workload: Workload, name: str) -> GemmViews:
@@ -40,6 +40,21 @@ def gemm_views(workload: Workload, name: str) -> GemmViews:
         b=_view(workload, matmul.b, "gkn", (g, k, n)),
         out=_view(workload, matmul.out, "gmn", (g, m, n)),
     )
+
+
+def nest_views(workload: Workload, einsum: Einsum, padded: Sizes[str, int]) -> dict[Role, View]:
+    """Give the tensors of an einsum by role, in their natural shapes, as large as is run."""
+    sizes = {rank: padded.get(rank, size) for rank, size in einsum.ranks.items()}
+    operands = dict(zip(ROLES, einsum.inputs, strict=False)) | {"output": einsum.output}
+    return {
+        role: View(
+            name=one.tensor,
+            ranks=tuple(str(dim) for dim in one.projection),
+            shape=one.shape(sizes),
+            bytes_per_element=workload.tensors[one.tensor].bytes_per_element,
+        )
+        for role, one in operands.items()
+    }
 
 
 def softmax_views(workload: Workload, name: str) -> tuple[View, View, float]:
@@ -141,14 +156,13 @@ def lower_group(workload: Workload, group: Group) -> tuple[Node, ...]:
     """Lower one group of a mapping.
 
     Raises:
-        NotExecutableError: the group is a nest.
+        NotExecutableError: a nest keeps partial sums nowhere.
 
     """
     if isinstance(group, NestGroup):
-        raise NotExecutableError(
-            f"{group.operator}: the machine has systolic arrays and doesn't run a mapping of kind "
-            "nest; allowed: gemm, softmax, staged, fused"
-        )
+        einsum = _einsum(workload, group.operator)
+        tensors = nest_views(workload, einsum, group.mapping.padded)
+        return (lower_nest(einsum, tensors, group.mapping),)
     if isinstance(group, GemmGroup):
         views = gemm_views(workload, group.operator)
         whole = Region((0, views.shape[0]), (0, views.shape[1]))

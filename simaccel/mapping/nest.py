@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Temporal
-from simaccel.mapping.choices import NestLevel, NestMapping
-from simaccel.workload import Einsum
+from simaccel.hardware import Accelerator
+from simaccel.hardware.hierarchy import levels
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Spatial, Temporal
+from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping
+from simaccel.workload import Einsum, Workload
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -131,6 +133,46 @@ class Nests:
         return NestMapping(levels=tuple(levels), padded=padded)
 
 
+def require_nests(
+    workload: Workload, mapping: Mapping, accelerator: Accelerator, source: str
+) -> None:
+    """Refuse nests that aren't for the levels of an accelerator.
+
+    Raises:
+        InputError: names the fields of ``source``, and what is allowed there.
+        NotSpatialError: the accelerator has no such levels.
+
+    """
+    faults: list[Fault] = []
+    for at, group in enumerate(mapping.groups):
+        operator = workload.operator(group.operator) if isinstance(group, NestGroup) else None
+        if isinstance(group, NestGroup) and isinstance(operator, Einsum):
+            hierarchy = levels(accelerator)
+            found = nest_faults(operator, hierarchy, group.mapping, source)
+            if not found:
+                found = list(_misfits(operator, hierarchy, group.mapping, source))
+            faults += [replace(one, field=f"groups[{at}].mapping.{one.field}") for one in found]
+    if faults:
+        raise InputError(faults)
+
+
+def _misfits(
+    einsum: Einsum, hierarchy: Hierarchy, mapping: NestMapping, file: str
+) -> Iterator[Fault]:
+    """Find fan-outs that have fewer instances than a mapping uses, or that can't add."""
+    trips = Nests.of(einsum, hierarchy, [mapping]).trips()[0]
+    for at in hierarchy.spatial:
+        level = hierarchy.levels[at]
+        assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
+        field, factors = f"levels[{at}].factors", mapping.levels[at].factors
+        if trips[at].prod() > level.fanout:
+            yield Fault(file, field, factors, f"a product of at most {level.fanout}")
+        for rank, pieces in zip(einsum.ranks, trips[at], strict=True):
+            if pieces > 1 and rank not in einsum.output.ranks and not level.reduces:
+                allowed = f"1; {level.name} adds no partial sums"
+                yield Fault(file, f"{field}.{rank}", int(pieces), allowed)
+
+
 def nest_faults(
     einsum: Einsum, hierarchy: Hierarchy, mapping: NestMapping, file: str = "mapping"
 ) -> list[Fault]:
@@ -168,9 +210,16 @@ def _level_faults(
         if rank not in einsum.ranks or given.order.count(rank) > 1:
             allowed = f"each of {', '.join(einsum.ranks)} at most once"
             yield Fault(file, f"{field}.order", rank, allowed)
+    if given.order and not isinstance(level, Temporal):
+        yield Fault(file, f"{field}.order", given.order, "none at a spatial level")
+    yield from _role_faults(level, given, field, file)
+
+
+def _role_faults(level: Level, given: NestLevel, field: str, file: str) -> Iterator[Fault]:
     roles = sorted(level.roles) if isinstance(level, Temporal) else []
     for role in given.keep:
         if role not in roles:
             yield Fault(file, f"{field}.keep", role, ", ".join(roles) or "nothing")
-    if given.order and not isinstance(level, Temporal):
-        yield Fault(file, f"{field}.order", given.order, "none at a spatial level")
+    for role in given.slots:
+        if role not in given.keep:
+            yield Fault(file, f"{field}.slots.{role}", given.slots[role], "roles that are kept")

@@ -9,11 +9,18 @@ timed (``simaccel.machine``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import SfuWork, Stationarity
+
+BUFFER: Final = "buffer"
+"""Where tiles live unless they say otherwise."""
+STREAM: Final = "stream"
+"""Where a tile lives that is kept nowhere: it passes on its way between DRAM and MACs."""
 
 
 class ProgramError(SimaccelError):
@@ -21,12 +28,15 @@ class ProgramError(SimaccelError):
 
 
 class DoesNotFitError(ProgramError):
-    """The tiles of a program need more than the buffer; the message lists tiles and bytes."""
+    """The tiles of a program need more than a memory; the message lists tiles and bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A tensor as one operator sees it: named ranks, their sizes, bytes per element."""
+    """A tensor as one operator sees it: named ranks, their sizes, bytes per element.
+
+    A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input.
+    """
 
     name: str
     ranks: tuple[str, ...]
@@ -38,14 +48,42 @@ class View:
         """Size of the whole tensor in bytes."""
         return math.prod(self.shape) * self.bytes_per_element
 
+    @cached_property
+    def terms(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """Each dimension as (rank, coefficient) pairs.
+
+        >>> View(name="I", ranks=("c", "2*p+r"), shape=(3, 9), bytes_per_element=1).terms
+        ((('c', 1),), (('p', 2), ('r', 1)))
+        """
+        return tuple(tuple(_term(term) for term in rank.split("+")) for rank in self.ranks)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The ranks of all dimensions."""
+        return frozenset(rank for dim in self.terms for rank, _ in dim)
+
+    def start(self, at: Mapping[str, int]) -> tuple[int, ...]:
+        """Give where a block starts whose ranks start at ``at`` (0 where not named)."""
+        return tuple(sum(c * at.get(rank, 0) for rank, c in dim) for dim in self.terms)
+
+    def extent(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Give the bounding box, in elements per dimension, of ranks of these sizes."""
+        return tuple(1 + sum(c * (sizes[rank] - 1) for rank, c in dim) for dim in self.terms)
+
+
+def _term(text: str) -> tuple[str, int]:
+    factor, _, rank = text.rpartition("*")
+    return rank, int(factor or 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """A block of a tensor in the buffer, alive in the body that declares it.
+    """A block of a tensor in a memory, alive in the body that declares it.
 
     ``shape`` follows the ranks of ``view``; the block starts at the coordinates of the
     enclosing loops plus ``origin``. Tiles of one name in one operator share ``slots`` slots
-    as large as the largest of them.
+    as large as the largest of them. ``place`` is the memory: the buffer, or one that every PE
+    has, such as ``pe.input``, where a PE keeps at most ``part_bytes`` of the block.
     """
 
     name: str
@@ -53,31 +91,58 @@ class Tile:
     shape: tuple[int, ...]
     slots: int = 1
     origin: tuple[int, ...] = ()
+    place: str = BUFFER
+    part_bytes: int | None = None
 
     @property
     def n_bytes(self) -> int:
-        """Size of one slot's worth of this tile in bytes."""
+        """Size of one slot's worth of this tile in bytes (in each PE, if PEs keep it)."""
+        return self.block_bytes if self.part_bytes is None else self.part_bytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Size of the block in bytes, wherever its parts are."""
         return math.prod(self.shape) * self.view.bytes_per_element
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes of one transfer: at the memory it comes from or goes to, and at all PEs together.
+
+    They differ where one read serves several PEs (multicast), or PEs add to one sum.
+    """
+
+    outer: int
+    inner: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """DMA: read a tile from DRAM into the buffer. ``queue`` is the tile's DMA queue.
+    """Read a tile from DRAM (by DMA) or from another tile, ``source`` (over the NoC).
 
-    ``view`` is the tensor in DRAM where it is not the tile's own (in-place softmax).
+    ``queue`` is the tile's queue. ``view`` is the tensor in DRAM where it is not the tile's own
+    (in-place softmax). ``moved`` is given where it isn't the whole tile once. A tile that
+    ``slides`` keeps what it shares with the one before it of its name. Sums that come ``back``
+    need no token of ``source``: the slot that they take was freed when they were stored.
     """
 
     tile: Tile
     queue: int = 0
     view: View | None = None
+    source: Tile | None = None
+    moved: Moved | None = None
+    slides: bool = False
+    back: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """DMA: write a tile from the buffer to DRAM, to its own tensor or to ``view``."""
+    """Write a tile to DRAM (its own tensor or ``view``), or to another tile, ``target``."""
 
     tile: Tile
     view: View | None = None
+    target: Tile | None = None
+    moved: Moved | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +159,30 @@ class Gemm:
     ranks: tuple[str, str, str, str]
     shape: tuple[int, int, int, int]
     stationarity: Stationarity
+    accumulate: bool = False
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of this command."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """Spatial PE array: out (+)= product of the inputs over a block of all ranks.
+
+    The block has ``shape`` in ``ranks`` and starts at the coordinates of the enclosing loops. It
+    takes ``steps`` steps of all PEs. ``reads`` (of each input, then of the sums) and ``writes``
+    (of the sums) are what the MACs access, in the PEs or, where the tile is there, in the buffer.
+    """
+
+    out: Tile
+    inputs: tuple[Tile, ...]
+    ranks: tuple[str, ...]
+    shape: tuple[int, ...]
+    steps: int
+    reads: tuple[Moved, ...]
+    writes: Moved
     accumulate: bool = False
 
     @property
@@ -123,17 +212,19 @@ class Sfu:
 
 @dataclass(frozen=True, kw_only=True)
 class Reserve:
-    """DMA: hand an empty slot on, in the turn of the queue that loads the tile elsewhere.
+    """Hand a slot on, in the turn of the queue that loads the tile elsewhere.
 
     The first partial sums of an output have nothing to load; their slot still goes through
     the queue that will load the later ones, so that slots are given out in program order.
+    ``noc``: in the turn of the queue that reads the tile for the PEs.
     """
 
     tile: Tile
     queue: int = 0
+    noc: bool = False
 
 
-Command = Load | Reserve | Store | Gemm | Sfu
+Command = Load | Reserve | Store | Gemm | Pass | Sfu
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,16 +265,23 @@ class Program:
 
 
 def tiles_of(command: Command) -> tuple[Tile, ...]:
-    """Tiles that a command touches, those it writes first."""
+    """Tiles that a command touches, those it writes first; not sums that it reads back."""
     if isinstance(command, Gemm):
         return command.out, command.a, command.b
+    if isinstance(command, Pass):
+        return (command.out, *command.inputs)
+    if isinstance(command, Load) and command.source is not None and not command.back:
+        return command.tile, command.source
+    if isinstance(command, Store) and command.target is not None:
+        return command.target, command.tile
     return (command.tile,)
 
 
-def transferred(command: Load | Store) -> tuple[View, int]:
-    """Tensor in DRAM and bytes of a transfer."""
+def transferred(command: Load | Store) -> tuple[View, Moved]:
+    """Tensor outside (in DRAM unless a tile is named) and bytes of a transfer."""
     view = command.view or command.tile.view
-    return view, math.prod(command.tile.shape) * view.bytes_per_element
+    n_bytes = math.prod(command.tile.shape) * view.bytes_per_element
+    return view, command.moved or Moved(n_bytes, n_bytes)
 
 
 def commands(body: Sequence[Node]) -> Iterator[Command]:
@@ -204,21 +302,27 @@ def size(program: Program) -> int:
     return count(program.body)
 
 
-def rings(body: Sequence[Node], tiles: Sequence[Tile] = ()) -> dict[str, tuple[int, int]]:
-    """Slots that all bodies below share by tile name: name -> (bytes of a slot, slots)."""
+def rings(
+    body: Sequence[Node], tiles: Sequence[Tile] = (), place: str | None = None
+) -> dict[str, tuple[int, int]]:
+    """Slots that all bodies below share by tile name: name -> (bytes of a slot, slots).
+
+    With ``place``: of the tiles in that memory only.
+    """
     found: dict[str, tuple[int, int]] = {}
     for tile in tiles:
-        found[tile.name] = (tile.n_bytes, tile.slots)
+        if place in (None, tile.place):
+            found[tile.name] = (tile.n_bytes, tile.slots)
     for node in body:
         if isinstance(node, Loop | Operator):
-            for name, (n_bytes, slots) in rings(node.body, node.tiles).items():
+            for name, (n_bytes, slots) in rings(node.body, node.tiles, place).items():
                 known = found.get(name, (0, 0))
                 found[name] = (max(n_bytes, known[0]), max(slots, known[1]))
     return found
 
 
-def reserved(program: Program) -> dict[str, dict[str, tuple[int, int]]]:
-    """Buffer use of each operator: operator -> tile name -> (bytes of a slot, slots).
+def reserved(program: Program, place: str = BUFFER) -> dict[str, dict[str, tuple[int, int]]]:
+    """Use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
 
     Tiles of enclosing bodies (a resident intermediate) count for every operator inside.
     """
@@ -227,9 +331,10 @@ def reserved(program: Program) -> dict[str, dict[str, tuple[int, int]]]:
     def visit(body: Sequence[Node], outer: dict[str, tuple[int, int]]) -> None:
         for node in body:
             if isinstance(node, Operator):
-                found[node.name] = outer | rings(node.body, node.tiles)
+                found[node.name] = outer | rings(node.body, node.tiles, place)
             elif isinstance(node, Loop):
-                visit(node.body, outer | {t.name: (t.n_bytes, t.slots) for t in node.tiles})
+                around = {t.name: (t.n_bytes, t.slots) for t in node.tiles if t.place == place}
+                visit(node.body, outer | around)
 
     visit(program.body, {})
     return found
@@ -242,22 +347,29 @@ def reserved_bytes(program: Program) -> int:
     )
 
 
-def require_fit(program: Program, capacity_bytes: int | None) -> None:
-    """Refuse a program that needs more than the buffer.
+def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | None]) -> None:
+    """Refuse a program that needs more than a memory has.
+
+    ``capacities``: bytes by the places that share a memory; None is unlimited.
 
     Raises:
         DoesNotFitError: names the operator and lists its tiles with their bytes.
 
     """
-    if capacity_bytes is None:
-        return
-    for operator, use in reserved(program).items():
-        total = sum(n_bytes * slots for n_bytes, slots in use.values())
-        if total > capacity_bytes:
-            tiles = ", ".join(
-                f"{name} {slots} x {n_bytes} B" for name, (n_bytes, slots) in use.items()
-            )
-            raise DoesNotFitError(
-                f"{operator}: tiles need {total} B, the buffer has {capacity_bytes} B, "
-                f"{total - capacity_bytes} B too many: {tiles}"
-            )
+    for places, capacity in capacities.items():
+        uses = [reserved(program, place) for place in places] if capacity is not None else []
+        for operator in uses[0] if uses else ():
+            held = {name: ring for use in uses for name, ring in use[operator].items()}
+            total = sum(n_bytes * slots for n_bytes, slots in held.values())
+            if capacity is not None and total > capacity:
+                tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
+                raise DoesNotFitError(
+                    f"{operator}: tiles need {total} B, the {_memory(places)} has {capacity} B, "
+                    f"{total - capacity} B too many: {tiles}"
+                )
+
+
+def _memory(places: Sequence[str]) -> str:
+    if tuple(places) == (BUFFER,):
+        return BUFFER
+    return f"memory of a PE ({', '.join(places)})"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast, get_args
 
 from simaccel.hardware import STATIONARITIES, SfuWork, Stationarity
 from simaccel.mapping.program import (
+    BUFFER,
     Command,
     Gemm,
     Load,
     Loop,
+    Moved,
     Node,
     Operator,
+    Pass,
     Program,
     ProgramError,
     Reserve,
@@ -37,25 +40,55 @@ def _view_text(view: View) -> str:
 def _tile_line(tile: Tile) -> str:
     shape = "x".join(map(str, tile.shape))
     origin = f" at {','.join(map(str, tile.origin))}" if tile.origin else ""
-    return f"tile {tile.name} {shape} x{tile.slots}{origin} of {_view_text(tile.view)}"
+    part = "" if tile.part_bytes is None else f" {tile.part_bytes}B each"
+    place = "" if tile.place == BUFFER else f" in {tile.place}{part}"
+    return f"tile {tile.name} {shape} x{tile.slots}{origin}{place} of {_view_text(tile.view)}"
 
 
 def _command_line(command: Command) -> str:
     if isinstance(command, Reserve):
-        return f"reserve {command.tile.name} queue {command.queue}"
+        return f"reserve {command.tile.name} queue {command.queue}{' noc' * command.noc}"
     if isinstance(command, Load):
-        tensor = f" from {_view_text(command.view)}" if command.view else ""
-        return f"load {command.tile.name} queue {command.queue}{tensor}"
+        return _load_line(command)
     if isinstance(command, Store):
         tensor = f" into {_view_text(command.view)}" if command.view else ""
-        return f"store {command.tile.name}{tensor}"
+        tile = f" into tile {command.target.name}" if command.target else ""
+        return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
     if isinstance(command, Gemm):
         sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
         sign = "+=" if command.accumulate else "="
         names = f"{command.out.name} {sign} {command.a.name} {command.b.name}"
         return f"gemm {names} over {sizes} {command.stationarity}"
+    if isinstance(command, Pass):
+        return _pass_line(command)
     shape = "x".join(map(str, command.shape))
     return f"sfu {command.work} {command.tile.name} {shape} scale {command.scale!r}"
+
+
+def _load_line(load: Load) -> str:
+    tensor = f" from {_view_text(load.view)}" if load.view else ""
+    tile = f" from tile {load.source.name}" if load.source else ""
+    how = " back" * load.back + " slides" * load.slides
+    return f"load {load.tile.name} queue {load.queue}{tensor}{tile}{how}{_moves_text(load.moved)}"
+
+
+def _pass_line(command: Pass) -> str:
+    sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
+    sign = "+=" if command.accumulate else "="
+    inputs = " ".join(tile.name for tile in command.inputs)
+    reads = " ".join(map(_moved_text, command.reads))
+    return (
+        f"pass {command.out.name} {sign} {inputs} over {sizes} steps {command.steps} "
+        f"reads {reads} writes {_moved_text(command.writes)}"
+    )
+
+
+def _moved_text(moved: Moved) -> str:
+    return f"{moved.outer}/{moved.inner}"
+
+
+def _moves_text(moved: Moved | None) -> str:
+    return f" moves {_moved_text(moved)}" if moved else ""
 
 
 def _body_lines(body: Sequence[Node], depth: int) -> list[str]:
@@ -78,11 +111,16 @@ def _body_lines(body: Sequence[Node], depth: int) -> list[str]:
 
 
 _VIEW = re.compile(r"(\S+)\[(\S+)\] (\d+)B")
-_TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))? of (.+)")
+_MOVES = r"(?: moves (\d+/\d+))?"
+_TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
 _LOOP = re.compile(r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?")
-_LOAD = re.compile(r"load (\S+) queue (\d+)(?: from (.+))?")
-_RESERVE = re.compile(r"reserve (\S+) queue (\d+)")
-_STORE = re.compile(r"store (\S+)(?: into (.+))?")
+_LOAD = re.compile(
+    r"load (\S+) queue (\d+)(?: from (?!tile )(\S+ \d+B))?(?: from tile (\S+))?( back)?( slides)?"
+    + _MOVES
+)
+_RESERVE = re.compile(r"reserve (\S+) queue (\d+)( noc)?")
+_STORE = re.compile(r"store (\S+)(?: into (?!tile )(\S+ \d+B))?(?: into tile (\S+))?" + _MOVES)
+_PASS = re.compile(r"pass (\S+) (\+?=) (.+) over (.+) steps (\d+) reads ([\d/ ]+) writes (\d+/\d+)")
 _GEMM = re.compile(r"gemm (\S+) (\+?=) (\S+) (\S+) over (\S+) (\S+) (\S+) (\S+) (\S+)")
 _SFU = re.compile(r"sfu (\S+) (\S+) (\S+) scale (\S+)")
 
@@ -156,13 +194,15 @@ def _parse_view(text: str) -> View:
 
 
 def _parse_tile(line: str) -> Tile:
-    name, shape, slots, origin, view = _match(_TILE, line).groups()
+    name, shape, slots, origin, place, part, view = _match(_TILE, line).groups()
     return Tile(
         name=name,
         view=_parse_view(view),
         shape=_sizes(shape, "x"),
         slots=int(slots),
         origin=_sizes(origin, ",") if origin else (),
+        place=place or BUFFER,
+        part_bytes=None if part is None else int(part),
     )
 
 
@@ -182,30 +222,75 @@ def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> 
 
 
 def _parse_command(line: str, scope: dict[str, Tile]) -> Command:
-    if line.startswith("load "):
-        name, queue, view = _match(_LOAD, line).groups()
-        tensor = _parse_view(view) if view else None
-        return Load(tile=scope[name], queue=int(queue), view=tensor)
-    if line.startswith("reserve "):
-        name, queue = _match(_RESERVE, line).groups()
-        return Reserve(tile=scope[name], queue=int(queue))
-    if line.startswith("store "):
-        name, view = _match(_STORE, line).groups()
-        return Store(tile=scope[name], view=_parse_view(view) if view else None)
-    if line.startswith("gemm "):
-        out, sign, a, b, *sizes, stationarity = _match(_GEMM, line).groups()
-        if stationarity not in STATIONARITIES:
-            raise ValueError(f"{stationarity}: one of {', '.join(STATIONARITIES)}")
-        g, m, k, n = (s.split("=") for s in sizes)
-        return Gemm(
-            out=scope[out],
-            a=scope[a],
-            b=scope[b],
-            ranks=(g[0], m[0], k[0], n[0]),
-            shape=(int(g[1]), int(m[1]), int(k[1]), int(n[1])),
-            stationarity=cast("Stationarity", stationarity),
-            accumulate=sign == "+=",
-        )
+    parse = _PARSERS.get(line.split(" ", maxsplit=1)[0], _parse_sfu)
+    return parse(line, scope)
+
+
+def _parse_load(line: str, scope: dict[str, Tile]) -> Load:
+    name, queue, view, source, back, slides, moved = _match(_LOAD, line).groups()
+    return Load(
+        tile=scope[name],
+        queue=int(queue),
+        view=_parse_view(view) if view else None,
+        source=scope[source] if source else None,
+        moved=_parse_moved(moved) if moved else None,
+        slides=slides is not None,
+        back=back is not None,
+    )
+
+
+def _parse_reserve(line: str, scope: dict[str, Tile]) -> Reserve:
+    name, queue, noc = _match(_RESERVE, line).groups()
+    return Reserve(tile=scope[name], queue=int(queue), noc=noc is not None)
+
+
+def _parse_store(line: str, scope: dict[str, Tile]) -> Store:
+    name, view, target, moved = _match(_STORE, line).groups()
+    return Store(
+        tile=scope[name],
+        view=_parse_view(view) if view else None,
+        target=scope[target] if target else None,
+        moved=_parse_moved(moved) if moved else None,
+    )
+
+
+def _parse_gemm(line: str, scope: dict[str, Tile]) -> Gemm:
+    out, sign, a, b, *sizes, stationarity = _match(_GEMM, line).groups()
+    if stationarity not in STATIONARITIES:
+        raise ValueError(f"{stationarity}: one of {', '.join(STATIONARITIES)}")
+    g, m, k, n = (s.split("=") for s in sizes)
+    return Gemm(
+        out=scope[out],
+        a=scope[a],
+        b=scope[b],
+        ranks=(g[0], m[0], k[0], n[0]),
+        shape=(int(g[1]), int(m[1]), int(k[1]), int(n[1])),
+        stationarity=cast("Stationarity", stationarity),
+        accumulate=sign == "+=",
+    )
+
+
+def _parse_pass(line: str, scope: dict[str, Tile]) -> Pass:
+    out, sign, inputs, sizes, steps, reads, writes = _match(_PASS, line).groups()
+    pairs = [size.split("=") for size in sizes.split(" ")]
+    return Pass(
+        out=scope[out],
+        inputs=tuple(scope[name] for name in inputs.split(" ")),
+        ranks=tuple(rank for rank, _ in pairs),
+        shape=tuple(int(size) for _, size in pairs),
+        steps=int(steps),
+        reads=tuple(_parse_moved(one) for one in reads.split(" ")),
+        writes=_parse_moved(writes),
+        accumulate=sign == "+=",
+    )
+
+
+def _parse_moved(text: str) -> Moved:
+    outer, inner = text.split("/")
+    return Moved(int(outer), int(inner))
+
+
+def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
     work, name, shape, scale = _match(_SFU, line).groups()
     if work not in get_args(SfuWork):
         raise ValueError(f"{work}: one of {', '.join(get_args(SfuWork))}")
@@ -215,3 +300,12 @@ def _parse_command(line: str, scope: dict[str, Tile]) -> Command:
         shape=_sizes(shape, "x"),
         scale=float(scale),
     )
+
+
+_PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {
+    "load": _parse_load,
+    "reserve": _parse_reserve,
+    "store": _parse_store,
+    "gemm": _parse_gemm,
+    "pass": _parse_pass,
+}

@@ -36,7 +36,7 @@ _MEANINGS = {
     "buffer_ports": "reads and writes of the buffer take no cycles",
     "noc": "pipes without limit of width and without latency",
     "sfu": "softmax takes no cycles; its port use stays",
-    "array": "folds take no cycles; their NoC and port use stays",
+    "array": "folds and passes take no cycles; what they move stays",
     "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
 }
 

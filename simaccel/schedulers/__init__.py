@@ -4,13 +4,15 @@ from simaccel.analytic.estimate import require_countable
 from simaccel.errors import Fault, InputError, SimaccelError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.choices import Mapping
-from simaccel.schedulers import flat, flex, naive
+from simaccel.schedulers import flat, flex, naive, spatial
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import NothingFitsError
 from simaccel.workload import NotAMatmul, Workload
 
 DATAFLOWS: dict[str, Scheduler] = naive.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS
-"""All schedulers by name; a new one is a module with a SCHEDULERS table, listed here."""
+"""Schedulers of systolic arrays by name; a new one is a module with such a table, listed here."""
+MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
+"""Schedulers of spatial arrays by name."""
 
 
 class NotMappableError(SimaccelError):
@@ -23,22 +25,26 @@ def make_mapping(
     """Schedule a workload.
 
     Raises:
-        InputError: no dataflow of this name.
+        InputError: no dataflow or mapspace of this name.
         NothingFitsError: no mapping of this dataflow fits the buffer.
-        NotMappableError: the dataflow doesn't take an operator, such as a convolution, or the
-            accelerator's array is spatial.
+        EmptyMapspaceError: no mapping of this mapspace fits.
+        NotMappableError: the dataflow doesn't take an operator, such as a convolution, or it is
+            for another kind of array.
         EstimateError: the workload is too large to count.
 
     """
-    if dataflow not in DATAFLOWS:
-        raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, DATAFLOWS))])
+    known = {**DATAFLOWS, **MAPSPACES}
+    if dataflow not in known:
+        raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
-    if not isinstance(accelerator.array, ArraySpec):
+    if isinstance(accelerator.array, ArraySpec) != (dataflow in DATAFLOWS):
         raise NotMappableError(
             f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"
+            if dataflow in DATAFLOWS
+            else f"mapspace {dataflow} is of spatial arrays; {accelerator.name} has a systolic one"
         )
     try:
-        return DATAFLOWS[dataflow](workload, accelerator, options or Options())
+        return known[dataflow](workload, accelerator, options or Options())
     except NotAMatmul as error:
         raise NotMappableError(
             f"dataflow {dataflow} takes matrix products and attention; {error}"
@@ -47,6 +53,7 @@ def make_mapping(
 
 __all__ = [
     "DATAFLOWS",
+    "MAPSPACES",
     "NotMappableError",
     "NothingFitsError",
     "Options",

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Group, Mapping, WorkloadReference
+from simaccel.schedulers.ruby import Each, Effort, Watch
 from simaccel.workload import Einsum, Softmax, Workload, as_matmul
+
+
+def unwatched(_done: float, _note: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
 class Options:
     """What a user may ask of a scheduler.
 
-    ``pipeline``: overlap the softmax of one row block with L of the next (two slots).
+    ``pipeline``: overlap the softmax of one row block with L of the next (two slots). Of spatial
+    arrays: ``effort`` and ``constraints`` (as on the command line) of a search, ``each`` that may
+    run its blocks in other processes, and ``watch`` that is told how it stands.
     """
 
     pipeline: bool = False
+    effort: Effort = field(default_factory=Effort)
+    constraints: tuple[str, ...] = ()
+    each: Each = map
+    watch: Watch = unwatched
 
 
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]

@@ -111,20 +111,32 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
             "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
         ),
         (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --explain",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm",
             "--mapspace: got 'pfm'; allowed: nothing with edge, whose array is systolic",
         ),
         (
-            "map --hw toy_linear --workload bert",
-            "operator softmax is no einsum of one or two inputs",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --explain",
+            "--explain: got True; allowed: nothing with edge, whose array is systolic",
         ),
         (
-            "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8",
-            "toy_linear: its array is spatial, which can be mapped (simaccel map --hw toy_linear",
+            "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --dataflow flat",
+            "--dataflow: got 'flat'; allowed: nothing on a spatial array; --mapspace chooses",
         ),
         (
-            "compare --hw toy_linear --workload gemm --shape M=8,K=8,N=8",
-            "(simaccel map --hw toy_linear --mapspace ruby-s ...) but not run or compared yet",
+            "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --mapspace pfm,ruby",
+            "--mapspace: got 'pfm,ruby'; allowed: one mapspace; `simaccel compare` takes several",
+        ),
+        (
+            "compare --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm",
+            "--mapspace: got 'pfm'; allowed: nothing with edge, whose array is systolic",
+        ),
+        (
+            "run --hw edge --workload gemm --shape M=8,K=8,N=8 --jobs 2",
+            "--jobs: got 2; allowed: nothing where no mapspace is searched",
+        ),
+        (
+            "compare --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --mapspace pfm,rubi",
+            "--mapspace: got 'rubi'; allowed: did you mean 'ruby",
         ),
         (
             f"{GEMM} --set array.dataflow=[cols]",

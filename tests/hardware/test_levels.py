@@ -9,8 +9,8 @@ import yaml
 
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator, Rate
-from simaccel.hardware.accelerator import NotSystolicError
-from simaccel.hardware.hierarchy import NotSpatialError, levels
+from simaccel.hardware.accelerator import NotSpatialError, NotSystolicError
+from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
 from simaccel.recording import accelerator_document

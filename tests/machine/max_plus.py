@@ -17,10 +17,10 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.program import (
     Command,
     Gemm,
-    Load,
     Loop,
     Node,
     Operator,
+    Pass,
     Program,
     Reserve,
     Sfu,
@@ -133,8 +133,12 @@ class MaxPlus:
             return "array"
         if isinstance(command, Sfu):
             return "sfu"
+        if isinstance(command, Pass):
+            return "array"
         if isinstance(command, Store):
-            return "dma_out"
+            return "noc_out" if command.target else "dma_out"
+        if command.noc if isinstance(command, Reserve) else command.source:
+            return f"noc_in{command.queue}"
         return f"dma_in{0 if self.accelerator.dma.in_queues == 'single' else command.queue}"
 
     def _command(self, command: Command, living: _Living) -> None:
@@ -145,12 +149,12 @@ class MaxPlus:
         start = self.time[engine]
         for instance in instances.values():
             start = max(start, self._available(instance, engine))
-        self.time[engine] = start + self._cost(command)
+        self.time[engine] = start + self._cost(command, engine)
         latency = self.accelerator.dram.latency_cycles
         for instance in instances.values():
             instance.holder = engine
             instance.ready = self.time[engine]
-            if isinstance(command, Load | Reserve):
+            if engine.startswith("dma_in"):
                 instance.ready += latency
 
     def _available(self, instance: _Instance, engine: str) -> int:
@@ -163,16 +167,18 @@ class MaxPlus:
         before = number - self.slots[name][1]
         return self.freed[instance.ring][before] if first != last and before >= 0 else 0
 
-    def _cost(self, command: Command) -> int:
+    def _cost(self, command: Command, engine: str) -> int:
         if isinstance(command, Gemm):
             return self._gemm(command)
         if isinstance(command, Sfu):
             return self.accelerator.sfu.cycles(command.work, command.elements)
-        if isinstance(command, Reserve):
+        if isinstance(command, Pass):
+            return command.steps
+        if isinstance(command, Reserve) or engine.startswith("noc"):
             return 0
         dram, rate = self.accelerator.dram, self.accelerator.channel_rate
-        _, n_bytes = transferred(command)
-        return max(rate.cycles(dram.channel_bytes(n_bytes, c)) for c in range(dram.channels))
+        _, moved = transferred(command)
+        return max(rate.cycles(dram.channel_bytes(moved.outer, c)) for c in range(dram.channels))
 
     def _gemm(self, gemm: Gemm) -> int:
         """Cycles of all g: the first preload and the last skew are paid once."""

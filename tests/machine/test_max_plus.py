@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import FusedGroup, FusedMapping
+from simaccel.mapping.lower import lower
 from simaccel.mapping.program import (
     Command,
     Gemm,
@@ -35,6 +36,7 @@ from tests.mapping.programs import (
     separate_cases,
     staged_cases,
 )
+from tests.nests import draw_nest, runs
 
 UNLIMITED = {"topology": "unlimited"}
 PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
@@ -70,6 +72,18 @@ def _assert_equal(on: Accelerator, program: Program) -> None:
 @given(gemm_cases() | separate_cases() | staged_cases() | fused_cases(online=False), ALONE)
 def test_lowered_programs_take_the_cycles_of_the_recurrence(case: Case, on: Accelerator) -> None:
     _assert_equal(on, case.program)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_nests_take_the_cycles_of_the_recurrence(block: int) -> None:
+    for seed in range(block * 60, block * 60 + 60):
+        nest = draw_nest(seed, limited=False)
+        latency = {"latency_cycles": seed % 7, "max_outstanding": 2**20}
+        on = nest.accelerator.model_copy(
+            update={"dram": nest.accelerator.dram.model_copy(update=latency)}
+        )
+        if runs(nest):
+            _assert_equal(on, lower(nest.workload, nest.mapping))
 
 
 @given(gemm_cases() | separate_cases() | fused_cases(online=False), ONE_QUEUE)

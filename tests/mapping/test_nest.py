@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 import yaml
 
-from simaccel.analytic.estimate import EstimateError, estimate
+from simaccel.analytic.estimate import estimate
 from simaccel.analytic.nest import evaluate
 from simaccel.errors import InputError
+from simaccel.hardware.accelerator import NotSpatialError
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Spatial, Temporal
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
 from simaccel.mapping.files import load_mapping, save_mapping
-from simaccel.mapping.lower import NotExecutableError, lower
+from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests, nest_faults
 from simaccel.workload import Einsum, Tensor, conv2d, operand
 from tests.analytic.nest_cases import draw_case
@@ -180,9 +182,10 @@ def test_a_nest_in_a_file_with_more_pieces_than_the_rank_has(tmp_path: Path) -> 
     assert str(caught.value).endswith(f"{file}: {field}: got 6; allowed: {allowed}")
 
 
-def test_the_machine_and_its_closed_form_refuse_nests(tmp_path: Path) -> None:
+def test_a_systolic_array_runs_no_nests(tmp_path: Path) -> None:
     mapping = load_mapping(_saved(tmp_path, {}), CONV)
-    with pytest.raises(NotExecutableError, match="conv: the machine has systolic arrays"):
-        lower(CONV, mapping)
-    with pytest.raises(EstimateError, match="conv: a mapping of kind nest is for a spatial array"):
-        estimate(CONV, mapping, load_accelerator("toy"))
+    toy = load_accelerator("toy")
+    with pytest.raises(NotSpatialError, match=r"toy: array.kind = 'systolic'; allowed: spatial"):
+        Machine(toy, lower(CONV, mapping))
+    with pytest.raises(NotSpatialError, match=r"toy: array.kind = 'systolic'; allowed: spatial"):
+        estimate(CONV, mapping, toy)

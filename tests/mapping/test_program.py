@@ -3,6 +3,7 @@ import pytest
 from simaccel.mapping.program import (
     DoesNotFitError,
     Load,
+    Moved,
     Program,
     commands,
     require_fit,
@@ -90,10 +91,10 @@ def test_what_is_loaded_once_has_one_slot() -> None:
 
 def test_a_program_fits_to_the_byte() -> None:
     program = parse_program(TWO)
-    require_fit(program, 36)
-    require_fit(program, None)
+    require_fit(program, {("buffer",): 36})
+    require_fit(program, {("buffer",): None})
     with pytest.raises(DoesNotFitError) as refusal:
-        require_fit(program, 35)
+        require_fit(program, {("buffer",): 35})
     assert str(refusal.value) == (
         "second: tiles need 36 B, the buffer has 35 B, 1 B too many: X 3 x 12 B"
     )
@@ -101,7 +102,7 @@ def test_a_program_fits_to_the_byte() -> None:
 
 def test_a_refusal_lists_every_tile() -> None:
     with pytest.raises(DoesNotFitError) as refusal:
-        require_fit(parse_program(TWO), 10)
+        require_fit(parse_program(TWO), {("buffer",): 10})
     assert str(refusal.value) == (
         "first: tiles need 32 B, the buffer has 10 B, 22 B too many: Y 1 x 16 B, X 2 x 8 B"
     )
@@ -111,8 +112,8 @@ def test_a_transfer_moves_the_elements_of_the_tile_in_the_width_of_its_tensor() 
     text = TWO.replace("load Y queue 0", "load Y queue 0 from W[c=8] 4B")
     first = next(commands(parse_program(text).body))
     assert isinstance(first, Load)
-    view, n_bytes = transferred(first)
-    assert (view.name, n_bytes) == ("W", 32)
+    view, moved = transferred(first)
+    assert (view.name, moved) == ("W", Moved(32, 32))
 
 
 def test_commands_and_size_count_places_not_trips() -> None:

@@ -20,6 +20,7 @@ from simaccel.mapping.program import (
     Loop,
     Node,
     Operator,
+    Pass,
     Program,
     Store,
     Tile,
@@ -85,6 +86,7 @@ def _more_slots(program: Program, name: str) -> Program:
             return replace(node, tiles=tuple(map(tile, node.tiles)), body=body(node.body))
         if isinstance(node, Gemm):
             return replace(node, out=tile(node.out), a=tile(node.a), b=tile(node.b))
+        assert not isinstance(node, Pass)
         return replace(node, tile=tile(node.tile))
 
     return Program(name=program.name, body=body(program.body))

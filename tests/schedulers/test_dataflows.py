@@ -77,7 +77,7 @@ def test_mappings_lower_and_fit(hw: str, seq_len: int, dataflow: str) -> None:
 
 def _require_sound(workload: Workload, on: Accelerator, mapping: Mapping) -> None:
     program = lower(workload, mapping)
-    require_fit(program, on.buffer.capacity_bytes)
+    require_fit(program, on.capacities)
     assert estimate(workload, mapping, on).buffer_bytes == reserved_bytes(program)
 
 
@@ -118,7 +118,7 @@ def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     workload, on = gemm(m=m, k=k, n=n, batch=2), toy("128 B")
     mapping = make_mapping(workload, on, dataflow)
-    require_fit(lower(workload, mapping), 128)
+    require_fit(lower(workload, mapping), {("buffer",): 128})
     assert check(workload, mapping, lower(workload, mapping))
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked import fault, number
+from simaccel.cli.asked import number
+from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from simaccel.mapping.program import reserved
 from simaccel.report.figures.axes import cycle_axis, fill
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
@@ -71,7 +72,8 @@ def occupied(trace: Trace, start: int, end: int, *, most_steps: int = MOST_STEPS
 def _steps(trace: Trace, start: int, end: int, most_steps: int) -> Occupied | None:
     """Follow every change, unless a tile has too many."""
     try:
-        rows = [trace.events(start, end, tile, at_most=most_steps) for tile in trace.tiles]
+        tiles = _in_buffer(trace)
+        rows = [trace.events(start, end, tile, at_most=most_steps) for tile in tiles]
     except TraceError:
         return None
     starts = np.concatenate([[start], *(np.maximum(lane["start"], start) for lane in rows)])
@@ -79,12 +81,20 @@ def _steps(trace: Trace, start: int, end: int, most_steps: int) -> Occupied | No
     held = np.zeros((len(rows), len(edges) - 1))
     for at, lane in enumerate(rows):
         held[at] = lane["held"][np.searchsorted(lane["start"], edges[:-1], "right") - 1]
-    return Occupied(edges, trace.tiles, held, exact=True)
+    return Occupied(edges, tiles, held, exact=True)
 
 
 def _bins(trace: Trace, start: int, end: int) -> Occupied:
     found = trace.occupancy(bins=BINS, start=start, end=end)
-    return Occupied(found.edges, found.tiles, found.mean_bytes, exact=False)
+    tiles = _in_buffer(trace)
+    kept = [found.tiles.index(tile) for tile in tiles]
+    return Occupied(found.edges, tiles, found.mean_bytes[kept], exact=False)
+
+
+def _in_buffer(trace: Trace) -> tuple[str, ...]:
+    """Give the lanes of the tiles that live in the buffer, not in PEs."""
+    held = {name for use in reserved(trace.program()).values() for name in use}
+    return tuple(tile for tile in trace.tiles if tile.removeprefix("tile ") in held)
 
 
 def occupancy_panel(trace: Trace, shown: Shown) -> Panel:

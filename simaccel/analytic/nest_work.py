@@ -1,0 +1,267 @@
+"""The closed form of one nest on a spatial accelerator, resource by resource.
+
+What moves between two levels is counted as in the search (``simaccel.analytic.nest``); here it is
+told apart by where it passes, so that it can be held against the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from simaccel.analytic.nest import evaluate, shapes_of
+from simaccel.analytic.nest_loops import Loops, Mode, make_loops
+from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
+from simaccel.analytic.work import Level, Traffic, Work, ints
+from simaccel.hardware import Accelerator
+from simaccel.hardware.hierarchy import levels
+from simaccel.hardware.levels import ROLES, Role
+from simaccel.mapping.choices import NestMapping
+from simaccel.mapping.nest import Nests
+from simaccel.workload import Einsum, Tensor
+
+_PE: Final = "pe"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Way:
+    """What one role moves between two neighbours that keep it, or to the MACs.
+
+    ``outer`` and ``inner``: (down, up) bytes at the memory outside and over all PEs inside.
+    ``times``: how often a tile comes. ``slots``: of the tile inside.
+    """
+
+    role: Role
+    tensor: str
+    source: str
+    target: str
+    outer: tuple[int, int]
+    inner: tuple[int, int]
+    times: int
+    slots: int
+
+
+def nest_work(
+    einsum: Einsum, tensors: Mapping[str, Tensor], mapping: NestMapping, accelerator: Accelerator
+) -> Work:
+    """Predict one einsum on a spatial accelerator.
+
+    Raises:
+        InputError: the mapping isn't for this einsum or accelerator.
+        NotNestableError: the einsum is none that is counted.
+
+    """
+    hierarchy = levels(accelerator)
+    nests = Nests.of(einsum, hierarchy, [mapping])
+    costs = evaluate(einsum, tensors, hierarchy, nests)
+    shapes = {ROLES[at]: shape for at, shape in shapes_of(einsum, tensors).items()}
+    names = dict(zip(ROLES, einsum.inputs, strict=False)) | {"output": einsum.output}
+    nest = _Nest(make_loops(hierarchy, nests), mapping, shapes)
+    ways = [way for role in shapes for way in nest.ways(role, names[role].tensor)]
+    moved: Counter[Level] = Counter()
+    for at, level in enumerate(hierarchy.memories):
+        for role in shapes:
+            place = f"{_PE}.{role}" if level.name == _PE else level.name
+            index = ROLES.index(role)
+            moved[f"{place}_read", names[role].tensor] += int(costs.reads[0, at, index])
+            moved[f"{place}_write", names[role].tensor] += int(costs.writes[0, at, index])
+    for way in ways:
+        if way.target in (_PE, "mac") and way.source != _PE:
+            down = way.outer[0] if _multicasts(accelerator) else way.inner[0]
+            moved["noc_distribution", way.tensor] += down
+            moved["noc_collection", way.tensor] += way.outer[1]
+    tiles = {
+        way.tensor: (ints(costs.tile_bytes[0, 1, ROLES.index(way.role)]), ints(way.slots))
+        for way in ways
+        if way.target == "buffer"
+    }
+    return _work(int(costs.macs[0]), int(costs.steps[0]), moved, tiles, ways, accelerator)
+
+
+def _multicasts(accelerator: Accelerator) -> bool:
+    spec = accelerator.noc.distribution
+    return spec.multicast or spec.topology == "systolic"
+
+
+@dataclass(frozen=True)
+class _Nest:
+    loops: Loops
+    mapping: NestMapping
+    shapes: Mapping[Role, Shape]
+
+    def ways(self, role: Role, tensor: str) -> Iterator[_Way]:
+        """Give the ways between neighbours that keep a role, from the outermost in."""
+        hierarchy, shape = self.loops.hierarchy, self.shapes[role]
+        kept = [at for at in hierarchy.temporal if role in self.mapping.levels[at].keep or at == 0]
+        names = [*hierarchy.names, "mac"]
+        for source, target in zip(kept, [*kept[1:], self.loops.depth], strict=True):
+            to = Tiling(loops=self.loops, shape=shape, child=target)
+            outer = Transfer(to=to, shared=source + 1)
+            # of what MACs take from beyond their PE, each PE has its own
+            pe = names.index(_PE)
+            mine = pe + 1 if target == self.loops.depth and source < pe else target
+            inner = Transfer(to=to, shared=mine)
+            yield _Way(
+                role=role,
+                tensor=tensor,
+                source=names[source],
+                target=names[target],
+                outer=self._bytes(outer, role),
+                inner=self._bytes(inner, role),
+                times=self._times(to),
+                slots=self._slots(role, target),
+            )
+
+    def _bytes(self, transfer: Transfer, role: Role) -> tuple[int, int]:
+        width = transfer.shape.width
+        if role != "output":
+            return int(transfer.elements()[0]) * width, 0
+        every, first = (int(n[0]) for n in transfer.sums())
+        return (every - first) * width, every * width
+
+    def _times(self, to: Tiling) -> int:
+        """How often a tile comes: the trips of all loops down to the one that changes it."""
+        return math.prod(self._times_of(rank, to) for rank in range(len(self.loops.sizes)))
+
+    def _times_of(self, rank: int, to: Tiling) -> int:
+        def mode(level: int) -> Mode:
+            if level not in self.loops.hierarchy.temporal:
+                return False
+            place = self.loops.places[self.loops.hierarchy.temporal.index(level)][rank]
+            return place <= to.position
+
+        return int(self.loops.tiles(rank, to.child, mode).count[0])
+
+    def _slots(self, role: Role, target: int) -> int:
+        """Slots of a tile: one if it comes once; of sums no more than come in one reduction."""
+        if target == self.loops.depth:
+            return 1
+        given = self.mapping.levels[target].slots.get(role, 1)
+        own = self._around(target, set(self.shapes[role].ranks))
+        if not own:
+            return 1
+        others = self._around(target, set(self.shapes["output"].others))
+        before = [place for place in others if place < max(own)] if role == "output" else []
+        if not before:
+            return given
+        least = [n for place, n in own.items() if place > max(before)]
+        return min(given, math.prod(least))
+
+    def _around(self, level: int, ranks: set[int]) -> dict[int, int]:
+        """Give the loops of some ranks outside a level: their fewest trips by place."""
+        found = {}
+        for at, outer in enumerate(self.loops.hierarchy.temporal):
+            for rank in ranks if outer < level else ():
+                loop = self.loops.loops[outer][rank]
+                if loop.trips[0] > 1:
+                    place = int(self.loops.places[at][rank][0])
+                    found[place] = int(min(loop.trips[0], loop.last_trips[0]))
+        return found
+
+
+def _work(
+    macs: int,
+    steps: int,
+    moved: Mapping[Level, int],
+    tiles: dict[str, tuple[np.ndarray, np.ndarray]],
+    ways: list[_Way],
+    accelerator: Accelerator,
+) -> Work:
+    """Charge the resources with all that passes them."""
+    traffic = Traffic(accelerator)
+
+    def total(*names: str) -> int:
+        return sum(n for (level, _), n in moved.items() if level in names)
+
+    serial, fill, drain = _beside_compute(ways, accelerator)
+    return Work(
+        macs=ints(macs),
+        elements=ints(0),
+        moved={level: ints(n) for level, n in moved.items()},
+        tiles=tiles,
+        array=ints(steps),
+        sfu=ints(0),
+        dram=traffic.dram(ints(total("dram_read", "dram_write"))),
+        read_port=traffic.read(ints(total("buffer_read"))),
+        write_port=traffic.write(ints(total("buffer_write"))),
+        noc=np.maximum(
+            accelerator.distribution_rate.cycles(ints(total("noc_distribution"))),
+            accelerator.collection_rate.cycles(ints(total("noc_collection"))),
+        ),
+        chain=ints(steps),
+        pace=ints(steps + serial),
+        fill=ints(fill),
+        drain=ints(drain),
+    )
+
+
+def _beside_compute(ways: list[_Way], accelerator: Accelerator) -> tuple[int, int, int]:
+    """Give the cycles that no computing hides: of single slots, before the first, after the last.
+
+    A tile of one slot can come only when the one before has been used, sums only when those
+    before have gone. What comes to the same memory comes at the same time, as far as it doesn't
+    use the same resources. Tiles of several slots come behind the others but for the first, and
+    go but for the last.
+    """
+    serial = 0
+    fills, drains = [0], [0]
+    for target in ("buffer", _PE):
+        here = [way for way in ways if way.target == target]
+        single = [way for way in here if way.slots == 1]
+        used: Counter[str] = Counter()
+        for way in single:
+            used.update(_down(way, accelerator))
+            used.update(_up(way, accelerator))
+        inputs: Counter[str] = Counter()
+        for way in single:
+            inputs.update(_down(way, accelerator) if way.role != "output" else {})
+        sums = next((way for way in single if way.role == "output"), None)
+        there = max(_down(sums, accelerator).values()) if sums else 0
+        back = max(_up(sums, accelerator).values()) if sums else 0
+        chained = there + max(back, max(inputs.values(), default=0))
+        waits = [way.times * _latency(way, accelerator) for way in single]
+        serial += max(chained, *used.values(), 0) + max(waits, default=0)
+        for way in here:
+            if way.slots > 1:
+                once = drains if way.role == "output" else fills
+                moves = _up(way, accelerator) if way.role == "output" else _down(way, accelerator)
+                once.append(max(moves.values()) // way.times + _latency(way, accelerator))
+    return serial, max(fills), max(drains)
+
+
+def _down(way: _Way, accelerator: Accelerator) -> dict[str, int]:
+    """Give the cycles of what a way uses inwards, if it does so alone."""
+    down = way.outer[0]
+    used = {"dram": int(Traffic(accelerator).dram(ints(down)))}
+    if way.source != "dram":
+        used = {"read_port": accelerator.read_rate.cycles(down)}
+    if way.target == "buffer":
+        return used | {"write_port": accelerator.write_rate.cycles(down)}
+    spread = down if _multicasts(accelerator) else way.inner[0]
+    return used | {"distribution": accelerator.distribution_rate.cycles(spread)}
+
+
+def _up(way: _Way, accelerator: Accelerator) -> dict[str, int]:
+    """Give the cycles of what a way uses outwards, if it does so alone."""
+    up = way.outer[1]
+    used = {"dram": int(Traffic(accelerator).dram(ints(up)))}
+    if way.source != "dram":
+        used = {"write_port": accelerator.write_rate.cycles(up)}
+    if way.target == "buffer":
+        return used | {"read_port": accelerator.read_rate.cycles(up)}
+    return used | {"collection": accelerator.collection_rate.cycles(up)}
+
+
+def _latency(way: _Way, accelerator: Accelerator) -> int:
+    """Cycles that a tile is on its way when the last of it has been sent."""
+    dram = accelerator.dram.latency_cycles if way.source == "dram" and way.role != "output" else 0
+    if way.target == "buffer":
+        return dram
+    if way.role == "output":
+        return accelerator.tail_latency_cycles
+    return dram + accelerator.lead_latency_cycles

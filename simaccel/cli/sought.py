@@ -1,0 +1,133 @@
+"""The options that choose a mapspace of a spatial array and how to search it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from simaccel.cli.faults import fault, require_none
+from simaccel.errors import Fault, suggest
+from simaccel.hardware.dataflow import parse_constraints
+from simaccel.schedulers.mapspace import STRATEGIES, Strategy
+from simaccel.schedulers.ruby import OBJECTIVES, Effort, Objective
+
+MAPSPACE: Final[Strategy] = "ruby-s"
+"""What is searched where nothing is given."""
+_FIELDS = ("mapspace", "objective", "constraints", "patience", "budget_seconds", "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sought:
+    """The options of a search, as given."""
+
+    mapspace: str | None = None
+    objective: Objective | None = None
+    constraints: tuple[str, ...] = ()
+    patience: int | None = None
+    budget_seconds: float | None = None
+    seed: int | None = None
+
+    def given(self) -> Iterator[tuple[str, object]]:
+        """Give the options that were used."""
+        names = {"constraints": "--constrain"}
+        for name, value in vars(self).items():
+            if value not in (None, ()):
+                yield names.get(name, f"--{name.replace('_', '-')}"), value
+
+    def refuse(self, allowed: str) -> None:
+        """Refuse all that was given.
+
+        Raises:
+            InputError: names each option.
+
+        """
+        require_none(fault(option, value, allowed) for option, value in self.given())
+
+    def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
+        """Give the mapspaces, which are given as a list with commas.
+
+        Raises:
+            InputError: there is none of a name.
+
+        """
+        if self.mapspace is None:
+            return list(default)
+        found: list[Strategy] = []
+        faults: list[Fault] = []
+        for name in self.mapspace.split(","):
+            known = [one for one in STRATEGIES if one == name.strip()]
+            found += known
+            if not known:
+                faults.append(fault("--mapspace", name.strip(), suggest(name, STRATEGIES)))
+        require_none(faults)
+        return found
+
+    def strategy(self) -> Strategy:
+        """Give the one mapspace.
+
+        Raises:
+            InputError: there is none of this name, or several are given.
+
+        """
+        first, *others = self.strategies()
+        if others:
+            allowed = "one mapspace; `simaccel compare` takes several"
+            require_none([fault("--mapspace", self.mapspace, allowed)])
+        return first
+
+    def effort(self) -> Effort:
+        """Give what the search is told."""
+        names = ("objective", "patience", "budget_seconds", "seed")
+        given = {name: getattr(self, name) for name in names}
+        return Effort(**{name: value for name, value in given.items() if value is not None})
+
+    def require_constraints(self) -> None:
+        """Read the constraints.
+
+        Raises:
+            InputError: one can't be read.
+
+        """
+        parse_constraints(self.constraints)
+
+
+def take_sought(given: dict[str, Any]) -> Sought:
+    """Take the options of a search out of what click passes."""
+    return Sought(**{name: given.pop(name) for name in _FIELDS if name in given})
+
+
+SEARCH_OPTIONS = (
+    click.option(
+        "--mapspace",
+        metavar="NAME",
+        help=f"Spatial arrays: {', '.join(STRATEGIES)} (default {MAPSPACE}).",
+    ),
+    click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        help="Spatial arrays: what a search makes small (default edp).",
+    ),
+    click.option(
+        "--constrain",
+        "constraints",
+        multiple=True,
+        metavar="LEVEL[.RANK]=..",
+        help="Limit a level: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
+        "buffer.keep=input; over the accelerator's dataflow.",
+    ),
+    click.option(
+        "--patience",
+        type=click.IntRange(min=1),
+        help="Valid mappings without improvement after which a search ends "
+        f"(default {Effort.patience:,}).",
+    ),
+    click.option(
+        "--budget-seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        help="End the search of an operator after this time, at the cost of repeatability.",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), help="Of the search (default 0)."),
+)

@@ -1,0 +1,79 @@
+"""What transfers and the passes of a spatial array carry, resource by resource."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from simaccel.hardware import Accelerator
+from simaccel.mapping.program import BUFFER, STREAM, Load, Moved, Pass, Store, Tile, transferred
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carried:
+    """Bytes of one command, by resource; ``amounts`` by (level and direction, tensor)."""
+
+    dram: int
+    read_port: int
+    write_port: int
+    distribution: int
+    collection: int
+    amounts: tuple[tuple[tuple[str, str], int], ...]
+
+
+def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
+    """Charge a transfer: at the memory outside, on the pipe, and in buffer or PEs."""
+    view, moved = transferred(command)
+    reads = isinstance(command, Load)
+    far = command.source if isinstance(command, Load) else command.target
+    outside = "dram" if far is None else BUFFER
+    found: Counter[tuple[str, str]] = Counter()
+    found[f"{outside}_{'read' if reads else 'write'}", view.name] += moved.outer
+    if command.tile.place == BUFFER:
+        found[f"{BUFFER}_{'write' if reads else 'read'}", view.name] += moved.inner
+    else:
+        pipe = "noc_distribution" if reads else "noc_collection"
+        found[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
+        if command.tile.place != STREAM:
+            found[f"{command.tile.place}_{'write' if reads else 'read'}", view.name] += moved.inner
+    return _carried(found)
+
+
+def pass_of(command: Pass, accelerator: Accelerator) -> Carried:
+    """Charge a pass: the memories of the PEs, and the buffer for what no PE keeps."""
+    found: Counter[tuple[str, str]] = Counter()
+    for tile, moved in zip((*command.inputs, command.out), command.reads, strict=True):
+        _access(found, tile, moved, _on_pipe(moved, accelerator), reads=True)
+    _access(found, command.out, command.writes, command.writes.outer, reads=False)
+    return _carried(found)
+
+
+def _access(
+    found: Counter[tuple[str, str]], tile: Tile, moved: Moved, piped: int, *, reads: bool
+) -> None:
+    name = tile.view.name
+    if tile.place == BUFFER:
+        found[f"{BUFFER}_{'read' if reads else 'write'}", name] += moved.outer
+        found["noc_distribution" if reads else "noc_collection", name] += piped
+    elif tile.place != STREAM:
+        found[f"{tile.place}_{'read' if reads else 'write'}", name] += moved.inner
+
+
+def _on_pipe(moved: Moved, accelerator: Accelerator) -> int:
+    """Bytes on the distribution pipe: once for all PEs, or once for each."""
+    spec = accelerator.noc.distribution
+    return moved.outer if spec.multicast or spec.topology == "systolic" else moved.inner
+
+
+def _carried(found: Counter[tuple[str, str]]) -> Carried:
+    def total(level: str) -> int:
+        return sum(n for (at, _), n in found.items() if at == level)
+
+    return Carried(
+        dram=total("dram_read") + total("dram_write"),
+        read_port=total("buffer_read"),
+        write_port=total("buffer_write"),
+        distribution=total("noc_distribution"),
+        collection=total("noc_collection"),
+        amounts=tuple(found.items()),
+    )

@@ -1,0 +1,130 @@
+"""`run`, `compare`, `estimate` and traces on spatial arrays."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Call
+
+BARE = "--workload conv --shape M=7,C=5,P=9,Q=11,R=3,S=3,stride=2"
+SMALL = f"{BARE} --patience 500"
+HUNDRED = "--workload gemm --shape M=100,K=1,N=1"
+
+
+def test_figure_5_of_ruby_on_the_machine(cli: Call) -> None:
+    """100 elements on 6 PEs: 20 cycles with perfect factors, 17 with remainders (Figs. 4 and 5)."""
+    line = f"compare --hw toy_linear --set array.cols=6 {HUNDRED} --mapspace pfm,ruby-s --json"
+    rows = json.loads(cli(line).stdout)
+    assert [(row["dataflow"], row["cycles"]) for row in rows] == [("pfm", 20), ("ruby-s", 17)]
+
+
+@pytest.mark.parametrize("mapspace", ["pfm", "padded", "ruby-s", "ruby-t", "ruby"])
+def test_each_mapspace_runs_and_is_checked(cli: Call, mapspace: str) -> None:
+    found = json.loads(
+        cli(f"run --hw eyeriss_like {SMALL} --mapspace {mapspace} --check --json").stdout
+    )
+    assert found["dataflow"] == mapspace
+    assert found["check"][0]["compared"] == found["check"][0]["elements"] == 7 * 9 * 11
+    assert found["estimate"]["relative_error"] == 0
+    macs = 7 * 5 * 9 * 11 * 3 * 3
+    assert found["macs"] >= macs
+    assert mapspace == "padded" or found["macs"] == macs
+    assert found["utilisation"] == macs / 168 / found["cycles"]
+    assert found["bytes"]["pe.weight"]["read"]["W"] > 0
+
+
+def test_compare_has_all_mapspaces_where_none_is_given(cli: Call) -> None:
+    rows = json.loads(cli(f"compare --hw toy_linear {HUNDRED} --json").stdout)
+    assert [row["dataflow"] for row in rows] == ["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
+
+
+def test_a_table_of_mapspaces(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    line = f"compare --hw toy_linear {HUNDRED} --mapspace pfm,ruby-s --sweep array=1x6,1x7"
+    assert cli(f"{line} --csv {file}").exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+    assert [int(row["cycles"]) for row in rows] == [20, 17, 20, 15]
+
+
+def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    assert cli(f"map --hw eyeriss_like {SMALL} --mapspace ruby -o {file}").exit_code == 0
+    kept = json.loads(cli(f"run --hw eyeriss_like {BARE} --mapping {file} --json").stdout)
+    made = json.loads(cli(f"run --hw eyeriss_like {SMALL} --mapspace ruby --json").stdout)
+    assert kept["cycles"] == made["cycles"]
+    assert kept["bytes"] == made["bytes"]
+    assert kept["dataflow"] == "ruby"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"factors": {"q": 11, "m": 7}}, "levels[3].factors: got {'m': 7, 'q': 11}; allowed: a p"),
+        ({"factors": {"x": 2}}, "levels[3].factors.x: got 2; allowed: one of"),
+        ({"slots": {"input": 2}}, "levels[3].slots.input: got 2; allowed: roles that are kept"),
+        ({"order": ["q"]}, "levels[3].order: got ('q',); allowed: none at a spatial level"),
+    ],
+)
+def test_a_mapping_that_the_array_cannot_have(
+    cli: Call, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    file = tmp_path / "m.yaml"
+    cli(f"map --hw eyeriss_like {SMALL} -o {file}")
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    levels = document["groups"][0]["mapping"]["levels"]
+    for level in levels if "factors" in change else ():
+        level["factors"] = {}
+    levels[3].update(change)
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    result = cli(f"run --hw eyeriss_like {BARE} --mapping {file}")
+    assert result.exit_code == 2
+    assert f"{file}: groups[0].mapping.{message}" in result.stderr
+
+
+def test_a_mapping_for_another_array(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    cli(f"map --hw eyeriss_like {SMALL} -o {file}")
+    result = cli(f"run --hw toy_linear {BARE} --mapping {file}")
+    assert result.exit_code == 2
+    assert "groups[0].mapping.levels: got dram, buffer, rows, cols, pe; allowed: dram, rows" in (
+        result.stderr.replace("'", "")
+    )
+    result = cli(f"run --hw edge {BARE} --mapping {file}")
+    assert result.exit_code == 2
+    assert "edge: array.kind = 'systolic'; allowed: spatial" in result.stderr
+
+
+def test_attention_on_a_spatial_array(cli: Call) -> None:
+    line = (
+        "run --hw simba_like --workload bert --scope la --seq-len 16 --patience 200 --check --json"
+    )
+    found = json.loads(cli(line).stdout)
+    assert [one["name"] for one in found["operators"]] == ["L", "softmax", "A"]
+    assert all(one["compared"] == one["elements"] for one in found["check"])
+
+
+def test_a_slow_noc_is_what_the_trace_blames(cli: Call, tmp_path: Path) -> None:
+    trace = tmp_path / "slow.h5"
+    slow = "--set noc.distribution.topology=bus --set noc.collection.topology=bus"
+    assert cli(f"run --hw eyeriss_like {SMALL} {slow} --trace {trace}").exit_code == 0
+    said = cli(f"trace stalls {trace}").stdout
+    assert "the NoC's distribution pipe runs at" in said
+    assert "pipes without limit of width and without latency" in said
+    info = cli(f"trace info {trace}").stdout
+    assert "noc_in0, noc_in1, noc_in2, array, sfu, noc_out, dma_out" in info
+
+
+def test_a_dry_run_counts_passes(cli: Call) -> None:
+    found = json.loads(cli(f"run --hw toy_linear {HUNDRED} --dry-run --json").stdout)
+    assert found["array_folds"] >= 1
+
+
+def test_the_estimate_alone(cli: Call) -> None:
+    found = json.loads(cli(f"estimate --hw toy_linear {HUNDRED} --json").stdout)
+    assert found["cycles"] == 7
