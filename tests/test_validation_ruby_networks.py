@@ -20,6 +20,7 @@ from simaccel.workload.layers import Product
 from simaccel.workload.networks import find_network, network
 from validation.ruby import points
 from validation.ruby.kernels import deepbench, resnet50
+from validation.ruby.machine import confirm, confirm_all
 from validation.ruby.network_pictures import PAPER
 from validation.ruby.network_tables import overall, text
 from validation.ruby.networks import (
@@ -319,6 +320,20 @@ def test_a_search_as_the_paper_s_doesn_t_know_the_perfect_winner(
     assert solve(sampled, tmp_path) == worse
 
 
+@pytest.mark.parametrize("strategy", ["pfm", "padded", "ruby-s"])
+def test_the_machine_confirms_a_winner(strategy: str, tmp_path: Path) -> None:
+    """6 x 10 x 8 on 12 x 14 PEs, which none of them divides but for Ruby-S's remainders."""
+    point = replace(POINT, strategy=strategy)  # type: ignore[arg-type]
+    found = solve(point, tmp_path)
+    said = confirm(point, found)
+    assert (said.cycles, said.wrong) == (found.cycles, "")
+    assert said.energy_pj == pytest.approx(found.energy_pj, rel=1e-9)
+    late = confirm(point, replace(found, cycles=found.cycles + 1)).wrong
+    assert f"{found.cycles} cycles" in late
+    assert f"{found.cycles + 1} and" in late
+    assert confirm(point, replace(found, energy_pj=1.001 * found.energy_pj)).wrong
+
+
 def test_all_together_small(tmp_path: Path) -> None:
     """All tables and pictures of a few layers; the second time nothing is searched."""
     few = ("res5b 2a", "fc1000")
@@ -346,13 +361,16 @@ def test_all_together_small(tmp_path: Path) -> None:
     }
     swept = over_arrays(sweeps, folder)
     assert {file: file.stat().st_mtime_ns for file in folder.iterdir()} == before
+    confirmed, wrong = confirm_all({"fig_12": [layers["fig_12"]]}, 1, folder)
+    assert not wrong
+    assert (confirmed[0]["winners"], confirmed[0]["equal"]) == (4, 4)
     write_all(tables, tables, swept, tmp_path)
     pictures = {file.name for file in tmp_path.glob("*.png")}
     assert pictures == {f"fig_{number}.png" for number in (10, 11, 12, 13, 14)}
-    markdown = text(tables, tables, swept)
+    markdown = text(tables, tables, swept, confirmed)
     lines = [line for line in markdown.splitlines() if line.startswith("| ")]
     by_kernel, both = len(kernels), len(few) + 1
-    assert len(lines) == 5 * 2 + len(tables) + by_kernel + 2 * both + len(swept)
+    assert len(lines) == 6 * 2 + len(tables) + by_kernel + 2 * both + len(swept) + 1
 
 
 def test_the_paper_s_figures_have_their_place_in_the_text() -> None:

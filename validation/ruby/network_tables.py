@@ -22,6 +22,7 @@ def text(
     tables: Mapping[str, Sequence[Row]],
     sampled: Mapping[str, Sequence[Row]],
     swept: Sequence[Row],
+    confirmed: Sequence[Row],
 ) -> str:
     """Give all tables."""
     parts = [
@@ -30,6 +31,7 @@ def text(
         ["### Fig. 11 by kernel", "", *_kernels(tables["fig_11"], tables["fig_11_cycles"])],
         ["### Fig. 12 by layer type", "", *_both(tables["fig_12"], tables["fig_12_9"])],
         ["### Figures 13 and 14: arrays", "", *_arrays(swept)],
+        ["### Winners on the machine", "", *_machine(confirmed)],
     ]
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -130,4 +132,13 @@ def _arrays(swept: Sequence[Row]) -> list[str]:
                 ", ".join(ends),
             ]
         )
+    return _table(head, lines)
+
+
+def _machine(confirmed: Sequence[Row]) -> list[str]:
+    head = ["figure", "winners", "equal to the closed form", "cycles", "events"]
+    lines = [
+        [row["figure"], *(f"{row[name]:,}" for name in ("winners", "equal", "cycles", "events"))]
+        for row in confirmed
+    ]
     return _table(head, lines)
