@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
+from simaccel.schedulers.blocks import Objective, Outcome, Score, Task, score
 from simaccel.schedulers.nests import Target, map_einsum
-from simaccel.schedulers.ruby import Effort, Outcome, Task
+from simaccel.schedulers.ruby import Effort
 from validation.ruby.exhibits import layers, toys
 from validation.ruby.problems import ROW_STATIONARY, conv3, eyeriss, matmul, target, toy
 from validation.ruby.timeloop import in_our_model, results
@@ -18,11 +20,24 @@ TIMELOOP = {"gemm": 1850, "conv 3x3": 429}
 """Mappings per CPU second, measured apart from this."""
 
 
+_SAME: Final = {
+    "mm100_5_uber_rand": "mm100_5_uber",
+    "mm100_16_uber_rand": "mm100_16_uber",
+    "mm100_5_rubyS": "mm100_5_rubyS_long",
+    "mm100_16_rubyS": "mm100_16_rubyS_long",
+    "eye_uber_del": "eye_uber_edp",
+    "eye_ruby_del": "eye_ruby_edp",
+    "eyeRS_uber_edp": "eyeX_Q3_M4",
+    "eyeRS_ruby_edp": "eyeX_Q7_M2",
+}
+"""Runs of Timeloop's on the problem of another run: less or other search, or another objective."""
+_DELAY: Final = "delay, energy"
+
+
 def points() -> list[Point]:
-    """Two problems for the rate, and two of Timeloop's results to catch up with."""
+    """Two problems for the rate, and all of Timeloop's results to catch up with."""
     rates = [{"kind": "rate", "problem": name, "patience": 100_000} for name in TIMELOOP]
-    names = ("mm100_16_rubyS_long", "mm100_16_uber", "eyeX_Q7_M2", "eyeX_Q3_M4")
-    return [*rates, *({"kind": "race", "problem": name, "patience": 400_000} for name in names)]
+    return [*rates, *({"kind": "race", "problem": name, "patience": 100_000} for name in results())]
 
 
 def measure(point: Point) -> Row:
@@ -46,40 +61,48 @@ def rate(point: Point) -> Row:
 
 def race(point: Point) -> Row:
     """Search until a mapping is as good as Timeloop's, both in our model."""
-    case = next(case for case in (*toys(), *layers()) if case.timeloop == point["problem"])
-    theirs = results()[point["problem"]]
-    wanted = float(in_our_model(case.goal, theirs["mapping"]).edp[0])
-    watch = _Watch(wanted)
-    watch.search(case.goal, Effort(exhaustive=0, patience=point["patience"]))
+    name = point["problem"]
+    same = _SAME.get(name, name)
+    case = next(case for case in (*toys(), *layers()) if case.timeloop == same)
+    theirs = results()[name]
+    objective: Objective = "cycles" if theirs["metric"] == _DELAY else "edp"
+    costs = in_our_model(case.goal, theirs["mapping"])
+    value, tie = (float(column[0]) for column in score(objective, costs))
+    watch = _Watch((value * (1 + 1e-9), tie * (1 + 1e-9)))
+    effort = Effort(objective=objective, patience=point["patience"])
+    found = watch.search(case.goal, effort)
     return {
         "case": case.name,
         "mapspace": case.goal.strategy,
-        "timeloop_edp": wanted * 1e-12,
-        "edp": watch.best * 1e-12,
+        "objective": objective,
+        "timeloop": value * (1e-12 if objective == "edp" else 1),
+        "ours": found * (1e-12 if objective == "edp" else 1),
         "timeloop_cpu_seconds": float(theirs["cpu_s"]),
         "cpu_seconds_until_as_good": watch.seconds,
+        "cpu_seconds": watch.whole,
     }
 
 
 class _Watch:
-    """Notes when the best so far reaches a value."""
+    """Notes when the best so far is as good as wanted."""
 
-    def __init__(self, wanted: float) -> None:
-        self.wanted = wanted * (1 + 1e-9)
-        self.best = float("inf")
+    def __init__(self, wanted: Score) -> None:
+        self.wanted = wanted
         self.seconds: float | None = None
+        self.whole = 0.0
         self._started = time.process_time()
 
-    def search(self, goal: Target, effort: Effort) -> None:
-        """Search to the end."""
-        map_einsum(goal, effort, self._each)
+    def search(self, goal: Target, effort: Effort) -> float:
+        """Search to the end; give the best value of the objective."""
+        found = map_einsum(goal, effort, self._each).found
+        self.whole = time.process_time() - self._started
+        return found.score
 
     def _each(self, work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterator[Outcome]:
         for task in tasks:
             outcome = work(task)
-            if outcome.scores:
-                self.best = min(self.best, outcome.scores[0][0])
-            if self.seconds is None and self.best <= self.wanted:
+            good = outcome.found is not None and outcome.found.best <= self.wanted
+            if self.seconds is None and good:
                 self.seconds = time.process_time() - self._started
             yield outcome
 
@@ -96,25 +119,49 @@ def report(rows: list[Row]) -> str:
         lines.append(
             [row["problem"], f"{row['mappings']:,}", f"**{each:,.0f}**", f"{valid:,.0f}", times]
         )
-    best = max(row["mappings"] / row["cpu_seconds"] for row in rates)
+    worst = min(row["mappings"] / row["cpu_seconds"] for row in rates)
     caught = []
     for row in races:
         seconds = row["cpu_seconds_until_as_good"]
-        figures = [f"{row['timeloop_edp']:.4g}", f"{row['edp']:.4g}"]
-        ours = "not reached" if seconds is None else f"**{seconds:.2f}**"
         caught.append(
-            [row["case"], row["mapspace"], *figures, ours, f"{row['timeloop_cpu_seconds']:.1f}"]
+            [
+                row["problem"],
+                row["case"],
+                row["mapspace"],
+                row["objective"],
+                f"{row['timeloop']:.4g}",
+                f"{row['ours']:.4g}",
+                "**not reached**" if seconds is None else f"**{seconds:.2f}**",
+                f"{row['cpu_seconds']:.2f}",
+                f"{row['timeloop_cpu_seconds']:.2f}",
+            ]
         )
+    reached = sum(row["cpu_seconds_until_as_good"] is not None for row in races)
     return (
         "## Ruby\n\n"
-        "Random search with refinement in Ruby-S mapspaces on one core: a matrix product of 100^3 "
-        "on 16 PEs, a 3x3 convolution on the Eyeriss-like array. A mapping is drawn, checked and, "
-        "where its fan-outs fit, evaluated with all levels, operands and remainders. Timeloop's "
-        f"rates were measured apart from this. Aim of {AIM:,} per second: {aim(best >= AIM)}.\n\n"
+        "Random search with refinement in Ruby-S mapspaces on one core, the perfect one inside "
+        "first: a matrix product of 100^3 on 16 PEs, a 3x3 convolution on the Eyeriss-like array. "
+        "A mapping is drawn, checked and, where it fits, evaluated with all levels, operands and "
+        "remainders. Timeloop's rates were measured apart from this. Aim of "
+        f"{AIM:,} per second for both: {aim(worst >= AIM)}.\n\n"
         + table(["problem", "mappings", "per CPU second", "of them valid", "times Timeloop"], lines)
-        + "\n\nCPU seconds until a mapping is at least as good as Timeloop's best (EDP in J "
-        "cycles, both in our cost model), and Timeloop's CPU seconds for its whole search:\n\n"
-        + table(["case", "mapspace", "Timeloop's EDP", "EDP", "CPU s", "Timeloop: CPU s"], caught)
+        + "\n\nCPU seconds from nothing until a mapping is at least as good as Timeloop's best "
+        "(EDP in J cycles, or cycles and then energy, both in our cost model), those of our whole "
+        f"search, and Timeloop's for its own. As good: {reached} of {len(races)}.\n\n"
+        + table(
+            [
+                "run",
+                "case",
+                "mapspace",
+                "objective",
+                "Timeloop's",
+                "ours",
+                "CPU s until as good",
+                "CPU s",
+                "Timeloop: CPU s",
+            ],
+            caught,
+        )
     )
 
 

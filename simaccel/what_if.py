@@ -83,11 +83,21 @@ class FreeArray(ArraySpec):
         """Nothing after the last fold."""
         return rows * 0
 
+    @property
+    def lead_latency_cycles(self) -> int:
+        """Nothing before a pass."""
+        return 0
+
+    @property
+    def tail_latency_cycles(self) -> int:
+        """Nothing after a pass."""
+        return 0
+
 
 class FreePes(SpatialArraySpec):
     """A spatial array whose passes take no cycles; what they move stays."""
 
-    def pass_cycles(self, steps: int) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
+    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
         """Nothing for a pass."""
         return 0
 

@@ -6,13 +6,15 @@ import random
 from dataclasses import dataclass
 
 from simaccel.analytic.nest import evaluate
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.dataflow import LevelConstraint
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
 from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests
 from simaccel.mapping.program import DoesNotFitError, require_fit
+from simaccel.mapping.systolic import dataflow
 from simaccel.workload import Einsum, Tensor, Workload
 from tests.analytic.nest_cases import draw_einsum, draw_mapping
 
@@ -100,11 +102,51 @@ def draw_accelerator(draw: random.Random, *, limited: bool = True) -> Accelerato
     )
 
 
+def draw_systolic(draw: random.Random) -> Accelerator:
+    """Draw a systolic array with slow ways to it."""
+    base = draw_accelerator(draw).model_dump()
+    array = {
+        "kind": "systolic",
+        "rows": draw.randint(1, 3),
+        "cols": draw.randint(1, 4),
+        "overlap": draw.choice(["none", "preload", "stream"]),
+        "edge_folds": draw.choice(["full", "used"]),
+    }
+    return Accelerator.model_validate({**base, "array": array})
+
+
+def draw_systolic_nest(seed: int) -> NestCase | None:
+    """Draw a case for a systolic array; None if the einsum is none for it."""
+    draw = random.Random(seed)  # noqa: S311 - not a secret
+    einsum, accelerator = draw_einsum(draw), draw_systolic(draw)
+    if len(einsum.inputs) < len(ROLES) - 1:
+        return None
+    limits = dataflow(einsum, draw.choice(STATIONARITIES))
+    drawn = draw_mapping(draw, einsum, levels(accelerator))
+    found = []
+    for level in drawn.levels:
+        limit = limits.get(level.level, LevelConstraint())
+        factors = {
+            rank: n
+            for rank, n in level.factors.items()
+            if limit.ranks is None or rank in limit.ranks
+        }
+        keep = level.keep if limit.keep is None else limit.keep
+        found.append(level.model_copy(update={"factors": factors, "keep": keep}))
+    return _case(draw, einsum, accelerator, drawn.model_copy(update={"levels": tuple(found)}))
+
+
 def draw_nest(seed: int, *, limited: bool = True) -> NestCase:
     """Draw a case; the mapping may not fit fan-outs or memories."""
     draw = random.Random(seed)  # noqa: S311 - not a secret
     einsum, accelerator = draw_einsum(draw), draw_accelerator(draw, limited=limited)
-    mapping = _with_slots(draw, draw_mapping(draw, einsum, levels(accelerator)))
+    return _case(draw, einsum, accelerator, draw_mapping(draw, einsum, levels(accelerator)))
+
+
+def _case(
+    draw: random.Random, einsum: Einsum, accelerator: Accelerator, drawn: NestMapping
+) -> NestCase:
+    mapping = _with_slots(draw, drawn)
     widths: dict[Role, int] = draw.choice(
         [{"input": 1, "weight": 1, "output": 1}, {"input": 2, "weight": 1, "output": 4}]
     )

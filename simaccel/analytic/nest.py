@@ -6,23 +6,24 @@ docs/decisions/0007-nests.md has the rules of counting.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.nest_loops import Loops, make_loops
-from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
+from simaccel.analytic.nest_moves import Shape, Term, Tiling, Transfer
 from simaccel.errors import SimaccelError
-from simaccel.hardware.levels import ROLES, Hierarchy
+from simaccel.hardware.levels import ROLES, Hierarchy, Pipes
 from simaccel.mapping.nest import Bools, Ints, Nests
 from simaccel.workload import Einsum, Operand, Tensor
 
 MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
+Sizes = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 class NotNestableError(SimaccelError):
@@ -73,18 +74,31 @@ def evaluate(
     most = math.prod(nests.sizes.max(axis=0, initial=1).tolist())
     if most > MOST_MACS:
         raise NotNestableError(f"{einsum.name}: {most} MACs; allowed: at most 2^50")
-    shapes = shapes_of(einsum, tensors)
+    busy = busy_ranks(nests)
+    shapes = shapes_of(einsum, tensors, busy)
     blocks = [
-        _evaluate(einsum, shapes, hierarchy, nests.take(slice(start, start + _BLOCK)))
+        _evaluate(einsum, shapes, hierarchy, nests.take(slice(start, start + _BLOCK)), busy)
         for start in range(0, max(len(nests), 1), _BLOCK)
     ]
     joined = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Costs)}
     return Costs(**joined)
 
 
-def shapes_of(einsum: Einsum, tensors: Mapping[str, Tensor]) -> dict[int, Shape]:
-    """Give the shape of each operand by the index of its role."""
-    return {role: _shape(einsum, given, tensors) for role, given in _operands(einsum).items()}
+def fit_memories(
+    einsum: Einsum, tensors: Mapping[str, Tensor], hierarchy: Hierarchy, nests: Nests
+) -> Bools:
+    """Say which candidates fit the memories, as `Costs.valid` does, but quickly."""
+    busy = busy_ranks(nests)
+    sizes = nests.sizes.T.astype(np.float64)
+    extents = np.ones((len(hierarchy.levels) + 1, len(busy), len(nests)))
+    for index, rank in enumerate(busy):
+        for level in range(len(hierarchy.levels) - 1, -1, -1):
+            inside = extents[level + 1, index] * nests.factors[:, level, rank]
+            extents[level, index] = np.minimum(inside, sizes[rank]) if level else sizes[rank]
+    kept = nests.keeps.transpose(1, 2, 0)
+    shapes = shapes_of(einsum, tensors, busy)
+    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level, rank])
+    return _held(hierarchy, tiles)
 
 
 def require_nestable(einsum: Einsum) -> None:
@@ -109,35 +123,58 @@ def _operands(einsum: Einsum) -> dict[int, Operand]:
     return {**dict(enumerate(einsum.inputs)), ROLES.index("output"): einsum.output}
 
 
-def _shape(einsum: Einsum, operand: Operand, tensors: Mapping[str, Tensor]) -> Shape:
-    ranks = list(einsum.ranks)
+def busy_ranks(nests: Nests) -> list[int]:
+    """Give the ranks with more than one element; of a rank with one nothing depends."""
+    return np.flatnonzero((nests.sizes != 1).any(axis=0)).tolist() or [0]
+
+
+def shapes_of(
+    einsum: Einsum, tensors: Mapping[str, Tensor], busy: Sequence[int]
+) -> dict[int, Shape]:
+    """Give the shape of each operand by the index of its role, over the ranks of these numbers."""
+    ranks = [list(einsum.ranks)[at] for at in busy]
+    return {role: _shape(ranks, given, tensors) for role, given in _operands(einsum).items()}
+
+
+def _shape(ranks: list[str], operand: Operand, tensors: Mapping[str, Tensor]) -> Shape:
+    dims = (
+        tuple((ranks.index(rank), c) for rank, c in dim.terms if rank in ranks)
+        for dim in operand.projection
+    )
     return Shape(
-        dims=tuple(
-            tuple((ranks.index(rank), c) for rank, c in dim.terms) for dim in operand.projection
-        ),
+        dims=tuple(dim for dim in dims if dim),
         others=tuple(i for i, rank in enumerate(ranks) if rank not in operand.ranks),
         width=tensors[operand.tensor].bytes_per_element,
     )
 
 
 def _evaluate(
-    einsum: Einsum, shapes: Mapping[int, Shape], hierarchy: Hierarchy, nests: Nests
+    einsum: Einsum,
+    shapes: Mapping[int, Shape],
+    hierarchy: Hierarchy,
+    nests: Nests,
+    busy: Sequence[int],
 ) -> Costs:
-    loops = make_loops(hierarchy, nests)
+    loops = make_loops(hierarchy, nests, busy)
     kept = np.ascontiguousarray(nests.keeps.transpose(1, 2, 0))
     traffic = _traffic(loops, shapes, kept, alone=False)
-    tiles = _tile_bytes(loops, shapes, kept)
+    extents = [
+        [np.minimum(loops.entering(rank, level)[0], size) for rank, size in enumerate(loops.sizes)]
+        for level in range(loops.depth)
+    ]
+    tiles = _tile_bytes(hierarchy, shapes, kept, lambda level, rank: extents[level][rank])
     trips = np.array([[loop.trips for loop in loops.loops[i]] for i in hierarchy.spatial])
-    trips = trips.reshape(len(hierarchy.spatial), len(einsum.ranks), len(nests))
+    trips = trips.reshape(len(hierarchy.spatial), len(busy), len(nests))
     instances = trips.prod(axis=1)
     steps = _steps(loops)
+    worked = np.maximum(_array_cycles(loops, steps), _pipe_cycles(hierarchy, traffic))
     macs = nests.sizes.prod(axis=1)
     return Costs(
         valid=_valid(hierarchy, tiles, trips, instances, shapes[ROLES.index("output")]),
         macs=macs,
         ineffectual=macs - einsum.macs,
         steps=steps,
-        cycles=np.maximum(steps, _bandwidth_cycles(loops, shapes, kept, traffic)),
+        cycles=np.maximum(worked, _bandwidth_cycles(loops, shapes, kept, traffic)),
         reads=traffic.reads.transpose(2, 0, 1),
         writes=traffic.writes.transpose(2, 0, 1),
         tile_bytes=tiles.transpose(2, 0, 1),
@@ -148,10 +185,11 @@ def _evaluate(
 
 @dataclass(frozen=True)
 class _Traffic:
-    """Bytes by (temporal level, role, candidate)."""
+    """Bytes by (temporal level, role, candidate), and of pipes by (down or up, role, candidate)."""
 
     reads: Ints
     writes: Ints
+    piped: Ints
 
     def down(self, level: int, role: int, moved: Ints, *, into: bool) -> None:
         """Add what an input brings into a level, or what is read there for the levels inside."""
@@ -165,10 +203,16 @@ class _Traffic:
         up[level, role] += every
         down[level, role] += every - first
 
+    def pipe(self, role: int, down: Ints, up: Ints | int = 0) -> None:
+        """Add what goes to and comes from the instances behind the pipes."""
+        self.piped[0, role] += down
+        self.piped[1, role] += up
+
 
 def _traffic(loops: Loops, shapes: Mapping[int, Shape], kept: Bools, *, alone: bool) -> _Traffic:
     """Count the bytes at all levels; ``alone``: of their first instances."""
-    found = _Traffic(np.zeros(kept.shape, dtype=np.int64), np.zeros(kept.shape, dtype=np.int64))
+    pipes = (2, *kept.shape[1:])
+    found = _Traffic(*(np.zeros(n, dtype=np.int64) for n in (kept.shape, kept.shape, pipes)))
     for role, shape in shapes.items():
         for inner in range(1, len(kept) + 1):
             here = kept[inner, role] if inner < len(kept) else np.ones_like(kept[0, role])
@@ -176,6 +220,7 @@ def _traffic(loops: Loops, shapes: Mapping[int, Shape], kept: Bools, *, alone: b
                 _count(found, (inner, role), loops, shape, kept, here, alone=alone)
         found.reads[:, role] *= shape.width
         found.writes[:, role] *= shape.width
+        found.piped[:, role] *= shape.width
     return found
 
 
@@ -191,41 +236,88 @@ def _count(
 ) -> None:
     """Count what one level (or the MACs) takes from the next one outside that keeps the role."""
     inner, role = place
-    temporal = loops.hierarchy.temporal
+    hierarchy = loops.hierarchy
+    temporal = hierarchy.temporal
     child = temporal[inner] if inner < len(temporal) else loops.depth
-    to = Tiling(loops=loops, shape=shape, child=child)
-
-    def add(level: int, shared: int, where: Bools, *, into: bool) -> None:
-        transfer = Transfer(to=to, shared=shared, alone=alone)
-        if ROLES[role] == "output":
-            every, first = transfer.sums()
-            found.sums(level, role, (every * where, first * where), into=into)
-        else:
-            found.down(level, role, transfer.elements() * where, into=into)
-
+    flow = _Flow(found, role, Tiling(loops=loops, shape=shape, child=child), alone)
     if inner < len(temporal):
-        add(inner, child, here, into=True)
+        flow.add(inner, child, here, into=True)
     for outer in range(inner - 1, -1, -1):
         served = here & kept[outer, role]
         if served.any():
-            add(outer, temporal[outer] + 1, served, into=False)
+            flow.add(outer, temporal[outer] + 1, served, into=False)
+            if hierarchy.pipes is not None and temporal[outer] < hierarchy.inside < child:
+                flow.pipe(temporal[outer] + 1, served, hierarchy.pipes)
         here = here & ~kept[outer, role]
 
 
-def _tile_bytes(loops: Loops, shapes: Mapping[int, Shape], kept: Bools) -> Ints:
-    """Give the bytes of full tiles by (temporal level, role, candidate)."""
-    found = np.zeros(kept.shape, dtype=np.int64)
-    for index, level in enumerate(loops.hierarchy.temporal):
+@dataclass(frozen=True)
+class _Flow:
+    """What one role moves to a level, counted once for each number of levels that share it."""
+
+    found: _Traffic
+    role: int
+    to: Tiling
+    alone: bool
+    known: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
+
+    def moved(self, shared: int) -> tuple[Ints, Ints]:
+        """Elements: of sums all and the first, of inputs those that move and none."""
+        if shared not in self.known:
+            transfer = Transfer(to=self.to, shared=shared, alone=self.alone)
+            if ROLES[self.role] == "output":
+                self.known[shared] = transfer.sums()
+            else:
+                elements = transfer.elements()
+                self.known[shared] = (elements, np.zeros_like(elements))
+        return self.known[shared]
+
+    def add(self, level: int, shared: int, where: Bools, *, into: bool) -> None:
+        """Count at one of the two memories."""
+        every, first = self.moved(shared)
+        if ROLES[self.role] == "output":
+            self.found.sums(level, self.role, (every * where, first * where), into=into)
+        else:
+            self.found.down(level, self.role, every * where, into=into)
+
+    def pipe(self, shared: int, where: Bools, pipes: Pipes) -> None:
+        """Count on the pipes between them."""
+        every, first = self.moved(shared)
+        if ROLES[self.role] == "output":
+            self.found.pipe(self.role, (every - first) * where, every * where)
+            return
+        if not pipes.multicast:  # MACs that share the memory of an instance share what it gets
+            hierarchy = self.to.loops.hierarchy
+            every, _ = self.moved(min(self.to.child, hierarchy.temporal[-1] + 1))
+        self.found.pipe(self.role, every * where)
+
+
+def _tile_bytes(
+    hierarchy: Hierarchy,
+    shapes: Mapping[int, Shape],
+    kept: Bools,
+    extent: Callable[[int, int], Sizes],
+) -> Sizes:
+    """Give the bytes of full tiles by (temporal level, role, candidate).
+
+    ``extent`` gives the size of full tiles that enter a level, by level and rank.
+    """
+    found = np.zeros(kept.shape, dtype=extent(0, 0).dtype)
+    for index, level in enumerate(hierarchy.temporal):
         for role, shape in shapes.items():
-            volume = np.full_like(found[index, role], shape.width)
-            for dim in shape.dims:
-                sides = [
-                    c * (np.minimum(loops.entering(rank, level)[0], loops.sizes[rank]) - 1)
-                    for rank, c in dim
-                ]
-                volume = volume * sum(sides, np.ones_like(volume))
-            found[index, role] = volume * kept[index, role]
+            if kept[index, role].any():
+                sides = [_side(dim, level, extent) for dim in shape.dims]
+                found[index, role] = math.prod(sides, start=shape.width * kept[index, role])
     return found
+
+
+def _side(dim: Sequence[Term], level: int, extent: Callable[[int, int], Sizes]) -> Sizes:
+    """Give the extent of an index, which is a sum of ranks."""
+    ((rank, first), *rest) = dim
+    side = extent(level, rank) if first == 1 else first * (extent(level, rank) - 1) + 1
+    for other, coefficient in rest:
+        side = side + coefficient * (extent(level, other) - 1)
+    return side
 
 
 def _steps(loops: Loops) -> Ints:
@@ -237,19 +329,44 @@ def _steps(loops: Loops) -> Ints:
     return total
 
 
+def _array_cycles(loops: Loops, steps: Ints) -> Ints:
+    """Add what a pass takes at least, and beyond its steps, to those of all passes."""
+    pace = loops.hierarchy.pace
+    if not (pace.least or pace.beyond):
+        return steps
+    passes = np.ones_like(steps)
+    for rank in range(len(loops.sizes)):
+        passes = passes * loops.tiles(rank, loops.hierarchy.inside, lambda _: True).count
+    return np.maximum(steps, passes * pace.least) + passes * pace.beyond
+
+
+def _pipe_cycles(hierarchy: Hierarchy, traffic: _Traffic) -> Ints:
+    """Give the cycles of the busier pipe."""
+    down, up = traffic.piped.sum(axis=1)
+    if hierarchy.pipes is None:
+        return np.zeros_like(down)
+    return np.maximum(hierarchy.pipes.down.cycles(down), hierarchy.pipes.up.cycles(up))
+
+
 def _valid(hierarchy: Hierarchy, tiles: Ints, trips: Ints, instances: Ints, output: Shape) -> Bools:
     """Say which candidates fit memories and fan-outs, and add only where the hardware can."""
-    valid = np.ones(tiles.shape[-1], dtype=np.bool_)
-    for index, level in enumerate(hierarchy.memories):
-        for memory in level.memories:
-            if memory.capacity_bytes is not None:
-                held = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
-                valid &= held <= memory.capacity_bytes
+    valid = _held(hierarchy, tiles)
     for index, fan in enumerate(hierarchy.fanouts):
         valid &= instances[index] <= fan.fanout
         if not fan.reduces:
             valid &= (trips[index, list(output.others)] == 1).all(axis=0)
     return valid
+
+
+def _held(hierarchy: Hierarchy, tiles: Sizes) -> Bools:
+    """Say which candidates' tiles fit the memories."""
+    fits = np.ones(tiles.shape[-1], dtype=np.bool_)
+    for index, level in enumerate(hierarchy.memories):
+        for memory in level.memories:
+            if memory.capacity_bytes is not None:
+                held = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
+                fits &= held <= memory.capacity_bytes
+    return fits
 
 
 def _bandwidth_cycles(
@@ -280,6 +397,8 @@ def _bandwidth_cycles(
 def _energy(hierarchy: Hierarchy, macs: Ints, traffic: _Traffic) -> npt.NDArray[np.float64]:
     """Add up the energy of MACs and accesses in pJ."""
     total = macs.astype(np.float64) * hierarchy.mac_pj
+    if hierarchy.pipes is not None:
+        total = total + traffic.piped.sum(axis=(0, 1)) * hierarchy.pipes.pj_per_byte
     for index, level in enumerate(hierarchy.memories):
         for role, name in enumerate(ROLES):
             memory = level.memory(name)

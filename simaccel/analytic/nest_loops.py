@@ -6,7 +6,7 @@ last, so a count and whether the last is among them say all (docs/decisions/0007
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,6 +78,7 @@ class Loops:
     sizes: list[Ints]
     loops: list[list[Loop]]
     places: list[list[Ints]]
+    ones: Ints
 
     @property
     def depth(self) -> int:
@@ -93,7 +94,7 @@ class Loops:
 
     def tiles(self, rank: int, level: int, mode: Callable[[int], Mode]) -> Tiles:
         """Count the tiles that a level gets; ``mode`` says which trips of the levels outside."""
-        count = last = np.ones_like(self.sizes[rank])
+        count = last = self.ones
         everything = True
         for outer in range(level):
             loop = self.loops[outer][rank]
@@ -120,7 +121,7 @@ class Loops:
 
         -1 where none does.
         """
-        found = np.full_like(self.sizes[0], -1)
+        found = -self.ones
         for index, outer in enumerate(self.hierarchy.temporal):
             for rank in ranks if outer < level else ():
                 if not self.loops[outer][rank].single:
@@ -128,40 +129,55 @@ class Loops:
         return found
 
 
-def make_loops(hierarchy: Hierarchy, nests: Nests) -> Loops:
-    """Work out the loops of all candidates."""
-    sizes = [np.ascontiguousarray(column) for column in nests.sizes.T]
-    factors = np.ascontiguousarray(nests.factors.transpose(1, 2, 0))
-    chains = [_chain(size, factors[:, rank]) for rank, size in enumerate(sizes)]
+def make_loops(hierarchy: Hierarchy, nests: Nests, ranks: Sequence[int]) -> Loops:
+    """Work out the loops of all candidates over some ranks; the others have one element."""
+    sizes = [np.ascontiguousarray(nests.sizes[:, rank]) for rank in ranks]
+    ones = np.ones_like(sizes[0])
+    chains = [
+        _chain(size, [np.ascontiguousarray(column) for column in nests.factors[:, :, rank].T], ones)
+        for rank, size in zip(ranks, sizes, strict=True)
+    ]
     loops = [list(level) for level in zip(*chains, strict=True)]
-    n_ranks = len(sizes)
-    inverse = np.argsort(nests.orders, axis=2).transpose(1, 2, 0)
-    places = []
-    for index, level in enumerate(hierarchy.temporal):
-        places.append(
-            [
-                np.where(loops[level][rank].trips > 1, index * n_ranks + inverse[index, rank], -1)
-                for rank in range(n_ranks)
-            ]
-        )
-    return Loops(hierarchy=hierarchy, sizes=sizes, loops=loops, places=places)
+    places = [
+        _places(hierarchy, nests.orders[:, index], index, loops[level], ranks)
+        for index, level in enumerate(hierarchy.temporal)
+    ]
+    return Loops(hierarchy=hierarchy, sizes=sizes, loops=loops, places=places, ones=ones)
 
 
-def _chain(total: Ints, factors: Ints) -> list[Loop]:
+def _places(
+    hierarchy: Hierarchy, orders: Ints, index: int, loops: list[Loop], ranks: Sequence[int]
+) -> list[Ints]:
+    """Give the places of the loops of one temporal level."""
+    n, n_ranks = orders.shape
+    if index < len(hierarchy.temporal) - 1:
+        inverse = np.empty(n * n_ranks, dtype=np.int64)
+        at = orders + np.arange(0, n * n_ranks, n_ranks)[:, np.newaxis]
+        inverse[at.reshape(-1)] = np.tile(np.arange(n_ranks), n)
+        where = inverse.reshape(n, n_ranks).T + index * n_ranks
+    else:  # MACs get a tile each time, so the order of the innermost level changes nothing
+        where = np.full((n_ranks, n), index * n_ranks)
+    return [
+        np.where(loop.trips > 1, where[rank], -1) for loop, rank in zip(loops, ranks, strict=True)
+    ]
+
+
+def _chain(total: Ints, factors: list[Ints], ones: Ints) -> list[Loop]:
     """Split a rank from the innermost level out; a factor beyond the tiles there are is those."""
     found: list[Loop] = []
-    pieces, size = total, np.ones_like(total)
+    pieces, size, last_size = total, ones, ones
     for level in range(len(factors) - 1, -1, -1):
-        trips = np.minimum(factors[level], pieces) if level else pieces
-        tiles = -(-pieces // trips)
+        if level and factors[level].max(initial=1) == 1:
+            trips = last_trips = ones
+            tiles = pieces
+        else:
+            trips = np.minimum(factors[level], pieces) if level else pieces
+            tiles = -(-pieces // trips) if level else ones
+            last_trips = pieces - (tiles - 1) * trips
         found.append(
-            Loop(
-                trips=trips,
-                last_trips=pieces - (tiles - 1) * trips,
-                pieces=pieces,
-                size=size,
-                last_size=total - (pieces - 1) * size,
-            )
+            Loop(trips=trips, last_trips=last_trips, pieces=pieces, size=size, last_size=last_size)
         )
-        pieces, size = tiles, size * trips
+        if trips is not ones:
+            pieces, size = tiles, size * trips
+            last_size = total - (pieces - 1) * size
     return found[::-1]

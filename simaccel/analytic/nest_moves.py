@@ -38,7 +38,10 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Tiling:
-    """The tiles of a tensor that a level keeps; ``child`` is the level, or the depth for MACs."""
+    """The tiles of a tensor that a level keeps; ``child`` is the level, or the depth for MACs.
+
+    MACs get a tile each time, whatever the loops.
+    """
 
     loops: Loops
     shape: Shape
@@ -46,10 +49,7 @@ class Tiling:
 
     @cached_property
     def position(self) -> Ints:
-        """The place of the innermost loop that brings another tile; MACs get one each time."""
-        if self.child == self.loops.depth:
-            temporal = len(self.loops.hierarchy.temporal)
-            return np.full_like(self.loops.sizes[0], temporal * len(self.loops.sizes))
+        """The place of the innermost loop that brings another tile."""
         return self.loops.position(self.shape.ranks, self.child)
 
 
@@ -100,6 +100,8 @@ class Transfer:
             counts = self.counts(level)
             if counts is not None:
                 return counts
+            if self.child == self.loops.depth:
+                return True
             place = self.loops.places[self.loops.hierarchy.temporal.index(level)][rank]
             return place <= self.position
 
@@ -137,7 +139,7 @@ class Transfer:
             if len(dim.terms) > 1 and self.child < self.loops.depth
         ]
         whole = _product(volumes, self.loops)
-        return repeats * (whole - sum(kept, np.zeros_like(whole)))
+        return repeats * (whole - sum(kept[1:], kept[0]) if kept else whole)
 
 
 @dataclass(frozen=True)
@@ -236,4 +238,5 @@ class _Dim:
 
 
 def _product(factors: list[Ints], loops: Loops) -> Ints:
-    return math.prod(factors, start=np.ones_like(loops.sizes[0]))
+    found, *rest = factors or [loops.ones]
+    return math.prod(rest, start=found)

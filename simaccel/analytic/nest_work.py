@@ -10,19 +10,21 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.nest import evaluate, shapes_of
+from simaccel.analytic.nest import busy_ranks, evaluate, shapes_of
 from simaccel.analytic.nest_loops import Loops, Mode, make_loops
 from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
 from simaccel.analytic.work import Level, Traffic, Work, ints
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.mapping.choices import NestMapping
 from simaccel.mapping.nest import Nests
+from simaccel.mapping.systolic import STATIONARY
 from simaccel.workload import Einsum, Tensor
 
 _PE: Final = "pe"
@@ -59,9 +61,10 @@ def nest_work(
     hierarchy = levels(accelerator)
     nests = Nests.of(einsum, hierarchy, [mapping])
     costs = evaluate(einsum, tensors, hierarchy, nests)
-    shapes = {ROLES[at]: shape for at, shape in shapes_of(einsum, tensors).items()}
+    busy = busy_ranks(nests)
+    shapes = {ROLES[at]: shape for at, shape in shapes_of(einsum, tensors, busy).items()}
     names = dict(zip(ROLES, einsum.inputs, strict=False)) | {"output": einsum.output}
-    nest = _Nest(make_loops(hierarchy, nests), mapping, shapes)
+    nest = _Nest(make_loops(hierarchy, nests, busy), mapping, shapes)
     ways = [way for role in shapes for way in nest.ways(role, names[role].tensor)]
     moved: Counter[Level] = Counter()
     for at, level in enumerate(hierarchy.memories):
@@ -72,7 +75,7 @@ def nest_work(
             moved[f"{place}_write", names[role].tensor] += int(costs.writes[0, at, index])
     for way in ways:
         if way.target in (_PE, "mac") and way.source != _PE:
-            down = way.outer[0] if _multicasts(accelerator) else way.inner[0]
+            down = way.outer[0] if accelerator.noc.distribution.multicasts else way.inner[0]
             moved["noc_distribution", way.tensor] += down
             moved["noc_collection", way.tensor] += way.outer[1]
     tiles = {
@@ -80,12 +83,26 @@ def nest_work(
         for way in ways
         if way.target == "buffer"
     }
-    return _work(int(costs.macs[0]), int(costs.steps[0]), moved, tiles, ways, accelerator)
+    cycles = _pass_cycles(nest, int(costs.steps[0]), accelerator)
+    return _work(int(costs.macs[0]), cycles, moved, tiles, ways, accelerator)
 
 
-def _multicasts(accelerator: Accelerator) -> bool:
-    spec = accelerator.noc.distribution
-    return spec.multicast or spec.topology == "systolic"
+def _pass_cycles(nest: _Nest, steps: int, accelerator: Accelerator) -> int:
+    """Give the cycles of all passes, which in a systolic array depend on the PEs they use.
+
+    A pass is full or last in each rank; all combinations are gone through.
+    """
+    array = accelerator.array
+    if not isinstance(array, ArraySpec):
+        return steps
+    kept = next(level for level in nest.mapping.levels if level.level == _PE).keep[0]
+    stationarity = next(one for one, role in STATIONARY.items() if role == kept)
+    total = 0
+    for shape in product(*(nest.passes(rank) for rank in range(len(nest.loops.sizes)))):
+        times = math.prod(n for n, *_ in shape)
+        rows, cols, inside = (math.prod(one[at] for one in shape) for at in (1, 2, 3))
+        total += times * array.fold_cycles(rows, cols, inside, stationarity)
+    return total
 
 
 @dataclass(frozen=True)
@@ -116,6 +133,18 @@ class _Nest:
                 times=self._times(to),
                 slots=self._slots(role, target),
             )
+
+    def passes(self, rank: int) -> list[tuple[int, int, int, int]]:
+        """Give the passes along a rank: how many, their rows, columns and steps."""
+        loops, names = self.loops, self.loops.hierarchy.names
+        rows, cols, pe = (loops.loops[names.index(n)][rank] for n in ("rows", "cols", _PE))
+        blocks = -(-int(rows.pieces[0]) // int(rows.trips[0]))
+        full = (blocks - 1, int(rows.trips[0]), int(cols.trips[0]), int(pe.trips[0]))
+        last_rows = int(rows.last_trips[0])
+        last_cols = int(cols.trips[0] if last_rows > 1 else cols.last_trips[0])
+        alone = last_rows == 1 and last_cols == 1
+        last = (1, last_rows, last_cols, int(pe.last_trips[0] if alone else pe.trips[0]))
+        return [one for one in (full, last) if one[0]]
 
     def _bytes(self, transfer: Transfer, role: Role) -> tuple[int, int]:
         width = transfer.shape.width
@@ -242,7 +271,7 @@ def _down(way: _Way, accelerator: Accelerator) -> dict[str, int]:
         used = {"read_port": accelerator.read_rate.cycles(down)}
     if way.target == "buffer":
         return used | {"write_port": accelerator.write_rate.cycles(down)}
-    spread = down if _multicasts(accelerator) else way.inner[0]
+    spread = down if accelerator.noc.distribution.multicasts else way.inner[0]
     return used | {"distribution": accelerator.distribution_rate.cycles(spread)}
 
 

@@ -225,7 +225,7 @@ class Asked:
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:
-        """Give the schedulers: dataflows of a systolic array, mapspaces of a spatial one.
+        """Give the schedulers: dataflows or mapspaces.
 
         Raises:
             InputError: one that isn't, several where one is wanted, or options that don't go
@@ -233,17 +233,19 @@ class Asked:
 
         """
         gather(self._require_one, self.sought.require_constraints)
-        if self.is_spatial():
+        if self.searches():
             self._refuse_dataflow()
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
-        self.sought.refuse(
-            f"nothing with {self.hw}, whose array is systolic; --dataflow chooses there"
-        )
+        self.sought.refuse(f"nothing without --mapspace on {self.hw}, whose array is systolic")
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]
         return require_dataflows([name.strip() for name in names])
+
+    def searches(self) -> bool:
+        """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
+        return self.mapping is None and (self.sought.mapspace is not None or self.is_spatial())
 
     def is_spatial(self) -> bool:
         """Say whether the accelerator has a spatial array; one that is wrong has none."""
@@ -253,7 +255,7 @@ class Asked:
             return False
 
     def _refuse_dataflow(self) -> None:
-        allowed = "nothing on a spatial array; --mapspace chooses there"
+        allowed = "nothing where a mapspace is searched (--mapspace, and on spatial arrays)"
         given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
         require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
 

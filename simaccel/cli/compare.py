@@ -154,7 +154,7 @@ def compare(
 ) -> None:
     """Compare dataflows, also at several lengths: --dataflow flex,flat --seq-len 512,4096.
 
-    On a spatial array compare mapspaces: --mapspace pfm,ruby-s.
+    Or mapspaces (always on a spatial array): --mapspace pfm,ruby-s.
     The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
     files = _Files(table, plot, force)

@@ -62,7 +62,7 @@ def estimate(asked: Asked, as_json: bool) -> None:
 @experiment_options
 @click.option("-o", "--output", metavar="FILE", help="Write the mapping here; default: print it.")
 @jobs_option
-@click.option("--explain", is_flag=True, help="Spatial arrays: say what limits the best mapping.")
+@click.option("--explain", is_flag=True, help="Say what limits the best mapping of a mapspace.")
 @force_option
 @json_option
 def map_workload(
@@ -70,17 +70,17 @@ def map_workload(
 ) -> None:
     """Let a scheduler map a workload, and save the mapping as YAML.
 
-    On a spatial array the best mapping of a mapspace is searched.
+    With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
     if output is not None and Path(output).exists() and not force:
         allowed = "a new file, or --force to replace it"
         raise InputError([Fault("command line", "-o", output, allowed)])
     if output is not None:
         require_target(output, force=force)
-    if asked.is_spatial():
+    if asked.searches():
         map_nests(asked, output, jobs or 1, explain=explain, as_json=as_json)
         return
-    allowed = f"nothing with {asked.hw}, whose array is systolic"
+    allowed = "nothing where no mapspace is searched"
     given = {"--jobs": jobs, "--explain": explain or None}
     require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
     workload, accelerator, mapping = _fitting(asked)

@@ -1,4 +1,4 @@
-"""`simaccel map` on spatial arrays: mapspaces, their search, and what was found."""
+"""`simaccel map --mapspace`: mapspaces, their search, and what was found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from simaccel.report.nests import (
     mapped_table,
 )
 from simaccel.schedulers.nests import Mapped
-from simaccel.schedulers.spatial import mapping_from, search_all, targets
+from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 
 
@@ -38,9 +38,9 @@ def map_nests(asked: Asked, output: str | None, jobs: int, *, explain: bool, as_
         lambda: parse_constraints(asked.sought.constraints),
         lambda: asked.names(several=False),
     )
-    found = targets(workload, accelerator, strategy, constraints)
+    found = choices(workload, accelerator, strategy, constraints)
     with workers(jobs) as each, Bar("searching") as bar:
-        mapped = search_all(found, replace(asked.options, each=each, watch=bar.show))
+        mapped = search_all(found, accelerator, replace(asked.options, each=each, watch=bar.show))
     mapping = mapping_from(workload, accelerator, strategy, mapped)
     if output is not None:
         save_mapping(mapping, Path(output))

@@ -24,7 +24,6 @@ from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
 from simaccel.errors import InputError
 from simaccel.experiment import Result, result_json, simulate
-from simaccel.hardware import ArraySpec
 from simaccel.mapping.choices import Mapping
 from simaccel.mapping.lower import lower
 from simaccel.report.results import (
@@ -101,9 +100,9 @@ def run(
 
 
 def _searched(asked: Asked, inputs: Inputs, jobs: int | None, *, quiet: bool) -> Inputs:
-    """Search the mapping of a spatial array, which takes a while, with a bar of its own."""
+    """Search a mapspace, which takes a while, with a bar of its own."""
     workload, accelerator, dataflow = inputs
-    if isinstance(dataflow, Mapping) or isinstance(accelerator.array, ArraySpec):
+    if isinstance(dataflow, Mapping) or not asked.searches():
         if jobs is not None:
             raise InputError([fault("--jobs", jobs, "nothing where no mapspace is searched")])
         return inputs

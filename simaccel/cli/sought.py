@@ -1,4 +1,4 @@
-"""The options that choose a mapspace of a spatial array and how to search it."""
+"""The options that choose a mapspace and how to search it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import click
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
 from simaccel.hardware.dataflow import parse_constraints
+from simaccel.schedulers.blocks import OBJECTIVES, Objective
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
-from simaccel.schedulers.ruby import OBJECTIVES, Effort, Objective
+from simaccel.schedulers.ruby import Effort
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
@@ -103,12 +104,12 @@ SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
         metavar="NAME",
-        help=f"Spatial arrays: {', '.join(STRATEGIES)} (default {MAPSPACE}).",
+        help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
     ),
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
-        help="Spatial arrays: what a search makes small (default edp).",
+        help="What a search makes small (default edp).",
     ),
     click.option(
         "--constrain",

@@ -92,6 +92,20 @@ class ArraySpec(Spec):
         spare = (high - stream) * (high > stream)
         return (high + wide - 2 - spare) * int(self.overlap == "stream")
 
+    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:
+        """Cycles of a pass of ``steps`` steps on ``pes`` (rows, columns): those of a fold."""
+        return self.fold_cycles(*pes, steps, stationarity)
+
+    @property
+    def lead_latency_cycles(self) -> int:
+        """Cycles in which a stationary tile shifts in, if that happens behind the pass before."""
+        return self.rows * int(self.overlap != "none")
+
+    @property
+    def tail_latency_cycles(self) -> int:
+        """Skew in cycles from the last step of a pass to its last output, which hold nobody up."""
+        return (self.rows + self.cols - 2) * int(self.overlap == "stream")
+
     def gemm_cycles(self, *, m: Amount, k: Amount, n: Amount, stationarity: Stationarity) -> Amount:
         """Cycles of C[m, n] += A[m, k] B[k, n] with no limit of memory or NoC.
 

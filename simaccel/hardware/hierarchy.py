@@ -1,9 +1,20 @@
-"""The levels of an accelerator with a spatial array."""
+"""The levels of an accelerator."""
 
 from __future__ import annotations
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
+from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.levels import (
+    ROLES,
+    Hierarchy,
+    Level,
+    Memory,
+    Pace,
+    Pipes,
+    Role,
+    Spatial,
+    Temporal,
+)
 from simaccel.hardware.quantity import rate
 from simaccel.hardware.spatial import Fan, SpatialArraySpec
 
@@ -12,13 +23,51 @@ def levels(accelerator: Accelerator) -> Hierarchy:
     """Give dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
 
     There is no buffer if all roles bypass it, and no vectors and lanes if there is one of them.
-
-    Raises:
-        NotSpatialError: the array is systolic.
-
+    A systolic array has rows, cols and, in its PEs, registers that cost nothing.
     """
-    array = accelerator.spatial
-    pe = Temporal(
+    array = accelerator.array
+    found: list[Level] = [_dram(accelerator)]
+    if isinstance(array, SpatialArraySpec):
+        found += _buffer(accelerator, frozenset(ROLES) - set(array.bypass_buffer))
+        found += [_fan(array, "rows"), _fan(array, "cols"), _pe(array)]
+        found += [_fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1]
+    else:
+        registers = tuple(Memory(roles=frozenset({role})) for role in ROLES)
+        found += _buffer(accelerator, frozenset(ROLES))
+        found += [Spatial(name="rows", fanout=array.rows), Spatial(name="cols", fanout=array.cols)]
+        found.append(Temporal(name="pe", memories=registers))
+    return Hierarchy(
+        levels=tuple(found),
+        mac_pj=accelerator.energy.mac_pj,
+        pipes=_pipes(accelerator),
+        pace=_pace(array) if isinstance(array, ArraySpec) else Pace(),
+    )
+
+
+def _pipes(accelerator: Accelerator) -> Pipes | None:
+    """Give the NoC, if it takes time or energy."""
+    found = Pipes(
+        down=accelerator.distribution_rate,
+        up=accelerator.collection_rate,
+        multicast=accelerator.noc.distribution.multicasts,
+        pj_per_byte=accelerator.energy.noc_pj_per_byte,
+    )
+    free = found.down.unlimited and found.up.unlimited and not found.pj_per_byte
+    return None if free else found
+
+
+def _pace(array: ArraySpec) -> Pace:
+    """Give the pace of full folds; of folds that are charged for the sides they use a bound."""
+    if array.edge_folds == "used":
+        return Pace()
+    streams = array.overlap == "stream"
+    skew = 0 if streams else array.rows + array.cols - 2
+    # an array that holds its outputs shifts nothing in before a fold
+    return Pace(least=array.rows * streams, beyond=skew)
+
+
+def _pe(array: SpatialArraySpec) -> Temporal:
+    return Temporal(
         name="pe",
         memories=tuple(
             Memory(
@@ -30,10 +79,6 @@ def levels(accelerator: Accelerator) -> Hierarchy:
             for roles, memory in array.memories.by_roles().items()
         ),
     )
-    found: list[Level] = [_dram(accelerator), *_buffer(accelerator, array)]
-    found += [_fan(array, "rows"), _fan(array, "cols"), pe]
-    found += [_fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1]
-    return Hierarchy(levels=tuple(found), mac_pj=accelerator.energy.mac_pj)
 
 
 def _dram(accelerator: Accelerator) -> Temporal:
@@ -44,8 +89,7 @@ def _dram(accelerator: Accelerator) -> Temporal:
     return Temporal(name="dram", memories=(memory,), both=both)
 
 
-def _buffer(accelerator: Accelerator, array: SpatialArraySpec) -> list[Temporal]:
-    roles = frozenset(ROLES) - set(array.bypass_buffer)
+def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[Temporal]:
     if not roles:
         return []
     energy = accelerator.energy.buffer_pj_per_byte

@@ -73,6 +73,30 @@ Level = Temporal | Spatial
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pipes:
+    """What all bytes pass on their way to and from the instances of the outermost spatial level.
+
+    Bytes per cycle; without ``multicast`` what several instances need is sent to each.
+    """
+
+    down: Rate = UNLIMITED
+    up: Rate = UNLIMITED
+    multicast: bool = True
+    pj_per_byte: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """What a pass, all work from one outer iteration to the next, takes in cycles.
+
+    Its steps or ``least`` if that is more, and ``beyond`` them.
+    """
+
+    least: int = 0
+    beyond: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hierarchy:
     """All levels from the outermost, which keeps every role, in; below the last one are MACs.
 
@@ -84,6 +108,8 @@ class Hierarchy:
 
     levels: tuple[Level, ...]
     mac_pj: float = 0.0
+    pipes: Pipes | None = None
+    pace: Pace = Pace()
 
     def __post_init__(self) -> None:
         """Refuse what can't be a hierarchy."""
@@ -115,6 +141,11 @@ class Hierarchy:
     def fanouts(self) -> tuple[Spatial, ...]:
         """The spatial levels."""
         return tuple(level for level in self.levels if isinstance(level, Spatial))
+
+    @cached_property
+    def inside(self) -> int:
+        """The index of the outermost spatial level; the number of levels if there is none."""
+        return min(self.spatial, default=len(self.levels))
 
     @property
     def macs_per_cycle(self) -> int:

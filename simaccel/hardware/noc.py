@@ -103,3 +103,8 @@ class DistributionSpec(NocSpec):
     """
 
     multicast: bool = True
+
+    @property
+    def multicasts(self) -> bool:
+        """Whether a word for several PEs is sent once."""
+        return self.multicast or self.topology == "systolic"

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from simaccel.hardware.array import Stationarity
 from simaccel.hardware.dataflow import ConstraintText
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
@@ -81,6 +82,16 @@ class SpatialArraySpec(Spec):
         """Peak MACs per cycle, which are more than the PEs where these are vector units."""
         return self.rows * self.cols * self.vectors * self.lanes
 
-    def pass_cycles(self, steps: int) -> int:
-        """Cycles in which all PEs do ``steps`` steps, one MAC a lane each."""
+    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - of systolic arrays
+        """Cycles of a pass of ``steps`` steps, one MAC a lane each."""
         return steps
+
+    @property
+    def lead_latency_cycles(self) -> int:
+        """Cycles from a tile's arrival to its use: PEs take it as it comes."""
+        return 0
+
+    @property
+    def tail_latency_cycles(self) -> int:
+        """Cycles from the last step of a pass to its last output: none."""
+        return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import simpy
 
@@ -24,7 +25,6 @@ from simaccel.machine.tokens import Tokens
 from simaccel.machine.turns import Entry
 
 READ, WRITE = 0, 1
-_PORTS = Cause.BUFFER_PORT, Cause.BUFFER_PORT
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
     "buffer_write": Cause.BUFFER_PORT,
@@ -67,7 +67,7 @@ class Engine(Stateful):
     GAUGES = ("iterations",)
     COUNTERS = ("counts",)
     RECORDS = ("done_at",)  # at is at the end of the walk then
-    WIRING = (
+    WIRING: ClassVar[tuple[str, ...]] = (
         "name",
         "plan",
         "wires",
@@ -188,12 +188,12 @@ class Engine(Stateful):
         """Run one own step."""
         raise NotImplementedError
 
-    def served(self, entries: Sequence[tuple[Channel, Entry]], causes: Sequence[Cause]) -> Waiting:
+    def served(self, asked: Sequence[tuple[Channel, Entry, Cause]]) -> Waiting:
         """Wait until channels have served what was asked for; the stages from 3 on are these."""
-        for number, (channel, entry) in enumerate(entries):
+        for number, (channel, entry, cause) in enumerate(asked):
             self.stage = 3 + number
             if not channel.done(entry):
-                self.account.switch(self.clock.cycle, causes[number])
+                self.account.switch(self.clock.cycle, cause)
                 yield channel.wait(entry)
         self.stage = 0
 
@@ -222,7 +222,12 @@ class Array(Engine):
             self.stage = 2
             yield clock.timeout(op.noc_cycles - op.cycles)
         if not (wires.read_port.done(read) and wires.write_port.done(write)):
-            yield from self.served(((wires.read_port, read), (wires.write_port, write)), _PORTS)
+            yield from self.served(
+                (
+                    (wires.read_port, read, Cause.BUFFER_PORT),
+                    (wires.write_port, write, Cause.BUFFER_PORT),
+                )
+            )
         self.stage = 0
 
 
@@ -241,7 +246,12 @@ class Sfu(Engine):
         self.stage = 1
         yield clock.timeout(op.cycles)
         if not (wires.read_port.done(read) and wires.write_port.done(write)):
-            yield from self.served(((wires.read_port, read), (wires.write_port, write)), _PORTS)
+            yield from self.served(
+                (
+                    (wires.read_port, read, Cause.BUFFER_PORT),
+                    (wires.write_port, write, Cause.BUFFER_PORT),
+                )
+            )
         self.stage = 0
 
 

@@ -10,7 +10,7 @@ from itertools import count
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import STALLS, Cause, Listener
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
@@ -26,7 +26,7 @@ from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Delay, Tokens
 from simaccel.machine.walks import Handover, Walks, make_walks
 from simaccel.machine.watch import watch_loops
-from simaccel.mapping.program import BUFFER, Program, require_fit
+from simaccel.mapping.program import BUFFER, STREAM, Program, has_passes, require_fit
 
 NOC_PIPES = "noc_distribution", "noc_collection"
 _CHUNK = 20_000
@@ -93,7 +93,7 @@ class Machine:
         require_fit(program, accelerator.capacities)
         self.accelerator = accelerator
         self.clock = Clock()
-        self.wires = _wires(self.clock, accelerator, Occupancy(enclosing_bytes(program)))
+        self.wires = _wires(self.clock, accelerator, program)
         walks = make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
         self.listener = listener
@@ -117,7 +117,7 @@ class Machine:
                 n,
                 accounts[handover.source],
                 accounts[handover.target],
-                _delay(handover, self.accelerator),
+                _delay(handover, self.accelerator, passes=bool(self.wires.pipes)),
             )
             for handover, n in walks.tokens.items()
         }
@@ -267,10 +267,10 @@ class Machine:
         return OperatorRun(name, self.books.cycles(name), macs, moved, elements, engines)
 
 
-def _wires(clock: Clock, accelerator: Accelerator, occupancy: Occupancy) -> Wires:
+def _wires(clock: Clock, accelerator: Accelerator, program: Program) -> Wires:
     turn = accelerator.buffer.turn_cycles
     pipes = {}
-    if isinstance(accelerator.array, SpatialArraySpec):
+    if has_passes(program):
         rates = accelerator.distribution_rate, accelerator.collection_rate
         pipes = {n: Channel(clock, rate, turn) for n, rate in zip(NOC_PIPES, rates, strict=True)}
     return Wires(
@@ -279,23 +279,28 @@ def _wires(clock: Clock, accelerator: Accelerator, occupancy: Occupancy) -> Wire
         dram=Dram(clock, accelerator.dram, accelerator.channel_rate),
         read_port=Channel(clock, accelerator.read_rate, turn),
         write_port=Channel(clock, accelerator.write_rate, turn),
-        occupancy=occupancy,
+        occupancy=Occupancy(enclosing_bytes(program)),
         pipes=pipes,
     )
 
 
-def _delay(handover: Handover, accelerator: Accelerator) -> Delay:
+def _delay(handover: Handover, accelerator: Accelerator, *, passes: bool) -> Delay:
     """Say how long data are on their way from an engine that has read or written them.
 
     A slot is free as soon as its data have left; where sums were in it, once they have arrived,
     because they may come back.
     """
-    dram, into = accelerator.dram.latency_cycles, accelerator.lead_latency_cycles
-    if handover.source.startswith("dma_in"):
-        return Delay(dram + into * (handover.place != BUFFER), Cause.DRAM_LATENCY)
-    if handover.source.startswith("noc_in"):
+    array, source = accelerator.array, handover.source.rstrip("0123456789")
+    into = accelerator.lead_latency_cycles + array.lead_latency_cycles
+    into *= handover.place not in (BUFFER, STREAM)
+    if source == "dma_in":
+        return Delay(accelerator.dram.latency_cycles + into, Cause.DRAM_LATENCY)
+    if source == "noc_in":
         return Delay(into * (handover.kind == "ready"), Cause.NOC)
-    return Delay(accelerator.tail_latency_cycles * (handover.source == "noc_out"), Cause.NOC)
+    if source == "array":
+        tail = array.tail_latency_cycles if passes and handover.kind == "ready" else 0
+        return Delay(tail, Cause.ARRAY)
+    return Delay(accelerator.tail_latency_cycles * (source == "noc_out"), Cause.NOC)
 
 
 def _engine(name: str, plan: Plan, wires: Wires, listener: Listener | None) -> Engine:

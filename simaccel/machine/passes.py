@@ -61,8 +61,7 @@ def _access(
 
 def _on_pipe(moved: Moved, accelerator: Accelerator) -> int:
     """Bytes on the distribution pipe: once for all PEs, or once for each."""
-    spec = accelerator.noc.distribution
-    return moved.outer if spec.multicast or spec.topology == "systolic" else moved.inner
+    return moved.outer if accelerator.noc.distribution.multicasts else moved.inner
 
 
 def _carried(found: Counter[tuple[str, str]]) -> Carried:

@@ -166,7 +166,7 @@ def _pass(step: Step, command: Pass, accelerator: Accelerator) -> Op:
         "work",
         site=step.site,
         operator=step.operator,
-        cycles=accelerator.spatial.pass_cycles(command.steps),
+        cycles=accelerator.array.pass_cycles(command.steps, command.pes, command.stationarity),
         distribution_cycles=accelerator.distribution_rate.cycles(carried.distribution),
         collection_cycles=accelerator.collection_rate.cycles(carried.collection),
         read_cycles=accelerator.read_rate.cycles(carried.read_port),

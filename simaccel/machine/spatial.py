@@ -7,9 +7,12 @@ the same time, as the DMA engines do between DRAM and buffer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from simaccel.machine.accounts import Cause
-from simaccel.machine.engines import PORT_CAUSES, READ, WRITE, Engine, Waiting
-from simaccel.machine.plan import Op
+from simaccel.machine.engines import PORT_CAUSES, READ, WRITE, Engine, Waiting, Wires
+from simaccel.machine.plan import Op, Plan
 
 _DIRECTIONS = {
     "noc_distribution": READ,
@@ -22,22 +25,32 @@ _DIRECTIONS = {
 class OnChip(Engine):
     """An engine that uses pipes and ports."""
 
-    causes = tuple(PORT_CAUSES[name] for name in _DIRECTIONS)
+    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "uses")
+    CAUSES: ClassVar[Mapping[str, Cause]] = PORT_CAUSES
+    """What waiting for a pipe or port is booked to."""
+
+    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+        super().__init__(name, plan, wires)
+        ways = _DIRECTIONS.items()
+        self.uses = [(self.ports[one], way, self.CAUSES[one]) for one, way in ways]
 
     def work(self, op: Op) -> Waiting:
         """Run one command: compute, if it does, and meanwhile move what it moves."""
         account, clock = self.account, self.clock
         amounts = (op.distribution_cycles, op.collection_cycles, op.read_cycles, op.write_cycles)
-        entries = [
-            (self.ports[name], self.ports[name].request(cycles, way, self.name))
-            for (name, way), cycles in zip(_DIRECTIONS.items(), amounts, strict=True)
+        asked = [
+            (channel, channel.request(cycles, way, self.name), cause)
+            for (channel, way, cause), cycles in zip(self.uses, amounts, strict=True)
+            if cycles
         ]
         account.enter(clock.cycle, op.site)
+        if not (asked or op.cycles):
+            return
         account.switch(clock.cycle, Cause.BUSY)
         if op.cycles:
             self.stage = 1
             yield clock.timeout(op.cycles)
-        yield from self.served(entries, self.causes)
+        yield from self.served(asked)
 
 
 class SpatialArray(OnChip):
@@ -50,4 +63,8 @@ class NocMove(OnChip):
     """Moves tiles from the buffer to the PEs, or back: it works while pipe and port do."""
 
     busy_root = Cause.NOC
-    causes = (Cause.BUSY, Cause.BUSY, Cause.BUFFER_PORT, Cause.BUFFER_PORT)
+    CAUSES: ClassVar[Mapping[str, Cause]] = {
+        **PORT_CAUSES,
+        "noc_distribution": Cause.BUSY,
+        "noc_collection": Cause.BUSY,
+    }

@@ -14,7 +14,6 @@ from enum import IntEnum, auto
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.program import (
     BUFFER,
     Command,
@@ -28,6 +27,7 @@ from simaccel.mapping.program import (
     Sfu,
     Store,
     Tile,
+    has_passes,
     rings,
     tiles_of,
 )
@@ -108,11 +108,14 @@ class Walks:
     operators: list[str] = field(default_factory=list)
 
 
-def engine_names(accelerator: Accelerator) -> list[str]:
-    """Engines of an accelerator, in the order that breaks ties."""
+def engine_names(accelerator: Accelerator, program: Program) -> list[str]:
+    """Engines that a program runs on, in the order that breaks ties.
+
+    Those of the NoC are there where tiles are brought to PEs.
+    """
     single = accelerator.dma.in_queues == "single"
     queues = ["dma_in"] if single else [f"dma_in{i}" for i in range(DMA_QUEUES)]
-    if isinstance(accelerator.array, SpatialArraySpec):
+    if has_passes(program):
         pipes = [f"noc_in{i}" for i in range(DMA_QUEUES)]
         return [*queues, *pipes, "array", "sfu", "noc_out", "dma_out"]
     return [*queues, "array", "sfu", "dma_out"]
@@ -138,10 +141,11 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
             token stream can't describe; the message names the tile.
 
     """
-    builder = _Builder(accelerator)
+    engines = engine_names(accelerator, program)
+    builder = _Builder(accelerator, engines)
     items = builder.body(program.body, (), "", 0)
     walks = Walks(tokens=builder.tokens, operators=builder.operators)
-    for engine in engine_names(accelerator):
+    for engine in engines:
         walks.steps[engine] = _project(items, engine)
     return walks
 
@@ -181,8 +185,9 @@ def _engines_touching(item: _Item, name: str) -> list[str]:
 class _Builder:
     """Builds the item tree bottom-up, one body after the other."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
+    def __init__(self, accelerator: Accelerator, engines: Sequence[str]) -> None:
         self.accelerator = accelerator
+        self.engines = engines
         self.tokens: dict[Handover, int] = {}
         self.operators: list[str] = []
         self.sites = count(1)
@@ -214,7 +219,7 @@ class _Builder:
         self.slots = rings(node.body, node.tiles)
         items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
-        for engine in engine_names(self.accelerator):
+        for engine in self.engines:
             works = bool(_project(items, engine))
             items.append(_Do(engine, Step(Act.MEET, site, operator=node.name, works=works)))
         return items

@@ -38,6 +38,10 @@ class _Step:
     """Chains of all rows above this one."""
     first: Ints
     """Chains of the rows above those of a state."""
+    row: Ints
+    """The first row of a state."""
+    keys: Ints
+    """State and pieces as one number, which rises from row to row."""
 
 
 class ChainTable:
@@ -56,12 +60,14 @@ class ChainTable:
         self._left = arriving[-1]
         follow = np.ones(len(self._left), dtype=np.int64)
         steps: list[_Step] = []
-        for tiles, (state, pieces, following) in zip(arriving[-2::-1], levels[::-1], strict=True):
-            _require_countable(size, mapspace, float(follow[following].astype(np.float64).sum()))
+        for tiles, rows in zip(arriving[-2::-1], levels[::-1], strict=True):
+            _require_countable(size, mapspace, float(follow[rows[2]].astype(np.float64).sum()))
+            state, pieces, following = (column[follow[rows[2]] > 0] for column in rows)
             counts = follow[following]
             before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-            first = before[np.searchsorted(state, np.arange(len(tiles)))]
-            steps.insert(0, _Step(state, pieces, following, before, first))
+            row = np.searchsorted(state, np.arange(len(tiles)))
+            first, keys = before[row], state * (size + 1) + pieces
+            steps.insert(0, _Step(state, pieces, following, before, first, row, keys))
             follow = np.diff(np.append(first, before[-1]))
         self._steps = steps
         self.count = int(follow[0])
@@ -82,16 +88,19 @@ class ChainTable:
         return rows
 
     def numbers(self, rows: Factors) -> Ints:
-        """Give the numbers of chains, which are rows as of ``chains`` and in this table.
+        """Give the numbers of chains, which are rows as of ``chains``; the last column is ignored.
 
+        A row that is not in the table gets the number of a chain near it: level by level from the
+        innermost the most pieces that are not more than the row's, else the fewest there are.
         Chains of a smaller mapspace are in the table of a larger one: of the numbers of pieces
         that make the same number of groups, one that leaves no remainder is the smallest.
         """
         found = np.zeros(len(rows), dtype=np.int64)
         state = np.zeros(len(rows), dtype=np.int64)
         for level, step in enumerate(self._steps):
-            keys = step.state * (self.size + 1) + step.pieces
-            row = np.searchsorted(keys, state * (self.size + 1) + rows[:, level])
+            wanted = state * (self.size + 1) + np.minimum(rows[:, level], self.size)
+            row = np.searchsorted(step.keys, wanted, side="right") - 1
+            row = np.maximum(row, step.row[state])
             found += step.before[row] - step.first[state]
             state = step.following[row]
         return found

@@ -81,15 +81,24 @@ def _shared(dim: Sequence[tuple[str, int]], boxes: Mapping[str, Boxes], slide: S
 
 @dataclass(frozen=True)
 class Division:
-    """Full sizes by rank: ``block`` of a pass, ``part`` of a PE, ``lanes`` of a step."""
+    """Full sizes by rank: of a pass, of a row of PEs in it, of a PE's part, of a step's lanes."""
 
     block: Sizes
+    row: Sizes
     part: Sizes
     lanes: Sizes
 
     def parts(self, sizes: Sizes) -> dict[str, Boxes]:
         """Give the parts of PEs along each rank of a block of these sizes."""
         return {rank: cut(size, self.part[rank]) for rank, size in sizes.items()}
+
+    def pes(self, sizes: Sizes) -> tuple[int, int]:
+        """Count the rows, and the columns of the first row, that work on a block."""
+        rows = math.prod(-(-size // self.row[rank]) for rank, size in sizes.items())
+        cols = (min(size, self.row[rank]) for rank, size in sizes.items())
+        return rows, math.prod(
+            -(-size // self.part[rank]) for rank, size in zip(sizes, cols, strict=True)
+        )
 
     def steps(self, sizes: Sizes) -> int:
         """Count the steps of a pass, which lasts as long as its first PE."""

@@ -119,7 +119,12 @@ class _Nest:
         self.chains = chains(self.einsum, self.mapping)
         pe = self.names.index(PE)
         full = self.chains.full
-        self.division = Division(block=full[self.outside], part=full[pe], lanes=full[pe + 1])
+        self.division = Division(
+            block=full[self.outside],
+            row=full[self.names.index("rows") + 1],
+            part=full[pe],
+            lanes=full[pe + 1],
+        )
         self.loops = tuple(self._loops())
         self.held = [held for role in self.views for held in self._places_of(role)]
 
@@ -322,6 +327,7 @@ class _Nest:
             ranks=tuple(sizes),
             shape=tuple(sizes.values()),
             steps=self.division.steps(sizes),
+            pes=self.division.pes(sizes),
             reads=(*(self._accesses(role, found, sizes) for role in inputs), read),
             writes=sums,
             accumulate=not body.first,

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Spatial, Temporal
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping
+from simaccel.mapping.systolic import systolic_faults
 from simaccel.workload import Einsum, Workload
 
 Ints = npt.NDArray[np.int64]
@@ -140,7 +141,6 @@ def require_nests(
 
     Raises:
         InputError: names the fields of ``source``, and what is allowed there.
-        NotSpatialError: the accelerator has no such levels.
 
     """
     faults: list[Fault] = []
@@ -151,6 +151,8 @@ def require_nests(
             found = nest_faults(operator, hierarchy, group.mapping, source)
             if not found:
                 found = list(_misfits(operator, hierarchy, group.mapping, source))
+            if not found and isinstance(accelerator.array, ArraySpec):
+                found = list(systolic_faults(operator, group.mapping, source))
             faults += [replace(one, field=f"groups[{at}].mapping.{one.field}") for one in found]
     if faults:
         raise InputError(faults)

@@ -169,11 +169,12 @@ class Gemm:
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """Spatial PE array: out (+)= product of the inputs over a block of all ranks.
+    """PE array: out (+)= product of the inputs over a block of all ranks.
 
     The block has ``shape`` in ``ranks`` and starts at the coordinates of the enclosing loops. It
-    takes ``steps`` steps of all PEs. ``reads`` (of each input, then of the sums) and ``writes``
-    (of the sums) are what the MACs access, in the PEs or, where the tile is there, in the buffer.
+    takes ``steps`` steps of ``pes``, rows and columns of PEs. ``reads`` (of each input, then of the
+    sums) and ``writes`` (of the sums) are what the MACs access, in the PEs or, where the tile is
+    there, in the buffer.
     """
 
     out: Tile
@@ -181,6 +182,7 @@ class Pass:
     ranks: tuple[str, ...]
     shape: tuple[int, ...]
     steps: int
+    pes: tuple[int, int]
     reads: tuple[Moved, ...]
     writes: Moved
     accumulate: bool = False
@@ -189,6 +191,13 @@ class Pass:
     def macs(self) -> int:
         """Multiply-accumulates of this command."""
         return math.prod(self.shape)
+
+    @property
+    def stationarity(self) -> Stationarity:
+        """What the PEs of a systolic array hold, the others being streamed."""
+        if self.out.place != BUFFER:
+            return "os"
+        return "is" if self.inputs[0].place != BUFFER else "ws"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +300,11 @@ def commands(body: Sequence[Node]) -> Iterator[Command]:
             yield from commands(node.body)
         else:
             yield node
+
+
+def has_passes(program: Program) -> bool:
+    """Whether PEs have memories that tiles are brought to (Gemm commands bring them along)."""
+    return any(isinstance(command, Pass) for command in commands(program.body))
 
 
 def size(program: Program) -> int:

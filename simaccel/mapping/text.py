@@ -79,7 +79,7 @@ def _pass_line(command: Pass) -> str:
     reads = " ".join(map(_moved_text, command.reads))
     return (
         f"pass {command.out.name} {sign} {inputs} over {sizes} steps {command.steps} "
-        f"reads {reads} writes {_moved_text(command.writes)}"
+        f"on {command.pes[0]}x{command.pes[1]} reads {reads} writes {_moved_text(command.writes)}"
     )
 
 
@@ -120,7 +120,9 @@ _LOAD = re.compile(
 )
 _RESERVE = re.compile(r"reserve (\S+) queue (\d+)( noc)?")
 _STORE = re.compile(r"store (\S+)(?: into (?!tile )(\S+ \d+B))?(?: into tile (\S+))?" + _MOVES)
-_PASS = re.compile(r"pass (\S+) (\+?=) (.+) over (.+) steps (\d+) reads ([\d/ ]+) writes (\d+/\d+)")
+_PASS = re.compile(
+    r"pass (\S+) (\+?=) (.+) over (.+) steps (\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)"
+)
 _GEMM = re.compile(r"gemm (\S+) (\+?=) (\S+) (\S+) over (\S+) (\S+) (\S+) (\S+) (\S+)")
 _SFU = re.compile(r"sfu (\S+) (\S+) (\S+) scale (\S+)")
 
@@ -271,7 +273,7 @@ def _parse_gemm(line: str, scope: dict[str, Tile]) -> Gemm:
 
 
 def _parse_pass(line: str, scope: dict[str, Tile]) -> Pass:
-    out, sign, inputs, sizes, steps, reads, writes = _match(_PASS, line).groups()
+    out, sign, inputs, sizes, steps, rows, cols, reads, writes = _match(_PASS, line).groups()
     pairs = [size.split("=") for size in sizes.split(" ")]
     return Pass(
         out=scope[out],
@@ -279,6 +281,7 @@ def _parse_pass(line: str, scope: dict[str, Tile]) -> Pass:
         ranks=tuple(rank for rank, _ in pairs),
         shape=tuple(int(size) for _, size in pairs),
         steps=int(steps),
+        pes=(int(rows), int(cols)),
         reads=tuple(_parse_moved(one) for one in reads.split(" ")),
         writes=_parse_moved(writes),
         accumulate=sign == "+=",

@@ -10,9 +10,9 @@ from simaccel.schedulers.search import NothingFitsError
 from simaccel.workload import NotAMatmul, Workload
 
 DATAFLOWS: dict[str, Scheduler] = naive.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS
-"""Schedulers of systolic arrays by name; a new one is a module with such a table, listed here."""
+"""Of GEMMs and attention on systolic arrays; a new one is a module with such a table, listed."""
 MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
-"""Schedulers of spatial arrays by name."""
+"""Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
 
 class NotMappableError(SimaccelError):
@@ -37,11 +37,9 @@ def make_mapping(
     if dataflow not in known:
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
-    if isinstance(accelerator.array, ArraySpec) != (dataflow in DATAFLOWS):
+    if dataflow in DATAFLOWS and not isinstance(accelerator.array, ArraySpec):
         raise NotMappableError(
             f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"
-            if dataflow in DATAFLOWS
-            else f"mapspace {dataflow} is of spatial arrays; {accelerator.name} has a systolic one"
         )
     try:
         return known[dataflow](workload, accelerator, options or Options())

@@ -12,7 +12,7 @@ the same loops move the same tensors (`orders`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
@@ -22,17 +22,24 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware.dataflow import Constraints
-from simaccel.hardware.levels import ROLES, Hierarchy, Spatial
-from simaccel.mapping.chain_table import ChainTable, chain_table
+from simaccel.hardware.levels import Hierarchy, Spatial
 from simaccel.mapping.chains import MAPSPACES, Mapspace
 from simaccel.mapping.nest import Ints, Nests
+from simaccel.schedulers.book import Book
 from simaccel.schedulers.limits import Limits, limits
-from simaccel.schedulers.orders import Dependence, dependences, distinct_orders
 from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
 STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
+_INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
+    "pfm": (),
+    "ruby-s": ("pfm",),
+    "ruby-t": ("pfm",),
+    "ruby": ("ruby-s", "ruby-t"),
+}
 _PERFECT: Final = 0.5
+_FAR: Final = 0.5
+"""How often a chain that moves gets any number of pieces at a level, not one near the old."""
 _KEYS: Final = 2**40
 """Random numbers of orders: far more than orders, so that all are about as likely."""
 
@@ -79,16 +86,25 @@ class Space:
     mapspace: Mapspace
     limits: Limits
 
+    @cached_property
+    def book(self) -> Book:
+        """The tables, which are made once in a process."""
+        return _book(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the tables behind: another process makes its own."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def chain_counts(self) -> tuple[int, ...]:
         """Count the chains of each rank, within the constraints and the fan-out of each level."""
-        return tuple(table.count for table in book(self).tables)
+        return tuple(table.count for table in self.book.tables)
 
     def size(self) -> int:
         """Count the mappings: chains, distinct orders and keeps.
 
         Capacities, and fan-outs that several ranks share, may make some of them invalid.
         """
-        return book(self).size
+        return self.book.size
 
     def random(self, rng: np.random.Generator, n: int, *, perfect: bool = False) -> Genes:
         """Draw mappings, uniformly over the chains of each rank.
@@ -96,21 +112,70 @@ class Space:
         ``perfect``: every other chain is a perfect one where there are any. They are few among
         chains with remainders, and good more often.
         """
-        chains = [rng.integers(0, table.count, n) for table in book(self).tables]
-        if perfect and self.mapspace != "pfm":
-            for rank, (table, subset) in enumerate(book(self).both):
-                if subset.count:
-                    drawn = table.numbers(subset.at(rng.integers(0, subset.count, n)))
-                    chains[rank] = np.where(rng.random(n) < _PERFECT, drawn, chains[rank])
+        chains = np.zeros((len(self.einsum.ranks), n), dtype=np.int64)
+        perfect = perfect and self.mapspace != "pfm"
+        for rank, table in enumerate(self.book.tables):
+            if table.count > 1:
+                chains[rank] = rng.integers(0, table.count, n)
+            if table.count > 1 and perfect and self.book.perfect[rank].count:
+                drawn = self.book.draw_perfect(rng, rank, n)
+                np.copyto(chains[rank], drawn, where=rng.random(n) < _PERFECT)
+        return Genes(chains.T, self.random_orders(rng, n), self.random_keeps(rng, n))
+
+    def random_orders(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw keys of orders (mapping, temporal level)."""
+        return rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
+
+    def random_keeps(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw what memories keep."""
+        return rng.integers(0, len(self.limits.keeps), n)
+
+    @property
+    def inside(self) -> tuple[Space, ...]:
+        """The mapspaces that are part of this one, and of none that is smaller than this."""
+        return tuple(replace(self, mapspace=name) for name in _INSIDE[self.mapspace])
+
+    def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
+        """Draw chains of a rank that are near the given ones.
+
+        One level makes more or fewer pieces; what it loses another one gets, or the outermost.
+        """
+        table, n = self.book.tables[rank], len(numbers)
+        rows = self.book.chains(rank, numbers)
+        levels = np.flatnonzero([split.exactly is None for split in self.limits.splits[rank]])
+        each, level = np.arange(n), levels[rng.integers(0, len(levels), n)]
+        other = rng.integers(0, rows.shape[1], n)
+        old = rows[each, level]
+        near = old * np.exp2(rng.normal(size=n))
+        new = np.where(rng.random(n) < _FAR, table.size ** rng.random(n), near)
+        gets = np.maximum(np.rint(rows[each, other] * (old / new)), 1)
+        rows[each, other] = gets
+        rows[each, level] = np.maximum(np.rint(new), 1)
+        return table.numbers(rows)
+
+    def near(self, nests: Nests) -> Genes:
+        """Give the mappings of this mapspace that are nearest to given ones.
+
+        A mapping that is in the mapspace, or costs the same as one that is, gives that one.
+        """
+        known = self.book
+        chains = np.stack(
+            [
+                table.numbers(nests.factors[:, ::-1, rank])
+                for rank, table in enumerate(known.tables)
+            ],
+            axis=1,
+        )
+        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in nests.keeps]
         return Genes(
-            np.stack(chains, axis=1),
-            rng.integers(0, _KEYS, (n, len(self.hierarchy.memories))),
-            rng.integers(0, len(self.limits.keeps), n),
+            chains,
+            known.keys(known.factors(chains), nests.orders),
+            np.array([found[0] if len(found) else 0 for found in keeps], dtype=np.int64),
         )
 
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
         """Keep the mappings within the fan-outs; give them with their factors."""
-        factors = book(self).factors(genes.chains)
+        factors = self.book.factors(genes.chains)
         fits: npt.NDArray[np.bool_] = np.ones(len(genes), dtype=bool)
         for at in self.hierarchy.spatial:
             level = self.hierarchy.levels[at]
@@ -123,15 +188,16 @@ class Space:
         """Write mappings out as arrays for the closed form."""
         return Nests(
             factors=factors,
-            orders=book(self).orders(factors, genes.orders),
-            keeps=book(self).keeps[genes.keeps],
-            sizes=np.broadcast_to(book(self).extents, (len(genes), len(self.einsum.ranks))),
+            orders=self.book.orders(factors, genes.orders),
+            keeps=self.book.keeps[genes.keeps],
+            sizes=np.broadcast_to(self.book.extents, (len(genes), len(self.einsum.ranks))),
         )
 
     def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Nests]]:
         """Give all mappings within the fan-outs, and how many were gone through, block by block."""
         for start in range(0, self.combinations, block):
-            yield self.block(start, min(start + block, self.combinations))
+            gone, genes, factors = self.block(start, min(start + block, self.combinations))
+            yield gone, self.nests(genes, factors)
 
     @property
     def combinations(self) -> int:
@@ -142,18 +208,21 @@ class Space:
     def widest(self) -> int:
         """The most mappings that one combination of chains stands for."""
         loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
-        return book(self).most(loops) * len(self.limits.keeps)
+        return self.book.most(loops) * len(self.limits.keeps)
 
-    def block(self, start: int, stop: int) -> tuple[int, Nests]:
-        """Give the mappings of some combinations of chains, and how many of `size` they are."""
+    def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
+        """Give the mappings of some combinations of chains that are within the fan-outs.
+
+        First how many of `size` are gone through, then as of `fitting`.
+        """
         left = np.arange(start, stop, dtype=np.int64)
         chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
         for rank, count in reversed(list(enumerate(self.chain_counts()))):
             left, chains[:, rank] = np.divmod(left, count)
         nothing = np.zeros((len(chains), 0), dtype=np.int64)
-        every = book(self).counts(book(self).factors(chains)).prod(axis=1)
+        every = self.book.counts(self.book.factors(chains)).prod(axis=1)
         genes, factors = self.fitting(Genes(chains, nothing, nothing[:, :0].sum(axis=1)))
-        counts = book(self).counts(factors)
+        counts = self.book.counts(factors)
         whole = np.concatenate([counts, np.full((len(counts), 1), len(self.limits.keeps))], axis=1)
         copies = whole.prod(axis=1)
         row = np.repeat(np.arange(len(genes)), copies)
@@ -163,122 +232,13 @@ class Space:
             within, digits[:, at] = np.divmod(within, whole[row, at])
         found = Genes(genes.chains[row], digits[:, :-1], digits[:, -1])
         gone = int(every.sum()) * len(self.limits.keeps)
-        return gone, self.nests(found, factors[row])
-
-
-class Book:
-    """The tables of a mapspace: chains by rank, orders by level and active ranks."""
-
-    def __init__(self, space: Space) -> None:
-        self.space = space
-        self.tables: tuple[ChainTable, ...] = tuple(
-            chain_table(size, splits, space.mapspace)
-            for size, splits in zip(space.einsum.ranks.values(), space.limits.splits, strict=True)
-        )
-        self.extents = np.array(list(space.einsum.ranks.values()), dtype=np.int64)
-        self.keeps = np.array(space.limits.keeps, dtype=bool)
-        memories = space.hierarchy.memories
-        operands = dependences(space.einsum)
-        self._levels = tuple(
-            _Orders(
-                tuple(
-                    operands[role]
-                    for role in range(len(ROLES))
-                    if self.keeps[:, at + 1 :, role].any()
-                ),
-                space.limits.fixed[at],
-                len(self.extents),
-            )
-            for at in range(len(memories))
-        )
-
-    @cached_property
-    def both(self) -> list[tuple[ChainTable, ChainTable]]:
-        """The table of each rank, and that of its perfect chains."""
-        return [(table, chain_table(table.size, table.splits, "pfm")) for table in self.tables]
-
-    def factors(self, chains: Ints) -> Ints:
-        """Give the factors (mapping, level, rank) of chains by number (mapping, rank)."""
-        rows = [table.at(chains[:, at])[:, ::-1] for at, table in enumerate(self.tables)]
-        return np.stack(rows, axis=2)
-
-    def orders(self, factors: Ints, keys: Ints) -> Ints:
-        """Give the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
-        temporal = self.space.hierarchy.temporal
-        found = np.empty((len(factors), len(temporal), factors.shape[2]), dtype=np.int64)
-        for at, level in enumerate(temporal):
-            found[:, at] = self._levels[at].pick(factors[:, level] > 1, keys[:, at])
-        return found
-
-    def counts(self, factors: Ints) -> Ints:
-        """Count the distinct orders of each mapping at each temporal level."""
-        temporal = self.space.hierarchy.temporal
-        found = [self._levels[at].count(factors[:, i] > 1) for at, i in enumerate(temporal)]
-        return np.stack(found, axis=1)
-
-    def most(self, active: npt.NDArray[np.bool_]) -> int:
-        """Count the combinations of orders where these ranks have loops at every level."""
-        return prod(int(orders.count(active)[0]) for orders in self._levels)
-
-    @cached_property
-    def size(self) -> int:
-        """The number of mappings, from the chains of each rank by the levels where they loop."""
-        marked = [at for at, orders in enumerate(self._levels) if orders.tensors]
-        bit = {self.space.hierarchy.temporal[at]: 1 << i for i, at in enumerate(marked)}
-        n_levels = len(self.space.hierarchy.levels)
-        marks = [bit.get(level, 0) for level in reversed(range(n_levels))]
-        ranks = [table.by_loops(marks) for table in self.tables]
-        total = 0
-        for unions in product(*ranks):
-            chains = prod(found[union] for found, union in zip(ranks, unions, strict=True))
-            for i, at in enumerate(marked):
-                active = np.array([[bool(union >> i & 1) for union in unions]])
-                chains *= int(self._levels[at].count(active)[0])
-            total += chains
-        return total * len(self.keeps)
-
-
-class _Orders:
-    """The distinct orders of one level for each set of ranks that have loops there."""
-
-    def __init__(
-        self, tensors: tuple[Dependence, ...], fixed: tuple[int, ...], n_ranks: int
-    ) -> None:
-        self.tensors = tensors
-        self.fixed = fixed
-        self._bits = 1 << np.arange(n_ranks, dtype=np.int64)
-        self._counts = np.zeros(1 << n_ranks, dtype=np.int64)
-        self._first = np.zeros(1 << n_ranks, dtype=np.int64)
-        self._rows = np.zeros((0, n_ranks), dtype=np.int64)
-
-    def count(self, active: npt.NDArray[np.bool_]) -> Ints:
-        """Count the orders for each row of active ranks."""
-        found: Ints = self._counts[self._known(active)]
-        return found
-
-    def pick(self, active: npt.NDArray[np.bool_], keys: Ints) -> Ints:
-        """Give an order of all ranks for each row: the active ones first."""
-        sets = self._known(active)
-        found: Ints = self._rows[self._first[sets] + keys % self._counts[sets]]
-        return found
-
-    def _known(self, active: npt.NDArray[np.bool_]) -> Ints:
-        sets: Ints = active @ self._bits
-        missing = np.unique(sets[self._counts[sets] == 0])
-        for one in missing.tolist():
-            inside = tuple(rank for rank in range(len(self._bits)) if one >> rank & 1)
-            outside = [rank for rank in range(len(self._bits)) if not one >> rank & 1]
-            orders = distinct_orders(inside, self.tensors, self.fixed)
-            rest = np.broadcast_to(np.array(outside, dtype=np.int64), (len(orders), len(outside)))
-            self._first[one], self._counts[one] = len(self._rows), len(orders)
-            self._rows = np.concatenate([self._rows, np.concatenate([orders, rest], axis=1)])
-        return sets
+        return gone, found, factors[row]
 
 
 @lru_cache(64)
-def book(space: Space) -> Book:
+def _book(space: Space) -> Book:
     """Give the tables of a mapspace; they are made once."""
-    return Book(space)
+    return Book(space.einsum, space.hierarchy, space.mapspace, space.limits)
 
 
 def spaces(

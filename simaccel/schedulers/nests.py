@@ -10,8 +10,10 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware.dataflow import Constraints, merged, single
 from simaccel.hardware.levels import UNLIMITED, Hierarchy, Temporal
 from simaccel.mapping.choices import NestMapping
+from simaccel.mapping.nest import Nests
+from simaccel.schedulers.blocks import Problem, Task, run_block
 from simaccel.schedulers.mapspace import Space, Strategy, spaces
-from simaccel.schedulers.ruby import Each, Effort, Found, Problem, Task, Watch, run_block, search
+from simaccel.schedulers.ruby import Each, Effort, Found, Watch, search
 from simaccel.workload import Einsum, Tensor
 
 _TRIES = 8
@@ -24,7 +26,10 @@ class EmptyMapspaceError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What is mapped on what, and within which constraints."""
+    """What is mapped on what, and within which constraints.
+
+    ``known``: mappings to start from; none that is in the mapspace is better than what is found.
+    """
 
     einsum: Einsum
     tensors: Mapping[str, Tensor]
@@ -32,18 +37,21 @@ class Target:
     strategy: Strategy
     dataflow: Constraints
     asked: Constraints
+    known: tuple[NestMapping, ...] = ()
 
     def problem(self) -> Problem:
         """Give the mapspaces of this.
 
         Raises:
-            InputError: constraints that can't be.
+            InputError: constraints that can't be, a known mapping of something else.
 
         """
         einsum, hierarchy = self.einsum, self.hierarchy
         found = spaces(einsum, hierarchy, self.strategy, self.dataflow, self.asked)
         needed = [operand.tensor for operand in (*einsum.inputs, einsum.output)]
-        return Problem(einsum, {name: self.tensors[name] for name in needed}, found)
+        tensors = {name: self.tensors[name] for name in needed}
+        known = Nests.of(einsum, hierarchy, self.known) if self.known else None
+        return Problem(einsum, tensors, found, known)
 
     def evaluate(self, space: Space, found: Found, hierarchy: Hierarchy | None = None) -> Costs:
         """Give all figures of the best mapping."""
@@ -150,6 +158,6 @@ def _has_mappings(target: Target) -> bool:
             continue
         for block in range(_TRIES):
             seed = (0, block)
-            if run_block(Task(problem, "edp", (at, 0), seed=seed)).valid:
+            if run_block(Task(problem, "edp", at, seed=seed)).valid:
                 return True
     return False

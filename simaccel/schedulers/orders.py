@@ -60,15 +60,15 @@ def distinct_orders(
     found: dict[tuple[object, ...], tuple[int, ...]] = {}
     for order in permutations(sorted(active)):
         if [rank for rank in order if rank in given] == given:
-            found.setdefault(_moves(order, tensors), order)
+            found.setdefault(moves(order, tensors), order)
     return np.array(sorted(found.values()), dtype=np.int64).reshape(len(found), len(active))
 
 
-def _moves(order: tuple[int, ...], tensors: tuple[Dependence, ...]) -> tuple[object, ...]:
+def moves(order: tuple[int, ...], tensors: tuple[Dependence, ...]) -> tuple[object, ...]:
     """Say for each tensor which loops make it move, and along which window."""
-    moves: list[object] = []
+    found: list[object] = []
     for tensor in tensors:
         at = max((i for i, rank in enumerate(order) if rank in tensor.ranks), default=-1)
         window = order[at] if at >= 0 and order[at] in tensor.sliding else None
-        moves.append((frozenset(order[: at + 1]), window))
-    return tuple(moves)
+        found.append((frozenset(order[: at + 1]), window))
+    return tuple(found)

@@ -1,20 +1,29 @@
-"""Schedulers for spatial arrays: each einsum gets the best mapping that a mapspace has."""
+"""Schedulers of mapspaces: each einsum gets the best mapping that a mapspace has.
+
+On a systolic array there is a mapspace for each stationarity, and the best of the three counts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from simaccel.analytic.estimate import softmax_problem
+from simaccel.analytic.nest_work import nest_work
+from simaccel.analytic.work import energy_pj
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import ROLES, Role, Temporal
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Temporal
 from simaccel.mapping.choices import Group, Mapping, NestGroup, NestLevel, NestMapping, SoftmaxGroup
+from simaccel.mapping.systolic import dataflows
+from simaccel.schedulers.blocks import Objective
+from simaccel.schedulers.limits import limits
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
-from simaccel.schedulers.nests import Mapped, Target, map_einsum
+from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
 from simaccel.schedulers.softmax import softmax_mapping
 from simaccel.workload import Einsum, Softmax, Workload
@@ -27,9 +36,13 @@ class NotNestedError(SimaccelError):
     """An operator that no spatial array takes; the message says which and why."""
 
 
-def targets(
+Choice = tuple[Target, ...]
+"""One einsum on one array, by what the array holds if it is systolic."""
+
+
+def choices(
     workload: Workload, accelerator: Accelerator, strategy: Strategy, asked: Constraints
-) -> list[Target]:
+) -> list[Choice]:
     """Give the einsums that are to be mapped, all of them checked before anything is searched.
 
     Raises:
@@ -37,7 +50,6 @@ def targets(
         InputError: constraints that can't be.
 
     """
-    dataflow = parse_constraints(accelerator.spatial.dataflow)
     found = []
     for operator in workload.operators:
         if not isinstance(operator, Einsum):
@@ -45,22 +57,30 @@ def targets(
         if len(operator.inputs) > _INPUTS:
             raise NotNestedError(
                 f"{accelerator.name}: operator {operator.name} has {len(operator.inputs)} inputs; "
-                "spatial arrays take einsums of one or two"
+                "mapspaces take einsums of one or two"
             )
-        target = Target(
+        array, hierarchy = accelerator.array, levels(accelerator)
+        limits(operator, hierarchy, {}, asked)  # what no array knows is said first
+        given = (
+            [parse_constraints(array.dataflow)]
+            if isinstance(array, SpatialArraySpec)
+            else dataflows(operator, asked)
+        )
+        one = Target(
             einsum=operator,
             tensors=workload.tensors,
-            hierarchy=levels(accelerator),
+            hierarchy=hierarchy,
             strategy=strategy,
-            dataflow=dataflow,
+            dataflow={},
             asked=asked,
         )
-        target.problem()
-        found.append(target)
+        found.append(tuple(replace(one, dataflow=dataflow) for dataflow in given))
+        for target in found[-1]:
+            target.problem()
     return found
 
 
-def search_all(targets: list[Target], options: Options) -> list[Mapped]:
+def search_all(choices: list[Choice], accelerator: Accelerator, options: Options) -> list[Mapped]:
     """Search each operator; those of one shape once.
 
     Raises:
@@ -69,17 +89,82 @@ def search_all(targets: list[Target], options: Options) -> list[Mapped]:
     """
     seen: dict[object, Mapped] = {}
     found = []
-    for at, target in enumerate(targets):
+    for at, choice in enumerate(choices):
+        target = choice[0]
         shape = _shape(target)
         if shape not in seen:
-            name = f"{target.einsum.name} ({at + 1} of {len(targets)})"
+            name = f"{target.einsum.name} ({at + 1} of {len(choices)})"
 
             def watch(done: float, note: str, at: int = at, name: str = name) -> None:
-                options.watch((at + done) / len(targets), f"{name}: {note}")
+                options.watch((at + done) / len(choices), f"{name}: {note}")
 
-            seen[shape] = map_einsum(target, options.effort, options.each, watch)
+            seen[shape] = _best(choice, accelerator, replace(options, watch=watch))
         found.append(replace(seen[shape], target=target))
     return found
+
+
+def _best(choice: Choice, accelerator: Accelerator, options: Options) -> Mapped:
+    """Search all targets of a choice, and take what is best with the slots that there is room for.
+
+    A search counts one slot a tile. Where memory outside takes time, it is also made within half
+    of the memories, so that all tiles can have two.
+    """
+    found: list[tuple[float, Mapped]] = []
+    empty: EmptyMapspaceError | None = None
+    searches = [(target, room) for target in choice for room in _rooms(target.hierarchy)]
+    for at, (target, room) in enumerate(searches):
+
+        def watch(done: float, note: str, at: int = at) -> None:
+            options.watch((at + done) / len(searches), note)
+
+        try:
+            within = replace(target, hierarchy=room)
+            mapped = map_einsum(within, options.effort, options.each, watch)
+        except EmptyMapspaceError as error:
+            empty = empty or error
+            continue
+        mapped = replace(mapped, target=target)
+        found.append((_predicted(mapped, accelerator, options.effort.objective), mapped))
+    if empty is not None and not found:
+        raise empty
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:
+    """Give the hierarchies to search: as it is, and with room for two slots where they help."""
+    found = [hierarchy]
+    first, *others = hierarchy.memories
+    pipes = hierarchy.pipes
+    slow = [not (first.both.unlimited and first.read.unlimited and first.write.unlimited)]
+    slow.append(pipes is not None and not (pipes.down.unlimited and pipes.up.unlimited))
+    halved: set[str] = set()
+    for is_slow, level in zip(slow, others[-2:], strict=False):
+        limited = any(memory.capacity_bytes for memory in level.memories)
+        if is_slow and limited:
+            halved.add(level.name)
+            found.append(replace(hierarchy, levels=tuple(_halved(hierarchy.levels, halved))))
+    return found
+
+
+def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
+    for level in levels:
+        if level.name in names and isinstance(level, Temporal):
+            memories = tuple(
+                replace(one, capacity_bytes=one.capacity_bytes and one.capacity_bytes // 2)
+                for one in level.memories
+            )
+            yield replace(level, memories=memories)
+        else:
+            yield level
+
+
+def _predicted(mapped: Mapped, accelerator: Accelerator, objective: Objective) -> float:
+    """Give the objective of the closed form that knows of slots."""
+    target, nest = mapped.target, double_buffered(mapped)
+    work = nest_work(target.einsum, target.tensors, nest, accelerator)
+    cycles = float(work.cycles())
+    energy = sum(float(level) for level in energy_pj(work, accelerator).values())
+    return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
 
 
 def _shape(target: Target) -> object:
@@ -138,7 +223,7 @@ def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, strategy: Strategy
 ) -> Mapping:
     asked = parse_constraints(options.constraints)
-    mapped = search_all(targets(workload, accelerator, strategy, asked), options)
+    mapped = search_all(choices(workload, accelerator, strategy, asked), accelerator, options)
     return mapping_from(workload, accelerator, strategy, mapped)
 
 

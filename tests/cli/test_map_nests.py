@@ -105,30 +105,38 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
         (f"{GEMM} --constrain cols=q", "--constrain: cols: rank: got 'q'; allowed: one of"),
         (f"{GEMM} --constrain cols", "--constrain: got 'cols'; allowed: LEVEL=RANK,..."),
         (f"{GEMM} --constrain cols.m=13", "cols.m: got 13; allowed: 1 to 12"),
-        (f"{GEMM} --dataflow flat", "--dataflow: got 'flat'; allowed: nothing on a spatial array"),
+        (f"{GEMM} --dataflow flat", "--dataflow: got 'flat'; allowed: nothing where a mapspace"),
         (
             f"{GEMM} --mapspace pfm --constrain cols.m=5",
             "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
         ),
         (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm",
-            "--mapspace: got 'pfm'; allowed: nothing with edge, whose array is systolic",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --objective edp",
+            "--objective: got 'edp'; allowed: nothing without --mapspace on edge, whose array is",
+        ),
+        (
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain cols=x",
+            "--constrain: cols: rank: got 'x'; allowed: one of",
+        ),
+        (
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain rows=b",
+            "gemm: no stationarity'; allowed: ws without rows=b; os without rows=b; is without",
         ),
         (
             "map --hw edge --workload gemm --shape M=8,K=8,N=8 --explain",
-            "--explain: got True; allowed: nothing with edge, whose array is systolic",
+            "--explain: got True; allowed: nothing where no mapspace is searched",
         ),
         (
             "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --dataflow flat",
-            "--dataflow: got 'flat'; allowed: nothing on a spatial array; --mapspace chooses",
+            "--dataflow: got 'flat'; allowed: nothing where a mapspace is searched",
         ),
         (
             "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --mapspace pfm,ruby",
             "--mapspace: got 'pfm,ruby'; allowed: one mapspace; `simaccel compare` takes several",
         ),
         (
-            "compare --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm",
-            "--mapspace: got 'pfm'; allowed: nothing with edge, whose array is systolic",
+            "compare --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --dataflow flex",
+            "--dataflow: got 'flex'; allowed: nothing where a mapspace is searched",
         ),
         (
             "run --hw edge --workload gemm --shape M=8,K=8,N=8 --jobs 2",

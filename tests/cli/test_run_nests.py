@@ -97,7 +97,16 @@ def test_a_mapping_for_another_array(cli: Call, tmp_path: Path) -> None:
     )
     result = cli(f"run --hw edge {BARE} --mapping {file}")
     assert result.exit_code == 2
-    assert "edge: array.kind = 'systolic'; allowed: spatial" in result.stderr
+    assert "levels[4].keep: got 'input, weight, output'; allowed: one of" in result.stderr
+
+
+def test_a_convolution_on_a_systolic_array(cli: Call) -> None:
+    line = f"run --hw toy {SMALL} --mapspace ruby-s --check --json"
+    found = json.loads(cli(line).stdout)
+    assert found["macs"] == 7 * 5 * 9 * 11 * 3 * 3
+    assert found["check"][0]["compared"] == found["check"][0]["elements"]
+    rows = json.loads(cli(f"compare --hw toy {SMALL} --mapspace pfm,ruby --json").stdout)
+    assert [row["dataflow"] for row in rows] == ["pfm", "ruby"]
 
 
 def test_attention_on_a_spatial_array(cli: Call) -> None:

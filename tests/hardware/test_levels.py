@@ -180,7 +180,8 @@ def test_each_array_is_taken_by_what_is_made_for_it() -> None:
     kinds = {name: load_accelerator(name).array.kind for name in list_accelerators()}
     assert sorted(name for name, kind in kinds.items() if kind == "spatial") == SPATIAL
     with pytest.raises(NotSpatialError, match=r"edge: array.kind = 'systolic'; allowed: spatial"):
-        levels(load_accelerator("edge"))
+        _ = load_accelerator("edge").spatial
+    assert levels(load_accelerator("edge")).names == ("dram", "buffer", "rows", "cols", "pe")
     spatial = load_accelerator("eyeriss_like")
     with pytest.raises(NotSystolicError, match=r"eyeriss_like: array.kind = 'spatial'; allowed"):
         _ = spatial.systolic

@@ -43,6 +43,26 @@ def test_chains_of_smaller_mapspaces_have_numbers_in_larger_ones(
     assert np.array_equal(larger.at(larger.numbers(rows)), rows)
 
 
+@given(st.integers(1, 40), SPLITS, st.sampled_from(MAPSPACES), st.data())
+def test_the_chain_that_is_nearest(
+    size: int, splits: list[Split], mapspace: Mapspace, data: st.DataObject
+) -> None:
+    """Level by level, of the chains that are left those with the most pieces up to the wanted."""
+    left = [row for rows in chains(size, splits, mapspace) for row in rows.tolist()]
+    pieces = st.integers(1, 2 * size)
+    wanted = data.draw(st.lists(pieces, min_size=len(splits) + 1, max_size=len(splits) + 1))
+    table = ChainTable(size, splits, mapspace)
+    if not left:
+        return
+    numbered = [list(row) for row in left]
+    for level, want in enumerate(wanted[:-1]):
+        there = {row[level] for row in left}
+        chosen = max((p for p in there if p <= want), default=min(there))
+        left = [row for row in left if row[level] == chosen]
+    assert len(left) == 1
+    assert table.numbers(np.array([wanted])).tolist() == [numbered.index(left[0])]
+
+
 @given(st.integers(1, 60), SPLITS, st.sampled_from(MAPSPACES), st.data())
 def test_chains_by_the_levels_of_their_loops(
     size: int, splits: list[Split], mapspace: Mapspace, data: st.DataObject

@@ -18,13 +18,16 @@ from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests
 from simaccel.mapping.program import reserved_bytes
 from simaccel.mapping.text import parse_program, program_text
-from tests.nests import NestCase, draw_nest, runs
+from tests.nests import NestCase, draw_nest, draw_systolic_nest, runs
 
 BLOCKS = pytest.mark.parametrize("block", range(10))
 
 
 def _cases(block: int) -> list[NestCase]:
-    return [case for seed in range(block * 60, block * 60 + 60) if runs(case := draw_nest(seed))]
+    """Give cases of spatial and of systolic arrays."""
+    seeds = range(block * 60, block * 60 + 60)
+    drawn = [*map(draw_nest, seeds), *map(draw_systolic_nest, seeds[:20])]
+    return [case for case in drawn if case is not None and runs(case)]
 
 
 @BLOCKS
@@ -56,8 +59,17 @@ def test_the_machine_does_what_the_search_counted(block: int) -> None:
                 for way, counted in (("read", costs.reads), ("write", costs.writes)):
                     expected = int(counted[0, at, ROLES.index(role)])
                     assert run.moved.get((f"{place}_{way}", operand.tensor), 0) == expected
-        assert run.engines["array"].busy == int(costs.steps[0])
+        if case.accelerator.array.kind == "spatial":
+            assert run.engines["array"].busy == int(costs.steps[0])
         assert run.cycles >= int(costs.cycles[0])
+
+
+@BLOCKS
+def test_the_estimate_has_the_cycles_of_all_passes(block: int) -> None:
+    for case in _cases(block):
+        run = Machine(case.accelerator, lower(case.workload, case.mapping)).run()
+        predicted = estimate(case.workload, case.mapping, case.accelerator)
+        assert predicted.operators[0].resources["array"] == run.engines["array"].busy
 
 
 @BLOCKS

@@ -258,3 +258,40 @@ def test_a_block_is_no_wider_than_promised() -> None:
     # Orders of three loops at DRAM and at the buffer, and four choices of what the buffer keeps.
     assert max(sizes) <= space.widest == 3 * 3 * 4
     assert sum(sizes) == space.size()
+
+
+@pytest.mark.parametrize("strategy", ["pfm", "ruby-s", "ruby"])
+def test_a_mapping_of_the_mapspace_is_the_nearest_to_itself(strategy: Strategy) -> None:
+    (space,) = spaces(convolution("M=4,C=1,P=3,Q=2,R=2,S=1"), eyeriss(), strategy)
+    genes, factors = space.fitting(space.random(np.random.default_rng(3), 300))
+    nests = space.nests(genes, factors)
+    near = space.near(nests)
+    again = space.nests(*space.fitting(near))
+    assert np.array_equal(near.chains, genes.chains)
+    assert np.array_equal(near.keeps, genes.keeps)
+    assert list(rows_of(again)) == list(rows_of(nests))
+
+
+def test_of_a_mapping_of_another_mapspace_the_nearest_is_found() -> None:
+    """7 pieces of 12 and then 2 of 2: no perfect chain has 7, so it gets 6; 2 of 2 are left."""
+    (space,) = spaces(rank_one(12), toy(), "pfm")
+    given = Nests(
+        factors=np.array([[[1], [2], [7]]]),
+        orders=np.zeros((1, 2, 1), dtype=np.int64),
+        keeps=np.zeros((1, 2, 3), dtype=bool),
+        sizes=np.array([[12]]),
+    )
+    _, factors = space.fitting(space.near(given))
+    assert factors[0, :, 0].tolist() == [1, 2, 6]
+
+
+@pytest.mark.parametrize("strategy", ["pfm", "ruby"])
+def test_chains_move_to_others_of_the_mapspace(strategy: Strategy) -> None:
+    (space,) = spaces(product_of(36, 30, 8), eyeriss(), strategy)
+    rng = np.random.default_rng(0)
+    for rank, count in enumerate(space.chain_counts()):
+        if count > 1:
+            start = rng.integers(0, count, 500)
+            moved = space.moved(rng, rank, start)
+            assert ((moved >= 0) & (moved < count)).all()
+            assert (moved != start).sum() > 100

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simaccel.analytic.nest import evaluate
 from simaccel.errors import InputError
@@ -15,9 +18,19 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Spatial, Temporal
 from simaccel.mapping.nest import Nests
 from simaccel.report.nests import loops_text, mapped_json
-from simaccel.schedulers.mapspace import Strategy, spaces
+from simaccel.schedulers.blocks import (
+    ELITE,
+    OBJECTIVES,
+    Objective,
+    Outcome,
+    Population,
+    Task,
+    run_block,
+    score,
+)
+from simaccel.schedulers.mapspace import Genes, Strategy, spaces
 from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum
-from simaccel.schedulers.ruby import OBJECTIVES, Effort, Outcome, Task, run_block, score
+from simaccel.schedulers.ruby import Effort
 from simaccel.workload import Einsum, Tensor, gemm
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import Operand, operand
@@ -241,7 +254,7 @@ def test_a_block_counts_what_it_went_through() -> None:
     goal = target(product_of(4, 4, 4), toy(4), "pfm")
     problem = goal.problem()
     (space,) = problem.spaces
-    whole = run_block(Task(problem, "edp", (0, 0), 0, space.combinations))
+    whole = run_block(Task(problem, "edp", 0, 0, space.combinations))
     assert whole.gone == space.size() >= whole.valid > 0
 
 
@@ -278,8 +291,6 @@ def test_what_bounds_a_mapping() -> None:
     slow = toy(4)
     dram = slow.levels[0]
     assert isinstance(dram, Temporal)
-    from dataclasses import replace  # noqa: PLC0415
-
     from simaccel.hardware.quantity import Rate  # noqa: PLC0415
 
     hierarchy = replace(slow, levels=(replace(dram, read=Rate(1, 1)), *slow.levels[1:]))
@@ -332,3 +343,70 @@ def test_the_smaller_mapspaces_are_in_the_larger() -> None:
     assert scores["ruby"] < scores["pfm"]
     sizes = [spaces(product_of(11, 6, 5), toy(4), s)[0].size() for s in ("pfm", "ruby-s", "ruby")]
     assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_larger_mapspace_is_never_worse_however_short_the_search(
+    objective: Objective, seed: int
+) -> None:
+    """5,000 of millions: each search alone misses the best by far."""
+    einsum = parse_conv("M=30,C=14,P=13,Q=13,R=3,S=3").einsum("conv")
+    effort = Effort(objective=objective, exhaustive=0, patience=5_000, seed=seed)
+    for pads in (96, 1024):
+        scores = {
+            strategy: map_einsum(target(einsum, toy(14, pads), strategy), effort).found.score
+            for strategy in ("pfm", "ruby-s", "ruby-t", "ruby")
+        }
+        assert scores["ruby"] <= min(scores["ruby-s"], scores["ruby-t"])
+        assert max(scores["ruby-s"], scores["ruby-t"]) <= scores["pfm"]
+
+
+def test_smaller_mapspaces_are_searched_first_also_where_one_is_empty_or_complete() -> None:
+    """No perfect chain has 3 of 16 on the PEs; with 4 the perfect mapspace is seen to its end."""
+    for asked, more in (("pes.m=3", 0), ("pes.m=4", 1)):
+        goal = target(product_of(16, 12, 12), toy(4, 64), "ruby-s", asked=[asked])
+        perfect = target(product_of(16, 12, 12), toy(4, 64), "pfm", asked=[asked])
+        (space,) = perfect.problem().spaces
+        limit = Effort(exhaustive=space.size(), patience=2_000)
+        found = map_einsum(goal, limit).found
+        assert found.ended == "patience"
+        assert (space.combinations > 0) == more
+        if more:
+            assert found.score <= map_einsum(perfect, limit).found.score
+
+
+@pytest.mark.parametrize("strategy", ["pfm", "ruby", "padded"])
+def test_a_search_that_knows_a_mapping_finds_none_worse(strategy: Strategy) -> None:
+    goal = target(product_of(60, 48, 35), toy(12, 128), strategy)
+    long = map_einsum(goal, Effort(exhaustive=0, patience=30_000))
+    short = Effort(exhaustive=0, most=1)
+    alone = map_einsum(goal, short)
+    known = map_einsum(replace(goal, known=(alone.mapping, long.mapping)), short)
+    assert known.found.score <= long.found.score < alone.found.score
+
+
+def test_a_known_mapping_of_something_else_is_refused() -> None:
+    known = map_einsum(target(rank_one(12), toy(4)), Effort()).mapping
+    goal = replace(target(product_of(4, 4, 4), toy(4)), known=(known,))
+    with pytest.raises(InputError, match=r"factors\.d: got [34]; allowed: one of"):
+        map_einsum(goal, Effort())
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 2), st.integers(1, 4)), min_size=1))
+def test_a_population_has_the_best_of_each_niche_first(rows: list[tuple[int, int, int]]) -> None:
+    """Against sorting by hand; many, so that some are left out."""
+    rows = rows * 3 + [(20 + at, 1, 3) for at in range(ELITE)]
+    values, ties, niches = np.array(rows).T
+    every = np.arange(len(rows))
+    genes = Genes(every[:, np.newaxis], every[:, np.newaxis], every)
+    elite = Population(values * 1.0, ties * 1.0, niches, genes).elite()
+    ranked = []
+    for niche in set(niches.tolist()):
+        own = sorted({row for row in rows if row[2] == niche})
+        ranked += [(place, row) for place, row in enumerate(own)]
+    expected = sorted(row for _, row in sorted(ranked)[:ELITE])
+    found = [rows[at] for at in elite.genes.keeps]
+    assert sorted(found) == expected
+    assert [row[:2] for row in found] == [row[:2] for row in expected]
+    assert elite.best == expected[0][:2]
