@@ -89,7 +89,7 @@ def draw_fig_11(by_edp: Sequence[Row], by_cycles: Sequence[Row], path: Path) -> 
     ):
         ratios = [row[f"{what} over pfm"] for row in rows]
         fields = list(dict.fromkeys(row["group"] for row in rows))
-        for field, colour in zip(fields, _FIELDS, strict=True):
+        for field, colour in zip(fields, _FIELDS, strict=False):
             places = [at for at, row in enumerate(rows) if row["group"] == field]
             axes.bar(places, [ratios[at] for at in places], width=0.75, color=colour, label=field)
         mean = sum(ratios) / len(ratios)
