@@ -97,6 +97,8 @@ def parse_constraints(texts: Sequence[str], source: str = "command line") -> Con
         one = _parsed(text)
         if one is None:
             faults.append(Fault(source, "--constrain", text, _EXAMPLES))
+        elif (other := _contradicted(found, one)) is not None:
+            faults.append(Fault(source, "--constrain", text, f"{other}, as stands before it"))
         else:
             found = merged(found, one)
     if faults:
@@ -121,6 +123,17 @@ def _parsed(text: str) -> Constraints | None:
     level, what, sign, value = form["level"], form["what"], form["sign"], form["value"].strip()
     part = _numbered(what, sign, value) if _counts(what) else _listed(what, sign, value)
     return None if part is None else {level: part}
+
+
+def _contradicted(before: Constraints, one: Constraints) -> str | None:
+    """Give the constraint that asks for another number of pieces of the same rank."""
+    for level, constraint in one.items():
+        given = before.get(level, LevelConstraint()).factors
+        for rank, pieces in constraint.factors.items():
+            for other, others in given.items():
+                if other.lower() == rank.lower() and others != pieces:
+                    return f"{level}.{other}={others}"
+    return None
 
 
 def _counts(what: str | None) -> bool:

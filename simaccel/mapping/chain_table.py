@@ -143,6 +143,9 @@ def _states(
     for split in splits:
         _require_countable(size, mapspace, states=len(arriving[-1]))
         found = []
+        if split.may_leave(mapspace) and split.exactly is None and not split.whole:
+            most = np.minimum(2 * np.sqrt(arriving[-1]) - 2, split.most or np.inf)
+            _require_countable(size, mapspace, rows=total + int(most.sum()))
         for n in arriving[-1].tolist():
             found.append(choices(n, split, mapspace))
             total += len(found[-1])

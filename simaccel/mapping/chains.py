@@ -13,6 +13,7 @@ of their sizes and the last size say all that accesses and cycles follow from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,28 +59,54 @@ def perfect(n: int) -> Factors:
     >>> perfect(12).tolist()
     [1, 2, 3, 4, 6, 12]
     """
-    low = np.arange(1, int(n**0.5) + 1, dtype=np.int64)
-    low = low[n % low == 0]
-    return np.unique(np.concatenate([low, n // low]))
+    found, left = np.ones(1, dtype=np.int64), n
+    primes = _primes(math.isqrt(n))
+    for prime in primes[n % primes == 0].tolist():
+        powers = [1]
+        while left % prime == 0:
+            left //= prime
+            powers.append(powers[-1] * prime)
+        found = np.outer(found, powers).reshape(-1)
+    return np.sort(np.outer(found, [1, left] if left > 1 else [1]).reshape(-1))
 
 
-def imperfect(n: int) -> Factors:
+@lru_cache(32)
+def _sieve(most: int) -> Factors:
+    is_prime = np.ones(most + 1, dtype=np.bool_)
+    is_prime[:2] = False
+    for n in range(2, math.isqrt(most) + 1):
+        if is_prime[n]:
+            is_prime[n * n :: n] = False
+    return np.flatnonzero(is_prime)
+
+
+def _primes(most: int) -> Factors:
+    """Give the primes up to a number; those up to a power of two are kept."""
+    primes = _sieve((1 << most.bit_length()) - 1)
+    return primes[: int(np.searchsorted(primes, most, side="right"))]
+
+
+def imperfect(n: int, most: int | None = None) -> Factors:
     """Give the canonical numbers of pieces for ``n`` tiles: one for each number of groups.
 
     Of all P with the same ceil(n / P) the smallest: it makes as many groups, none larger. Every
     count of accesses and cycles depends on the number of groups and on the sum of their sizes,
-    which are the same, and buffers and fan-out need no more.
+    which are the same, and buffers and fan-out need no more. Up to the root of ``n`` each P makes
+    another number of groups; beyond, each small number of groups has one P.
 
-    >>> imperfect(7).tolist()
-    [1, 2, 3, 4, 7]
+    >>> imperfect(7).tolist(), imperfect(10**12, most=3).tolist()
+    ([1, 2, 3, 4, 7], [1, 2, 3])
     """
-    root = int(n**0.5) + 1
-    groups = np.arange(1, root + 1, dtype=np.int64)
-    few = -(-n // groups)  # the smallest P for each small number of groups
-    small = np.arange(1, min(root, n) + 1, dtype=np.int64)
-    candidates = np.unique(np.concatenate([few, small]))
-    _, first = np.unique(-(-n // candidates), return_index=True)
-    return np.sort(candidates[first])
+    root = math.isqrt(n)
+    small = np.arange(1, min(root, n if most is None else most) + 1, dtype=np.int64)
+    if most is not None and most <= root:
+        return small
+    large = -(-n // np.arange(root + 1, 0, -1, dtype=np.int64))
+    found = np.concatenate([small, large[large > root]])
+    groups = -(-n // found)
+    first = np.concatenate([[True], groups[1:] != groups[:-1]])
+    canonical: Factors = found[first]
+    return canonical if most is None else canonical[canonical <= most]
 
 
 @lru_cache(1 << 16)
@@ -96,7 +123,7 @@ def choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
         fits = split.exactly <= n and (n % split.exactly == 0 or split.may_leave(mapspace))
         found = np.array([split.exactly] if fits else [], dtype=np.int64)
     else:
-        found = imperfect(n) if split.may_leave(mapspace) else perfect(n)
+        found = imperfect(n, split.most) if split.may_leave(mapspace) else perfect(n)
     return found if split.most is None else found[found <= split.most]
 
 

@@ -43,7 +43,7 @@ def limits(
     """
     faults = [*_unknown_levels(hierarchy, dataflow, "dataflow")]
     faults += [*_unknown_levels(hierarchy, asked, "--constrain")]
-    faults += [*_unknown_ranks(einsum, asked)]
+    faults += [*_unknown_ranks(einsum, asked), *_contradictions(einsum, asked)]
     if faults:
         raise InputError(faults)
     both = {
@@ -53,8 +53,10 @@ def limits(
         for name in hierarchy.names
     }
     for level in hierarchy.levels:
-        outermost = level is hierarchy.levels[0]
-        faults += _impossible(einsum, level, both[level.name], outermost=outermost)
+        said = _said(_known(einsum, asked.get(level.name, _FREE)))
+        if level is hierarchy.levels[0]:
+            faults += _at_outermost(level.name, both[level.name], said)
+        faults += _impossible(einsum, level, both[level.name], said)
     if faults:
         raise InputError(faults)
     return Limits(
@@ -107,29 +109,56 @@ def _known(einsum: Einsum, given: LevelConstraint) -> LevelConstraint:
     return LevelConstraint.model_validate(fields)
 
 
+def _contradictions(einsum: Einsum, asked: Constraints) -> Iterator[Fault]:
+    """Find what the user asks for in two ways; over a dataflow the user's word counts."""
+    for level, constraint in asked.items():
+        given = _known(einsum, constraint)
+        for rank, pieces in given.factors.items():
+            if given.ranks is not None and rank not in given.ranks and pieces != 1:
+                allowed = f"1, as {level}={','.join(given.ranks) or 'none'} leaves it out"
+                yield Fault("--constrain", f"{level}.{rank}", pieces, allowed)
+        if len(set(given.order)) < len(given.order):
+            yield Fault("--constrain", f"{level}.order", ",".join(given.order), "each rank once")
+
+
+def _said(given: LevelConstraint) -> frozenset[str]:
+    """Give the ranks and the kinds of constraints that are given."""
+    return frozenset({*given.factors, *given.model_fields_set})
+
+
+def _source(said: frozenset[str], *names: str) -> str:
+    return "--constrain" if said & {*names} else "dataflow"
+
+
 def _impossible(
-    einsum: Einsum, level: Level, given: LevelConstraint, *, outermost: bool
+    einsum: Einsum, level: Level, given: LevelConstraint, said: frozenset[str]
 ) -> Iterator[Fault]:
-    if outermost:
-        yield from _at_outermost(level.name, given)
+    """Find what a level can't do; ``said``: what of it the user said, and not a dataflow."""
     if isinstance(level, Temporal):
         for role in given.keep or ():
             if role not in level.roles:
-                yield Fault("constraint", f"{level.name}.keep", role, _one_of(level.roles))
+                source = _source(said, "keep")
+                yield Fault(source, f"{level.name}.keep", role, _one_of(level.roles))
     elif given.order or given.keep is not None:
-        yield Fault("constraint", level.name, "order or keep", "ranks and factors; no memory here")
+        source = _source(said, "order", "keep")
+        yield Fault(source, level.name, "order or keep", "ranks and factors; no memory here")
     for rank, pieces in given.factors.items():
         most = _most(einsum, rank, level, given)
         if pieces != "all" and pieces > most:
-            yield Fault("constraint", f"{level.name}.{rank}", pieces, f"1 to {most}")
+            allowed = f"1 to {most}" if most > 1 else "1"
+            if _adds_in_vain(einsum, rank, level):
+                allowed = f"1, as {level.name} can't add sums and {rank} is summed over"
+            yield Fault(_source(said, rank), f"{level.name}.{rank}", pieces, allowed)
 
 
-def _at_outermost(name: str, given: LevelConstraint) -> Iterator[Fault]:
+def _at_outermost(name: str, given: LevelConstraint, said: frozenset[str]) -> Iterator[Fault]:
     if given.factors or given.most or given.ranks is not None:
         shown = next(text for text, _ in given.parts())
-        yield Fault("constraint", name, f"{name}{shown}", "none; it takes what is left")
+        source = _source(said, "factors", "most", "ranks")
+        yield Fault(source, name, f"{name}{shown}", "none; it takes what is left")
     if given.keep is not None and set(given.keep) != set(ROLES):
-        yield Fault("constraint", f"{name}.keep", ",".join(given.keep), "all; nothing is outside")
+        source = _source(said, "keep")
+        yield Fault(source, f"{name}.keep", ",".join(given.keep), "all; nothing is outside")
 
 
 def _one_of(roles: frozenset[Role]) -> str:
@@ -141,9 +170,13 @@ def _most(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> in
     most = min(einsum.ranks[rank], given.most.get(rank, einsum.ranks[rank]))
     if not isinstance(level, Spatial):
         return most
-    if not level.reduces and rank not in einsum.output.ranks:
-        return 1
-    return min(most, level.fanout)
+    return 1 if _adds_in_vain(einsum, rank, level) else min(most, level.fanout)
+
+
+def _adds_in_vain(einsum: Einsum, rank: str, level: Level) -> bool:
+    if not isinstance(level, Spatial) or level.reduces:
+        return False
+    return rank not in einsum.output.ranks
 
 
 def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> Split:

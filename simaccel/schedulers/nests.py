@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.nest import Costs, evaluate
+from simaccel.analytic.nest import Costs, evaluate, require_nestable
 from simaccel.errors import SimaccelError
 from simaccel.hardware.dataflow import Constraints, merged, single
 from simaccel.hardware.levels import UNLIMITED, Hierarchy, Temporal
@@ -44,9 +44,11 @@ class Target:
 
         Raises:
             InputError: constraints that can't be, a known mapping of something else.
+            NotNestableError: an einsum that the closed form doesn't count.
 
         """
         einsum, hierarchy = self.einsum, self.hierarchy
+        require_nestable(einsum)
         found = spaces(einsum, hierarchy, self.strategy, self.dataflow, self.asked)
         needed = [operand.tensor for operand in (*einsum.inputs, einsum.output)]
         tensors = {name: self.tensors[name] for name in needed}
@@ -138,7 +140,7 @@ def _why(target: Target) -> str:
         for other, level, part in parts:
             if other != text:
                 rest = merged(rest, {level: part})
-        if _has_mappings(replace(target, dataflow={}, asked=rest)):
+        if _has_mappings(replace(target, dataflow=rest, asked={})):
             guilty.append(text)
     what = f"{target.einsum.name}: no {target.strategy} mapping"
     if guilty:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.analytic.nest import Costs, NotNestableError, evaluate
+from simaccel.analytic.nest import Costs, NotNestableError, evaluate, fit_memories
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Role, Spatial, Temporal
 from simaccel.hardware.load import load_accelerator
@@ -400,3 +400,22 @@ def test_what_the_rules_do_not_cover_is_refused(einsum: Einsum, said: str) -> No
     with pytest.raises(NotNestableError) as caught:
         evaluate(einsum, {name: Tensor(name) for name in names}, hierarchy, nests)
     assert said in str(caught.value)
+
+
+def test_what_fits_the_memories_is_known_before_the_rest() -> None:
+    """As `Costs.valid` where no fan-out is in the way; also where pieces are more than tiles."""
+    both: set[bool] = set()
+    for seed in range(60):
+        case = draw_case(seed, MAPPINGS)
+        wide = [
+            replace(level, fanout=2**40, reduces=True) if isinstance(level, Spatial) else level
+            for level in case.hierarchy.levels
+        ]
+        hierarchy = replace(case.hierarchy, levels=tuple(wide))
+        nests = Nests.of(case.einsum, hierarchy, case.mappings)
+        tensors = _tensors(case.einsum)
+        fits = fit_memories(case.einsum, tensors, hierarchy, nests)
+        valid = evaluate(case.einsum, tensors, hierarchy, nests).valid
+        assert fits.tolist() == valid.tolist()
+        both |= set(fits.tolist())
+    assert both == {True, False}

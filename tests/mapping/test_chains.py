@@ -96,6 +96,8 @@ def test_canonical_numbers_of_pieces(n: int) -> None:
     for p in range(1, n + 1):
         by_groups.setdefault(-(-n // p), p)
     assert imperfect(n).tolist() == sorted(by_groups.values())
+    for most in (1, n // 7 + 1, n // 2 + 1, n):
+        assert imperfect(n, most).tolist() == sorted(p for p in by_groups.values() if p <= most)
     assert perfect(n).tolist() == [p for p in range(1, n + 1) if n % p == 0]
 
 

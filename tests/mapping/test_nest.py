@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 import yaml
 
-from simaccel.analytic.estimate import estimate
 from simaccel.analytic.nest import evaluate
 from simaccel.errors import InputError
-from simaccel.hardware.accelerator import NotSpatialError
+from simaccel.experiment import simulate
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Spatial, Temporal
 from simaccel.hardware.load import load_accelerator
-from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
 from simaccel.mapping.files import load_mapping, save_mapping
-from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests, nest_faults
 from simaccel.workload import Einsum, Tensor, conv2d, operand
 from tests.analytic.nest_cases import draw_case
@@ -182,10 +179,7 @@ def test_a_nest_in_a_file_with_more_pieces_than_the_rank_has(tmp_path: Path) -> 
     assert str(caught.value).endswith(f"{file}: {field}: got 6; allowed: {allowed}")
 
 
-def test_a_systolic_array_runs_no_nests(tmp_path: Path) -> None:
+def test_a_nest_of_pes_with_memories_is_none_for_a_systolic_array(tmp_path: Path) -> None:
     mapping = load_mapping(_saved(tmp_path, {}), CONV)
-    toy = load_accelerator("toy")
-    with pytest.raises(NotSpatialError, match=r"toy: array.kind = 'systolic'; allowed: spatial"):
-        Machine(toy, lower(CONV, mapping))
-    with pytest.raises(NotSpatialError, match=r"toy: array.kind = 'systolic'; allowed: spatial"):
-        estimate(CONV, mapping, toy)
+    with pytest.raises(InputError, match=r"levels\[5\]|levels\[4\]"):
+        simulate(CONV, load_accelerator("toy"), mapping)

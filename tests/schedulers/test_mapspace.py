@@ -222,14 +222,24 @@ def test_a_dataflow_may_name_ranks_that_others_have_and_the_user_overrides_it() 
     [
         ("col=M", "--constrain: level: got 'col'; allowed: did you mean 'cols'?"),
         ("cols=X", "--constrain: cols: rank: got 'X'; allowed: one of "),
-        ("cols.M=4", "constraint: cols.m: got 4; allowed: 1 to 3"),
-        ("rows.M=3", "constraint: rows.m: got 3; allowed: 1 to 2"),
-        ("cols.K=2", "constraint: cols.k: got 2; allowed: 1 to 1"),
-        ("pe.M=99", "constraint: pe.m: got 99; allowed: 1 to 6"),
-        ("dram.M=2", "constraint: dram: got 'dram.m=2'; allowed: none; it takes what is left"),
-        ("dram.keep=input", "constraint: dram.keep: got 'input'; allowed: all; nothing is outside"),
-        ("buffer.keep=weight", "constraint: buffer.keep: got 'weight'; allowed: one of input, out"),
-        ("cols.order=M", "constraint: cols: got 'order or keep'; allowed: ranks and factors"),
+        ("cols.M=4", "--constrain: cols.m: got 4; allowed: 1 to 3"),
+        ("rows.M=3", "--constrain: rows.m: got 3; allowed: 1 to 2"),
+        (
+            "cols.K=2",
+            "--constrain: cols.k: got 2; allowed: 1, as cols can't add sums and k is summed",
+        ),
+        ("pe.M=99", "--constrain: pe.m: got 99; allowed: 1 to 6"),
+        ("dram.M=2", "--constrain: dram: got 'dram.m=2'; allowed: none; it takes what is"),
+        (
+            "dram.keep=input",
+            "--constrain: dram.keep: got 'input'; allowed: all; nothing is out",
+        ),
+        (
+            "buffer.keep=weight",
+            "--constrain: buffer.keep: got 'weight'; allowed: one of input, out",
+        ),
+        ("buffer.order=M,n,m", "--constrain: buffer.order: got 'm,n,m'; allowed: each rank once"),
+        ("cols.order=M", "--constrain: cols: got 'order or keep'; allowed: ranks and factors"),
     ],
 )
 def test_impossible_constraints_are_named(text: str, message: str) -> None:
@@ -295,3 +305,40 @@ def test_chains_move_to_others_of_the_mapspace(strategy: Strategy) -> None:
             moved = space.moved(rng, rank, start)
             assert ((moved >= 0) & (moved < count)).all()
             assert (moved != start).sum() > 100
+
+
+def test_what_contradicts_itself_is_refused() -> None:
+    asked = parse_constraints(["cols.m=2", "cols=N"])
+    with pytest.raises(InputError) as caught:
+        limits(product_of(6, 6, 6), eyeriss(), {}, asked)
+    assert str(caught.value) == "--constrain: cols.m: got 2; allowed: 1, as cols=n leaves it out"
+    with pytest.raises(InputError) as caught:
+        parse_constraints(["cols.M=2", "cols.m=3", "cols.M=2", "pe.M=3"])
+    said = "command line: --constrain: got 'cols.m=3'; allowed: cols.M=2, as stands before it"
+    assert str(caught.value) == said
+
+
+def test_over_a_dataflow_the_user_may_ask_for_other_ranks() -> None:
+    dataflow, asked = parse_constraints(["cols=N"]), parse_constraints(["cols.M=2"])
+    (space,) = spaces(product_of(6, 6, 6), eyeriss(), "ruby", dataflow, asked)
+    assert space.size() > 0
+
+
+def test_what_is_wrong_in_a_dataflow_is_named_as_such() -> None:
+    dataflow = parse_constraints(["cols.M=4", "buffer.keep=weight"])
+    with pytest.raises(InputError) as caught:
+        limits(product_of(6, 6, 6), eyeriss(), dataflow, parse_constraints(["cols.N=9"]))
+    assert sorted(str(fault) for fault in caught.value.faults) == [
+        "--constrain: cols.n: got 9; allowed: 1 to 3",
+        "dataflow: buffer.keep: got 'weight'; allowed: one of input, output",
+        "dataflow: cols.m: got 4; allowed: 1 to 3",
+    ]
+
+
+def test_a_rank_of_10_to_the_12_is_quickly_counted_or_refused() -> None:
+    """No stop-watch, but the 10^12 would otherwise take a minute, and 10^24 MACs wrap."""
+    for strategy in ("pfm", "padded", "ruby-s"):
+        (space, *_) = spaces(rank_one(10**12), toy(), strategy)
+        assert space.size() > 100
+    with pytest.raises(InputError, match="ruby-t of a rank: got 1000000000000; allowed: a rank"):
+        spaces(rank_one(10**12), toy(), "ruby-t")[0].size()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.analytic.nest import evaluate
+from simaccel.analytic.nest import NotNestableError, evaluate
 from simaccel.errors import InputError
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Spatial, Temporal
@@ -317,6 +317,13 @@ def test_a_constraint_that_doesn_t_fit_the_memory_is_named() -> None:
     assert said in str(caught.value)
 
 
+def test_a_rank_that_only_the_dataflow_leaves_out_may_be_the_guilty_one() -> None:
+    goal = target(product_of(8, 8, 8), toy(4, 64), "pfm", ["pad.k=8", "pad.m=8"], ["pad=n"])
+    with pytest.raises(EmptyMapspaceError) as caught:
+        map_einsum(goal, Effort(patience=100))
+    assert str(caught.value).endswith("without pad.k=8 or without pad.m=8 there are")
+
+
 def test_two_constraints_that_leave_nothing_each() -> None:
     goal = target(product_of(4, 4, 4), toy(4), "pfm", asked=["pes.m=3", "pes.k=3"])
     with pytest.raises(EmptyMapspaceError, match="without any one of them there is none either"):
@@ -331,6 +338,11 @@ def test_nothing_fits_without_any_constraint() -> None:
 def test_a_rank_too_large_for_all_remainders_is_refused() -> None:
     with pytest.raises(InputError, match="ruby of a rank: got 1099511627776"):
         map_einsum(target(product_of(2**40, 1, 1), toy(4), "ruby"), Effort())
+
+
+def test_more_macs_than_can_be_counted_are_refused_before_anything_is_made() -> None:
+    with pytest.raises(NotNestableError, match=r"gemm: 4000000000000000000000000 MACs; allowed"):
+        map_einsum(target(product_of(10**12, 10**12, 4), toy(4), "ruby-s"), Effort())
 
 
 def test_the_smaller_mapspaces_are_in_the_larger() -> None:
