@@ -104,10 +104,11 @@ def write_all(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search, write and draw everything; 1 if something isn't as it has to be."""
     parser = argparse.ArgumentParser(prog="validation.ruby.run_networks")
-    parser.add_argument("--jobs", type=int, choices=range(1, 257), metavar="N",
-                        default=os.cpu_count() or 1, help="processes; the result is the same")  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--fresh", action="store_true", help="throw away what was searched before")
     given = parser.parse_args(arguments)
+    if given.jobs < 1:
+        parser.error("argument --jobs: 1 or more")
     if given.fresh:
         shutil.rmtree(FOLDER, ignore_errors=True)
     sweeps, layers = full_sweeps(), figures_10_to_12()
