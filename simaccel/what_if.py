@@ -7,10 +7,8 @@ that share a resource in turns may come in another order, so a freed resource ca
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import TypeVar
 
 from simaccel.hardware import (
@@ -249,22 +247,18 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
 
 @dataclass(frozen=True)
 class _Around:
-    """What stands around a node: loops from the outermost in, and the tiles that it sees."""
+    """What stands around a node: the tiles that it sees, and the most slots of partial sums."""
 
-    loops: tuple[tuple[str, int], ...] = ()
     tiles: Mapping[str, Tile] = field(default_factory=dict)
-    sums: frozenset[str] = frozenset()
+    sums: Mapping[str, int] = field(default_factory=dict)
 
     def freed(self, tile: Tile) -> Tile:
         """Give a tile more slots.
 
-        Partial sums that go through DRAM get no more than there are tiles of them in one step
-        of the reduction: then a free slot tells that the sums to be loaded have been stored.
+        Partial sums that go away and come back get no more than there are tiles of them in any
+        step of the reduction: then a free slot tells that the sums to be loaded have been stored.
         """
-        most = FREE_SLOTS
-        if tile.name in self.sums:
-            own = takewhile(lambda loop: loop[0] in tile.view.ranks, reversed(self.loops))
-            most = min(most, math.prod(trips for _, trips in own))
+        most = min(FREE_SLOTS, self.sums.get(tile.name, FREE_SLOTS))
         return replace(tile, slots=max(most, tile.slots))
 
 
@@ -272,13 +266,39 @@ def _more_slots(node: Node, around: _Around) -> Node:
     """Give the tiles below a node more slots."""
     if isinstance(node, Loop | Operator):
         if isinstance(node, Operator):
-            around = replace(around, sums=frozenset(_through_dram(node)))
-        else:
-            around = replace(around, loops=(*around.loops, (node.rank, node.trips)))
+            around = replace(around, sums=_tiles_of_sums(node))
         tiles = tuple(around.freed(tile) for tile in node.tiles)
         around = replace(around, tiles={**around.tiles, **{tile.name: tile for tile in tiles}})
         return replace(node, tiles=tiles, body=tuple(_more_slots(n, around) for n in node.body))
     return _on_tiles(node, around.tiles)
+
+
+def _tiles_of_sums(operator: Operator) -> dict[str, int]:
+    """Count the tiles of partial sums in the shortest step of a reduction around them, by name."""
+    found = {}
+    for name, ranks in _going_back(operator).items():
+        _, steps = _in_steps(operator.body, name, ranks)
+        found[name] = min(steps, default=FREE_SLOTS)
+    return found
+
+
+def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[int, set[int]]:
+    """Count the tiles of a name in a body, and in each step of the reductions inside.
+
+    Tiles inside such a step count for it alone: it is the innermost one.
+    """
+    own, steps = 0, set[int]()
+    for node in body:
+        if not isinstance(node, Loop):
+            continue
+        inside, found = _in_steps(node.body, name, ranks)
+        inside += any(tile.name == name for tile in node.tiles)
+        steps |= found
+        if node.rank in ranks:
+            own += node.trips * inside
+        elif inside:
+            steps.add(inside)
+    return own, steps
 
 
 def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
@@ -296,10 +316,14 @@ def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
     return replace(command, tile=tiles[command.tile.name])
 
 
-def _through_dram(operator: Operator) -> Iterator[str]:
-    """Name the tiles that go to DRAM and come back in one operator (partial sums)."""
-    ways: dict[type, set[tuple[str, str]]] = {Load: set(), Store: set()}
+def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
+    """Name the tiles that are stored and loaded again in one operator (sums), with their ranks."""
+    ways: dict[type, dict[tuple[str, str], Tile]] = {Load: {}, Store: {}}
     for command in commands(operator.body):
         if isinstance(command, Load | Store):
-            ways[type(command)].add((command.tile.name, transferred(command)[0].name))
-    yield from (tile for tile, _ in ways[Load] & ways[Store])
+            view, _ = transferred(command)
+            ways[type(command)][command.tile.name, view.name] = command.tile
+    both = ways[Load].keys() & ways[Store].keys()
+    return {
+        name: tile.view.names for (name, view), tile in ways[Load].items() if (name, view) in both
+    }

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simaccel.analytic.nest import evaluate
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.dataflow import LevelConstraint
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import ROLES, Role
+from simaccel.hardware.levels import ROLES, Role, Spatial
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
 from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests
 from simaccel.mapping.program import DoesNotFitError, require_fit
 from simaccel.mapping.systolic import dataflow
-from simaccel.workload import Einsum, Tensor, Workload
+from simaccel.workload import Einsum, Tensor, Workload, operand
 from tests.analytic.nest_cases import draw_einsum, draw_mapping
 
 
@@ -143,10 +143,48 @@ def draw_nest(seed: int, *, limited: bool = True) -> NestCase:
     return _case(draw, einsum, accelerator, draw_mapping(draw, einsum, levels(accelerator)))
 
 
+def draw_long_nest(draw: random.Random, accelerator: Accelerator) -> NestCase:
+    """Draw a case with longer ranks and smaller tiles, so that loops make many trips."""
+    small = draw_einsum(draw)
+    ranks = {rank: size * draw.choice([1, 1, 2, 5, 9]) for rank, size in small.ranks.items()}
+    einsum = replace(small, ranks=ranks)
+    mapping = draw_mapping(draw, einsum, levels(accelerator))
+
+    def fewer(level: NestLevel) -> NestLevel:
+        most = draw.choice([2, 3, 100])
+        factors = {rank: min(pieces, most) for rank, pieces in level.factors.items()}
+        return level.model_copy(update={"factors": factors})
+
+    mapping = mapping.model_copy(update={"levels": tuple(map(fewer, mapping.levels))})
+    return _case(draw, einsum, accelerator, mapping)
+
+
+def draw_sums(draw: random.Random, accelerator: Accelerator) -> NestCase:
+    """Draw a case in which few sums with remainders come and go often, in several slots."""
+    ranks = {"m": draw.randint(2, 9), "k": draw.randint(2, 9), "n": draw.randint(1, 4)}
+    einsum = Einsum("gemm", ranks, (operand("A m k"), operand("B k n")), operand("C m n"))
+    made = []
+    for level in levels(accelerator).levels:
+        if isinstance(level, Spatial):
+            made.append(NestLevel(level=level.name))
+            continue
+        factors = {rank: draw.randint(1, 3) for rank in ranks if draw.random() < 0.7}
+        keep = tuple(role for role in ROLES if role in level.roles and draw.random() < 0.8)
+        made.append(
+            NestLevel(
+                level=level.name,
+                factors=factors if made else {},
+                order=tuple(draw.sample(sorted(ranks), len(ranks))),
+                keep=keep if made else ROLES,
+            )
+        )
+    return _case(draw, einsum, accelerator, NestMapping(levels=tuple(made)))
+
+
 def _case(
-    draw: random.Random, einsum: Einsum, accelerator: Accelerator, drawn: NestMapping
+    draw: random.Random, einsum: Einsum, accelerator: Accelerator, mapping: NestMapping
 ) -> NestCase:
-    mapping = _with_slots(draw, drawn)
+    mapping = _with_slots(draw, mapping)
     widths: dict[Role, int] = draw.choice(
         [{"input": 1, "weight": 1, "output": 1}, {"input": 2, "weight": 1, "output": 4}]
     )

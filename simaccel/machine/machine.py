@@ -288,18 +288,21 @@ def _delay(handover: Handover, accelerator: Accelerator, *, passes: bool) -> Del
     """Say how long data are on their way from an engine that has read or written them.
 
     A slot is free as soon as its data have left; where sums were in it, once they have arrived,
-    because they may come back.
+    because they may come back. Of two latencies on the way the longer one is named.
     """
     array, source = accelerator.array, handover.source.rstrip("0123456789")
-    into = accelerator.lead_latency_cycles + array.lead_latency_cycles
-    into *= handover.place not in (BUFFER, STREAM)
+    reads = passes and handover.target == "array"  # what no PE keeps is read during the pass
+    into = accelerator.lead_latency_cycles * (handover.place != BUFFER or reads)
+    into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
     if source == "dma_in":
-        return Delay(accelerator.dram.latency_cycles + into, Cause.DRAM_LATENCY)
+        dram = accelerator.dram.latency_cycles
+        return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
     if source == "noc_in":
         return Delay(into * (handover.kind == "ready"), Cause.NOC)
     if source == "array":
-        tail = array.tail_latency_cycles if passes and handover.kind == "ready" else 0
-        return Delay(tail, Cause.ARRAY)
+        tail = array.tail_latency_cycles
+        tail += accelerator.tail_latency_cycles * (handover.place == BUFFER)
+        return Delay(tail * (passes and handover.kind == "ready"), Cause.ARRAY)
     return Delay(accelerator.tail_latency_cycles * (source == "noc_out"), Cause.NOC)
 
 

@@ -20,7 +20,7 @@ def forecast_table(expected: Forecast) -> Table:
     rows = (
         ("program", f"{cycles_text(expected.nodes)} nodes", "counted"),
         ("commands", cycles_text(expected.commands), "counted, all executions"),
-        ("array folds", cycles_text(expected.folds), "counted, all executions"),
+        ("array folds or passes", cycles_text(expected.folds), "counted, all executions"),
         ("events", f"<= {rounded_count(expected.most_events)}", "bound, without fast-forward"),
         ("rate", f"{rounded_count(pace.events_per_second)}/s", _measured(pace)),
         ("scheduling", seconds_text(expected.scheduling_seconds), "measured"),

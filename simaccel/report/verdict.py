@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.diagnosis import TOTAL, Part
-from simaccel.hardware import Accelerator, Rate
+from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 
 BOUND = 0.9
@@ -103,11 +103,14 @@ def _bound(scene: Scene) -> str:
     if engine == "array" and scene.accelerator is not None and part.macs is not None:
         pes = part.macs / scene.accelerator.array.pes / part.cycles
         if pes < _FULL_PES * busy:
-            return (
-                f"{text}, but its PEs multiply in only {short_share_text(pes)} of the cycles: "
-                "folds that are part-filled, or short against fill and skew. Other tiles or "
+            why = (
+                "passes that leave PEs, vector units or lanes unused. Another mapping may use them."
+                if _spatial(scene)
+                else "folds that are part-filled, or short against fill and skew. Other tiles or "
                 "another stationarity may fill them."
             )
+            share = short_share_text(pes)
+            return f"{text}, but its PEs multiply in only {share} of the cycles: {why}"
         return f"{text}, with {short_share_text(pes)} of its peak."
     return f"{text}."
 
@@ -240,8 +243,19 @@ def _noc(scene: Scene) -> str:
     way = max(known, key=lambda each: known[each].share)
     if known[way].share < _MOSTLY:
         hops = f"{one.lead_latency_cycles} cycles in and {one.tail_latency_cycles} out"
+        if _spatial(scene):
+            return (
+                f"the PEs wait for what is on the NoC, though its {way} pipe runs at "
+                f"{known[way].text()} only; latency {hops}"
+            )
         return f"each GEMM pays the NoC's latency, {hops}"
     return f"the NoC's {way} pipe runs at {known[way].text()}"
+
+
+def _spatial(scene: Scene) -> bool:
+    """Whether tiles go to PEs that have memories of their own."""
+    one = scene.accelerator
+    return one is not None and isinstance(one.array, SpatialArraySpec)
 
 
 def _sfu(scene: Scene) -> str:

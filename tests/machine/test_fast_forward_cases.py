@@ -1,7 +1,8 @@
 """Random programs on random accelerators, by seed, for the tests of fast-forward.
 
 Half of the programs are trees that no scheduler makes: up to five loops, tiles at any depth,
-any slots, remainders, software pipelining, several operators in a loop of layers.
+any slots, remainders, software pipelining, several operators in a loop of layers. One seed in
+four gives a nest on a spatial array.
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from simaccel.mapping.choices import (
     SoftmaxMapping,
     StagedGroup,
 )
+from simaccel.mapping.lower import lower
 from simaccel.mapping.program import (
     Gemm,
     Load,
@@ -36,9 +38,12 @@ from simaccel.mapping.program import (
     Tile,
     View,
 )
+from simaccel.recording import accelerator_document
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
 from tests.mapping.programs import LA, attention_workload, case
+from tests.nests import draw_accelerator as draw_spatial
+from tests.nests import draw_long_nest, draw_sums, runs
 
 MOST_STEPS = 4_000
 """Longer runs are left out, so that a thousand cases take seconds."""
@@ -71,8 +76,7 @@ def cases(seeds: Iterator[int] | range, most_steps: int = MOST_STEPS) -> Iterato
     """Draw one case for each seed whose program is valid and short enough."""
     for seed in seeds:
         random = Random(seed)  # noqa: S311 - reproducible, not secret
-        program = draw_tree(random) if random.random() < 0.6 else draw_mapping(random)
-        on = draw_accelerator(random)
+        on, program = draw_nest(random) if seed % 4 == 3 else _draw(random)
         try:
             machine = Machine(on, program, fast_forward=False)
             steps = sum(prod(around) for e in machine.engines for around in e.plan.around)
@@ -80,6 +84,24 @@ def cases(seeds: Iterator[int] | range, most_steps: int = MOST_STEPS) -> Iterato
                 yield Case(seed, on, program, machine.run())
         except (ProgramError, DeadlockError):
             continue
+
+
+def _draw(random: Random) -> tuple[Accelerator, Program]:
+    program = draw_tree(random) if random.random() < 0.6 else draw_mapping(random)
+    return draw_accelerator(random), program
+
+
+def draw_nest(random: Random) -> tuple[Accelerator, Program]:
+    """Draw a nest that fits a spatial array, with the odd ratios of the others around it."""
+    while True:
+        around, spatial = (
+            accelerator_document(one) for one in (draw_accelerator(random), draw_spatial(random))
+        )
+        parts = {name: around[name] for name in ("dram", "buffer", "noc", "dma")}
+        on = Accelerator.model_validate(spatial | parts)
+        drawn = random.choice([draw_long_nest, draw_sums])(random, on)
+        if runs(drawn):
+            return on, lower(drawn.workload, drawn.mapping)
 
 
 def draw_accelerator(random: Random) -> Accelerator:
@@ -288,6 +310,6 @@ class _Tree:
 def test_cases_come_in_all_kinds() -> None:
     found = list(islice(cases(range(400)), 100))
     assert len(found) == 100
-    assert len({case.program.name for case in found}) == 3
+    assert len({case.program.name for case in found}) == 4
     assert any(case.on.dram.channels == 3 for case in found)
     assert len({case.run.cycles for case in found}) > 90

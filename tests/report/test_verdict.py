@@ -1,10 +1,13 @@
 """What is said of an operator, word by word, for hand-made accounts."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from simaccel.diagnosis import TOTAL, Part
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
 from simaccel.report.verdict import Scene, engine_text, sentences
 from simaccel.trace import Stall
 from tests.machine.accelerators import accelerator
@@ -230,6 +233,34 @@ CASES = {
 def test_what_is_said(name: str) -> None:
     scene, said = CASES[name]
     assert " ".join(sentences(scene)) == said
+
+
+@pytest.fixture
+def spatial() -> Accelerator:
+    """2 B/cycle each way at 1 GHz, 3 cycles in and 1 out."""
+    fields = [f"noc.{way}.topology=bus" for way in ("distribution", "collection")]
+    hops = ["noc.distribution.hop_cycles=3", "noc.collection.hop_cycles=1"]
+    return load_accelerator("toy_linear", [*fields, *hops])
+
+
+def test_a_noc_that_is_not_full_pays_no_gemm_on_a_spatial_array(spatial: Accelerator) -> None:
+    scene = _scene(
+        busy=700,
+        noc=300,
+        moved={"noc_distribution": {"W": 600}, "noc_collection": {"O": 100}},
+    )
+    assert " ".join(sentences(replace(scene, accelerator=spatial))) == (
+        "A waits 30% of its time: the PEs wait for what is on the NoC, though its distribution "
+        "pipe runs at 600 MB/s of 2.00 GB/s (30%) only; latency 3 cycles in and 1 out."
+    )
+
+
+def test_pes_of_a_spatial_array_are_left_unused_by_passes(spatial: Accelerator) -> None:
+    scene = _scene(busy=1000, macs=300 * spatial.array.pes)
+    assert " ".join(sentences(replace(scene, accelerator=spatial))) == (
+        "A is bound by the array, busy 100% of the time, but its PEs multiply in only 30% of the "
+        "cycles: passes that leave PEs, vector units or lanes unused. Another mapping may use them."
+    )
 
 
 def test_array_and_sfu_take_turns() -> None:

@@ -17,6 +17,7 @@ TRACED = 10
 """The expanded trace of one in so many cases is compared as well."""
 _SEEDS = 1 << 10
 """Seeds that a case may try; about half of them give a valid, short program."""
+_KINDS = {"random": "tree", "drawn-drawn": "nest"}
 _ENDLESS = 100_000
 """Events beyond those of the full run after which a wrong skip is taken to be endless."""
 
@@ -46,9 +47,14 @@ class Outcome:
 
 
 def draw(seed: int, number: int) -> Case:
-    """Give case ``number``: the first of its own seeds whose program is valid and short."""
+    """Give case ``number``: the first of its own seeds whose program is valid and short.
+
+    What is drawn depends on the seed's remainder by 4; each is the first to be tried equally
+    often, among the traced cases too.
+    """
     first = ((seed << 32) + number) * _SEEDS
-    return next(cases(range(first, first + _SEEDS), MOST_STEPS))
+    begin = first + number // TRACED % 4
+    return next(cases(range(begin, first + _SEEDS), MOST_STEPS))
 
 
 def measure(seed: int, number: int) -> Outcome:
@@ -59,7 +65,7 @@ def measure(seed: int, number: int) -> Outcome:
     levels, operators, most_trips = extent(case.program)
     return Outcome(
         seed=case.seed,
-        kind="tree" if case.program.name == "random" else "mapping",
+        kind=_KINDS.get(case.program.name, "mapping"),
         levels=levels,
         operators=operators,
         most_trips=most_trips,

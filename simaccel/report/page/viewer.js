@@ -158,11 +158,13 @@ function swatch(parent, cause) {
 }
 
 function makeLanes() {
+  const inPes = run.lanes.some((lane) => lane.name.startsWith("tile pe."));
+  const memories = inPes ? "the buffer, those of pe. in each PE" : "the buffer";
   const groups = [
     ["engines", "engine", false, 28],
     ["channels: requests waiting or served", "channel", false, 15],
     ["bandwidth: share of each channel's limit that is used", "channel", true, 32],
-    ["tiles: bytes held in the buffer; the top is the most", "tile", true, 24],
+    [`tiles: bytes held in ${memories}; the top is the most`, "tile", true, 24],
   ];
   for (const [title, kind, level, height] of groups) {
     const lanes = run.lanes.filter((lane) => lane.kind === kind);

@@ -19,8 +19,11 @@ from simaccel.trace.schema import TraceError
 
 LAST_CYCLE = 2**52
 """Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""
-PROCESSES = {"engine": (1, "engines"), "channel": (2, "channels"), "tile": (3, "buffer")}
+PROCESSES = {"engine": (1, "engines"), "channel": (2, "channels"), "tile": (3, "tiles")}
 """Number and name of the process that shows the lanes of a kind."""
+_HELD = {False: "bytes held", True: "bytes held in each PE"}
+_IN_PES = "tile pe."
+"""How the names of tiles begin that live in the memories of PEs: no bytes of the buffer."""
 COLOURS: Mapping[str, str] = {
     "busy": "thread_state_running",
     "idle": "thread_state_sleeping",
@@ -43,7 +46,8 @@ def write_perfetto(stream: TextIO, part: Excerpt) -> None:
     are in use). Slices are cut at the window, so that it fills the screen; where one is cut its
     arguments have ``start`` and ``end``, its own cycles. An arrow goes from the slice of the
     engine that hands over a tile to the first slice after the wait for it. Counters say the
-    bytes that tiles hold, at each change, and the bytes per cycle of all channels by bin.
+    bytes that tiles hold, at each change, those in PEs apart, and the bytes per cycle of all
+    channels by bin.
 
     Raises:
         TraceError: the window goes beyond cycle 2^52.
@@ -94,8 +98,13 @@ def _trace_events(part: Excerpt) -> Iterator[Json]:
                 yield _slice(part, event, where[event.lane])
             if kind == "engine":
                 yield from arrows.at_start_of(event, where[event.lane])
-        if held != before:
-            yield _counter("tile", "bytes held", cycle, held)
+        for in_pes, name in _HELD.items():
+            now, then = (
+                {tile: n for tile, n in one.items() if tile.startswith(_IN_PES) == in_pes}
+                for one in (held, before)
+            )
+            if now != then:
+                yield _counter("tile", name, cycle, now)
 
 
 def _names(part: Excerpt, where: Mapping[str, Json]) -> Iterator[Json]:

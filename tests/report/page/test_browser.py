@@ -28,7 +28,8 @@ from simaccel.report.page.data import loops
 from simaccel.trace import Trace
 from simaccel.trace.schema import KEY
 from simaccel.workload import build
-from tests.trace.scripts import SCRIPTS, Again, Row, Script, write, written
+from tests.trace.exports.runs import recorded
+from tests.trace.scripts import ENGINES, SCRIPTS, Again, Row, Script, padded, write, written
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -121,6 +122,22 @@ def _colours(browser: Chrome, lane: str) -> int:
         const { data } = copy.getImageData(0, 0, args[0].width, args[0].height);
         return new Set(new Uint32Array(data.buffer)).size;"""
     return int(_run(browser, script, _canvas(browser, lane)))
+
+
+@pytest.mark.parametrize(
+    ("tile", "where"),
+    [("tile K", "the buffer"), ("tile pe.K", "the buffer, those of pe. in each PE")],
+)
+def test_it_says_which_memories_hold_tiles(
+    browser: Chrome, tmp_path: Path, tile: str, where: str
+) -> None:
+    out = tmp_path / "page.html"
+    script = padded([Row("array", 9, (Cause.BUSY, NO_WAIT, 1))], ENGINES)
+    with recorded(script, {"dram0": [(9, True, 9)]}, {tile: [(9, 64)]}) as trace:
+        out.write_text(page_text({**NOTHING, **timeline(trace)}), encoding="utf-8")
+        browser.get(out.as_uri())
+        titles = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "button.group")]
+        assert sum(f"tiles: bytes held in {where}; the top is the most" in t for t in titles) == 1
 
 
 @each

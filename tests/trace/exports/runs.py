@@ -30,7 +30,7 @@ FOLDER = Path(__file__).parents[3] / "traces"
 REFERENCES = ("toy_gemm_naive", "toy_attention_flat", "edge_bert_flat")
 NOWHERE = Site("", "")
 ACCELERATOR = (FOLDER.parent / "hwconfigs" / "toy.yaml").read_text(encoding="utf-8")
-CHANNELS, TILES = ("dram0", "noc_collection"), ("tile K", "tile.K")
+CHANNELS, TILES = ("dram0", "noc_collection"), ("tile K", "tile.K", "tile pe.K")
 ALL = ("engine", "channel", "tile")
 ChannelRows = dict[str, list[tuple[int, bool, int]]]
 """Cycles, whether in use, and cycles of service, by channel."""

@@ -111,17 +111,20 @@ def _require_the_same(part: Excerpt, events: list[Event]) -> None:
 
 
 def _held(part: Excerpt) -> dict[str, list[tuple[int, int | float]]]:
-    """Give when each tile changed to how many bytes; all tiles stand in each counter event."""
+    """Give when each tile changed to how many bytes; all of a memory stand in each event."""
     found: dict[str, list[tuple[int, int | float]]] = defaultdict(list)
-    before: dict[str, int | float] = {}
+    tiles = {lane for lane, kind in part.lanes.items() if kind == "tile"}
+    in_pes = tiles & {"tile pe.K"}
+    of_memory = {"bytes held": tiles - in_pes, "bytes held in each PE": in_pes}
+    before: dict[str, dict[str, int | float]] = {name: {} for name in of_memory}
     for counter in read_perfetto(text("perfetto", part)).counters:
-        if counter.name == "bytes held":
-            assert {*counter.args} == {lane for lane, kind in part.lanes.items() if kind == "tile"}
-            assert counter.args != before
+        if counter.name in of_memory:
+            assert {*counter.args} == of_memory[counter.name]
+            assert counter.args != before[counter.name]
             for tile in counter.args:
-                if counter.args[tile] != before.get(tile):
+                if counter.args[tile] != before[counter.name].get(tile):
                     found[tile].append((counter.ts, counter.args[tile]))
-            before = counter.args
+            before[counter.name] = dict(counter.args)
     return found
 
 
