@@ -33,9 +33,10 @@ check: setup ## what CI runs: lint, format, types, tests
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/python -m pytest -n 2
 
-validate: setup ## the closed form against the machine; fast-forward on against off (20,000 cases)
+validate: setup ## the closed form against the machine, Ruby's exhibits, fast-forward on against off
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.ruby.run
+	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.fast_forward.run
 
 bench: setup ## how fast the simulator is

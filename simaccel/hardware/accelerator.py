@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.errors import SimaccelError
+from simaccel.hardware.area import AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
@@ -134,6 +143,15 @@ class Accelerator(Spec):
     dram: DramSpec
     dma: DmaSpec = DmaSpec()
     energy: EnergySpec
+    area: AreaSpec | None = None
+    """Nothing runs by it; only what is compared by area needs it."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.area is None:
+            found.pop("area", None)
+        return found
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -34,6 +34,8 @@ _SUFFIXES: Final = {
     "_pj": " pJ",
     "_pj_per_byte": " pJ/B",
     "_pj_per_element": " pJ/element",
+    "_um2": " um2",
+    "_um2_per_byte": " um2/B",
 }
 
 

@@ -33,6 +33,7 @@ _UNITS: dict[str, int] = {
 _LARGEST = 2**50
 _LARGEST_INT64 = 2**63 - 1
 _MOST_PICOJOULES = 10**9
+_MOST_SQUARE_MICROMETRES = 10**12
 _QUANTITY = re.compile(r"\s*([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z/]*)\s*")
 
 
@@ -104,17 +105,20 @@ def _integer(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _picojoules(value: object) -> float:
-    # YAML 1.1 reads 1e-3 (no point) as text, so text that is a number is a number here
-    try:
-        number = float(value) if isinstance(value, str) else value
-    except ValueError:
-        number = None
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        number = -1
-    if not 0 <= number <= _MOST_PICOJOULES:
-        raise ValueError(f"a number of pJ >= 0 and <= {_MOST_PICOJOULES}")
-    return float(number)
+def _number(unit: str, most: int) -> BeforeValidator:
+    def read(value: object) -> float:
+        # YAML 1.1 reads 1e-3 (no point) as text, so text that is a number is a number here
+        try:
+            number = float(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            number = -1
+        if not 0 <= number <= most:
+            raise ValueError(f"a number of {unit} >= 0 and <= {most}")
+        return float(number)
+
+    return BeforeValidator(read)
 
 
 Bytes = Annotated[int, _quantity("B", unlimited=False)]
@@ -123,7 +127,8 @@ BytesPerSecond = Annotated[int | None, _quantity("B/s", unlimited=True)]
 Hertz = Annotated[int, _quantity("Hz", unlimited=False)]
 Count = Annotated[int, _integer(1, 2**20)]
 Cycles = Annotated[int, _integer(0, 2**30)]
-Picojoules = Annotated[float, BeforeValidator(_picojoules)]
+Picojoules = Annotated[float, _number("pJ", _MOST_PICOJOULES)]
+SquareMicrometres = Annotated[float, _number("um2", _MOST_SQUARE_MICROMETRES)]
 
 
 @dataclass(frozen=True)

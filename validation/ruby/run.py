@@ -158,11 +158,11 @@ def main(repeats: int = REPEATS) -> int:
     return int(bool(wrong))
 
 
-def fill(path: Path, text: str) -> None:
+def fill(path: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Put text between the markers of a file."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

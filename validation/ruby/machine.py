@@ -1,0 +1,81 @@
+"""Winners of figures 10 to 14 on the machine: their cycles and energy against the closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from simaccel.cli.parallel import run_all
+from simaccel.cli.progress import Bar
+from simaccel.experiment import energy_pj, simulate
+from simaccel.mapping.choices import NestGroup
+from simaccel.schedulers.problems import mapping_of
+from validation.ruby.networks import Comparison, Row
+from validation.ruby.points import FOLDER, Point, Result, hardware, solve, workload
+
+SLACK: Final = 1e-9
+"""Energies are sums of floats in another order."""
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """What the machine said of a winner, and what is wrong with it, if anything."""
+
+    cycles: int
+    energy_pj: float
+    events: int
+    wrong: str = ""
+
+
+def confirm(point: Point, found: Result) -> Confirmed:
+    """Run a winner; without limits of bandwidth its cycles and energy are the closed form's."""
+    work, accelerator = workload(point), hardware(point.accelerator, point.array)
+    (operator,) = work.operators
+    group = NestGroup(operator=operator.name, mapping=found.mapping)
+    run = simulate(work, accelerator, mapping_of(work, point.strategy, [group])).run
+    energy = sum(energy_pj(run, accelerator).values())
+    wrong = ""
+    if run.cycles != found.cycles or abs(energy / found.energy_pj - 1) > SLACK:
+        wrong = (
+            f"{point}: {run.cycles} cycles and {energy:.6g} pJ on the machine, "
+            f"{found.cycles} and {found.energy_pj:.6g} in the closed form"
+        )
+    return Confirmed(run.cycles, energy, run.events, wrong)
+
+
+def confirm_all(
+    figures: Mapping[str, Sequence[Comparison]], jobs: int, folder: Path = FOLDER
+) -> tuple[list[Row], list[str]]:
+    """Run all winners; a row for each figure, and what is wrong."""
+    points = {name: _points(many) for name, many in figures.items()}
+    every = list(dict.fromkeys(point for many in points.values() for point in many))
+    with Bar("on the machine") as bar:
+        runs = run_all(partial(_confirm, folder), every, jobs, bar)
+    by_point = dict(zip(every, runs, strict=True))
+    rows: list[Row] = []
+    for name, many in points.items():
+        here = [by_point[point] for point in many]
+        rows.append(
+            {
+                "figure": name,
+                "winners": len(here),
+                "equal": sum(not one.wrong for one in here),
+                "cycles": sum(one.cycles for one in here),
+                "events": sum(one.events for one in here),
+            }
+        )
+    return rows, [one.wrong for one in runs if one.wrong]
+
+
+def _points(comparisons: Sequence[Comparison]) -> list[Point]:
+    """Give all points, each once."""
+    return list(
+        dict.fromkeys(point for one in comparisons for group in one.groups() for point in group)
+    )
+
+
+def _confirm(folder: Path, point: Point) -> Confirmed:
+    return confirm(point, solve(point, folder))
