@@ -8,7 +8,7 @@ import pytest
 
 from validation.ruby.exhibits import FIG7, fig_7, fig_8, figures, layers, table_1, toys
 from validation.ruby.problems import best, edp
-from validation.ruby.run import HERE, problems_of
+from validation.ruby.run import HERE, problems_of, schedules
 from validation.ruby.timeloop import in_our_model, results
 
 
@@ -21,6 +21,17 @@ def test_figures_4_and_5(searched: list[dict[str, object]]) -> None:
     """100 elements on 6 PEs: 20 cycles, with remainders 17."""
     cycles = {row["mapspace"]: row["cycles"] for row in searched if row["case"] == "D=100, 6 PEs"}
     assert cycles == {"pfm": 20, "ruby-s": 17}
+
+
+def test_figures_4_and_5_as_the_machine_runs_them() -> None:
+    """Each element once; of 6 PEs one is idle always, or two in the last cycle."""
+    perfect, ruby = (work for _, _, work in schedules())
+    for found in (perfect, ruby):
+        assert sorted(one.element for one in found) == list(range(100))
+        assert len({(one.cycle, one.pe) for one in found}) == 100
+    assert {one.pe for one in perfect} == set(range(5))
+    assert max(one.cycle for one in perfect) + 1 == 20
+    assert {one.pe for one in ruby if one.cycle == 16} == set(range(4))
 
 
 def test_no_mapping_of_timeloop_s_is_better_in_our_model(searched: list[dict[str, object]]) -> None:
@@ -41,6 +52,8 @@ def test_the_cost_models_agree_on_energy(searched: list[dict[str, object]]) -> N
 
 
 def test_a_worse_search_would_be_noticed(searched: list[dict[str, object]]) -> None:
+    odd = [{**searched[0], "machine_differs": "other cycles"}]
+    assert "other cycles" in problems_of(odd, [])
     worse = [row | {"edp_j_cycles": 1.1 * float(str(row["edp_j_cycles"]))} for row in searched]
     assert len(problems_of(worse, [])) == len(worse)
     counted = table_1((3,))

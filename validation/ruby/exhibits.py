@@ -25,6 +25,7 @@ from validation.ruby.problems import (
     target,
     toy,
 )
+from validation.ruby.small_runs import differs
 from validation.ruby.timeloop import in_our_model, results
 
 Row = dict[str, object]
@@ -55,6 +56,7 @@ def figures(case: Case, mapped: Mapped) -> Row:
         "energy_uj": _digits(energy_uj(mapped)),
         "edp_j_cycles": _digits(edp(mapped)),
     }
+    row["machine_differs"] = differs(mapped)
     theirs = results()[case.timeloop] if case.timeloop else None
     ours_of_theirs = None if theirs is None else in_our_model(case.goal, theirs["mapping"])
     row["timeloop_cycles"] = "" if theirs is None else int(theirs["cycles"])
@@ -151,6 +153,7 @@ def fig_8(sizes: tuple[int, ...] = FIG8_SIZES) -> list[Row]:
         for strategy in ("pfm", "padded"):
             row[f"{strategy} over ruby-s"] = _digits(edp(found[strategy]) / edp(found["ruby-s"]))
         row["ineffectual macs"] = int(found["padded"].costs.ineffectual[0])
+        row["machine_differs"] = "; ".join(filter(None, map(differs, found.values())))
         rows.append(row)
     return rows
 

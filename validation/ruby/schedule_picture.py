@@ -38,6 +38,7 @@ def draw_schedules(schedules: Sequence[tuple[str, str, list[Work]]], pes: int, p
         axes.tick_params(length=0)
         for side in axes.spines.values():
             side.set_visible(False)
+    panels[-1].set_xticks(range(0, longest + 1, 5))
     panels[-1].set_xlabel("cycle (the number in a box: the element; grey: idle)")
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -98,9 +98,7 @@ def work(result: Result) -> list[Work]:
     cycle = 0
     for start, one in _passes(result.program.body, rank, 0):
         size = dict(zip(one.ranks, one.shape, strict=True))[rank]
-        found += [
-            Work(cycle + at % one.steps, at // one.steps, start + at) for at in range(size)
-        ]
+        found += [Work(cycle + at % one.steps, at // one.steps, start + at) for at in range(size)]
         cycle += one.steps
     return found
 
