@@ -80,8 +80,8 @@ _DEEPBENCH: Final = {
         "server_gemm_3072x4x1024",
     ),
 }
-"""Inference on a server, one sample where the list has it. Fields: by DeepBench's tables of results
-(vision, face recognition, speech recognition) and, for the speaker's, by the file's comments."""
+"""Inference on a server, one sample where the list has it. The fields are our reading of the shapes
+(the labels of Fig. 11 are not in the text that we have); they only group the rows."""
 
 _SUBSET: Final = (
     "server_conv_112x112x64_n1_k128_3x3_s1",
