@@ -45,7 +45,8 @@ def make_mapping(
         return known[dataflow](workload, accelerator, options or Options())
     except NotAMatmul as error:
         raise NotMappableError(
-            f"dataflow {dataflow} takes matrix products and attention; {error}"
+            f"dataflow {dataflow} takes matrix products and attention; {error}; the mapspaces "
+            f"({', '.join(MAPSPACES)}) take it"
         ) from None
 
 

@@ -186,7 +186,8 @@ def refused(result: Result) -> list[str]:
                 (
                     "dataflow naive takes matrix products and attention; einsum 'conv2' is not a "
                     "matrix multiplication: it is a convolution, as "
-                    "conv2.I[n,g,c,p+r,q+s] has sums of ranks"
+                    "conv2.I[n,g,c,p+r,q+s] has sums of ranks; the mapspaces (pfm, ruby, ruby-s, "
+                    "ruby-t, padded) take it"
                 )
             ],
             id="a convolution for a dataflow of products",

@@ -173,5 +173,6 @@ def test_pointwise_convolutions_run_and_others_are_refused(dataflow: str) -> Non
         make_mapping(_workload(Conv(m=1, c=1, p=4, q=1, r=3, s=1)), toy, dataflow)
     assert str(caught.value) == (
         f"dataflow {dataflow} takes matrix products and attention; einsum 'conv' is not a matrix "
-        "multiplication: it is a convolution, as I[n,g,c,p+r,q+s] has sums of ranks"
+        "multiplication: it is a convolution, as I[n,g,c,p+r,q+s] has sums of ranks; the mapspaces "
+        "(pfm, ruby, ruby-s, ruby-t, padded) take it"
     )
