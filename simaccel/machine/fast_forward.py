@@ -8,7 +8,7 @@ number. ``docs/decisions/0002-fast-forward.md`` says why this is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simaccel.machine.accounts import Listener
@@ -43,52 +43,65 @@ class Repetition:
     stretches: list[Stretch]
 
 
+class Scope:
+    """The parts that can change while engines are in one operator (or anywhere), and their lanes.
+
+    Engines meet at the end of an operator. So nobody touches the tokens of another one; data that
+    are still under way to them are pending events of the clock, which is always a part.
+    """
+
+    def __init__(self, parts: Sequence[Stateful], lanes: Sequence[Lane]) -> None:
+        self.parts = parts
+        self.lanes = lanes
+        self.order = list(range(len(parts)))
+        """In which parts are compared: those first that differed last."""
+
+
 class FastForward:
-    """Remembers, compares and skips. ``looked_at`` counts parts, for those who budget looks."""
+    """Remembers, compares and skips. ``looked_at`` counts parts, for those who budget looks.
+
+    ``scopes`` by operator; that of no name has all parts.
+    """
 
     def __init__(
         self,
         clock: Clock,
         engines: Sequence[Engine],
-        parts: Sequence[Stateful],
+        scopes: Mapping[str, Scope],
         listener: Listener | None,
-        lanes: Sequence[Lane] = (),
     ) -> None:
         self.clock = clock
         self.engines = engines
-        self.parts = parts
+        self.scopes = scopes
         self.listener = listener
-        self.lanes = lanes
         self.looked_at = 0
-        self.order = list(range(len(parts)))
-        """In which parts are compared: those first that differed last."""
 
     def places(self) -> list[int]:
         """Give the step at which each engine is."""
         return [engine.at for engine in self.engines]
 
-    def flush(self) -> None:
+    def flush(self, scope: Scope) -> None:
         """Book all cycles up to now, so that accounts and lanes count to the same point."""
         for engine in self.engines:
             engine.account.flush(self.clock.cycle)
-        for lane in self.lanes:
+        for lane in scope.lanes:
             lane.flush(self.clock.cycle)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, scope: Scope) -> Snapshot:
         """Remember the machine as it is. With a listener, flush first if counters matter."""
         if self.listener is None:
-            self.flush()
-        self.looked_at += 2 * len(self.parts)
+            self.flush(scope)
+        self.looked_at += 2 * len(scope.parts)
         return Snapshot(
             self.clock.cycle,
             self.clock.events,
             self.places(),
-            [part.state() for part in self.parts],
-            [part.gauges() if part.GAUGES else () for part in self.parts],
-            [part.counters() if part.COUNTERS else () for part in self.parts],
+            [part.state() for part in scope.parts],
+            [part.gauges() if part.GAUGES else () for part in scope.parts],
+            [part.counters() if part.COUNTERS else () for part in scope.parts],
         )
 
-    def compare(self, old: Snapshot) -> Repetition | None:
+    def compare(self, scope: Scope, old: Snapshot) -> Repetition | None:
         """Find how often the period since a snapshot repeats, if it does.
 
         One period less than the limits allow, because the machine may have something to set
@@ -97,13 +110,13 @@ class FastForward:
         now, limit = self.clock.cycle, FOREVER
         if now == old.cycle:
             return None
-        stretches = [_NO_GAUGES] * len(self.parts)
-        for at, index in enumerate(self.order):
+        stretches = [_NO_GAUGES] * len(scope.parts)
+        for at, index in enumerate(scope.order):
             self.looked_at += 1
-            part = self.parts[index]
+            part = scope.parts[index]
             limit = min(limit, self._limit(part, old, index, stretches))
             if limit < 0:
-                self.order.insert(0, self.order.pop(at))
+                scope.order.insert(0, scope.order.pop(at))
                 return None
         return Repetition(now - old.cycle, limit - 1, stretches)
 
@@ -117,8 +130,8 @@ class FastForward:
         stretches[index] = seen
         return part.limit(seen)
 
-    def skip(self, old: Snapshot, found: Repetition) -> None:
+    def skip(self, scope: Scope, old: Snapshot, found: Repetition) -> None:
         """Move the machine on by the periods that would repeat."""
-        self.flush()
-        for part, seen, counters in zip(self.parts, found.stretches, old.counters, strict=True):
+        self.flush(scope)
+        for part, seen, counters in zip(scope.parts, found.stretches, old.counters, strict=True):
             part.skip(Skip(seen, found.times, counters, part.counters()))

@@ -16,7 +16,7 @@ from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Array, DmaIn, DmaOut, Engine, Sfu, Wires
-from simaccel.machine.fast_forward import FastForward
+from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, PipeLane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
@@ -25,7 +25,7 @@ from simaccel.machine.spatial import NocMove, SpatialArray
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Delay, Tokens
 from simaccel.machine.walks import Handover, Walks, make_walks
-from simaccel.machine.watch import watch_loops
+from simaccel.machine.watch import Teller, watch_loops
 from simaccel.mapping.program import BUFFER, STREAM, Program, has_passes, require_fit
 
 NOC_PIPES = "noc_distribution", "noc_collection"
@@ -104,8 +104,10 @@ class Machine:
         self.meetings: dict[int, Meeting] = {}
         self._connect(walks)
         self.lanes = self._make_lanes(listener) if listener is not None else []
+        self.teller = Teller(listener) if listener is not None else None
         if fast_forward:
-            watch_loops(FastForward(self.clock, self.engines, self.parts(), listener, self.lanes))
+            forward = FastForward(self.clock, self.engines, self._scopes(), listener)
+            watch_loops(forward, self.teller)
 
     def _connect(self, walks: Walks) -> None:
         """Give engines their tokens and meetings; nothing is looked up while running."""
@@ -155,6 +157,26 @@ class Machine:
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
         return [*served, *pipes, *tiles]
 
+    def _scopes(self) -> dict[str, Scope]:
+        """Give what can change in each operator; all of it under no name."""
+        others: dict[int, set[str]] = {id(token): {h.operator} for h, token in self.tokens.items()}
+        others |= {id(meeting): {meeting.operator} for meeting in self.meetings.values()}
+        for plan in self.plans.values():
+            for op in plan.ops:
+                if op.tile and op.tile in self.wires.occupancy.lanes:
+                    lane = self.wires.occupancy.lanes[op.tile]
+                    others.setdefault(id(lane), set()).add(op.operator)
+        parts = self.parts()
+
+        def within(operator: str) -> Scope:
+            here = [part for part in parts if operator in others.get(id(part), {operator})]
+            return Scope(here, [lane for lane in self.lanes if lane in here])
+
+        return {
+            "": Scope(parts, self.lanes),
+            **{name: within(name) for name in self.books.operators},
+        }
+
     def parts(self) -> list[Stateful]:
         """Everything that changes while the machine runs; the clock is the first."""
         wires = self.wires
@@ -196,6 +218,8 @@ class Machine:
         while self.clock.run_some(_CHUNK):
             if self.listener is not None and next(chunks) % _CHECKPOINT == 0:
                 self._flush(self.clock.cycle)
+                if self.teller is not None:
+                    self.teller.forget()
                 self.listener.checkpoint(self.clock.cycle)
             if progress is not None:
                 done = sum(self._work(e, np.array(e.counts, dtype=object)) for e in self.engines)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.machine.accounts import Listener
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
+from simaccel.machine.plan import Op
 from simaccel.machine.purse import LOOK_POINTS, PART_POINTS, Pool, Purse
 
 LEAST_TRIPS = 5
@@ -34,6 +36,10 @@ class Teller:
         """Note where the period of a watch begins."""
         self.first_rows[watch] = self.listener.position()
 
+    def forget(self) -> None:
+        """Forget all periods that have begun: somebody else has made lanes tell what they did."""
+        self.first_rows = {}
+
     def drop(self, watch: Watch) -> None:
         """Forget a period that didn't repeat."""
         self.first_rows.pop(watch, None)
@@ -54,6 +60,7 @@ class Watch:
         self.forward = forward
         self.leader = leader
         self.op = leader.plan.ops[at]
+        self.scope = forward.scopes[_operator(leader.plan.ops[self.op.target - 1 : at])]
         self.purse = Purse(pool)
         self.slot = slot
         self.teller: Teller | None = None
@@ -85,7 +92,7 @@ class Watch:
             return
         looked_at, places = forward.looked_at, forward.places()
         old = self._remembered(places)
-        found = forward.compare(old) if old and places == old.places else None
+        found = forward.compare(self.scope, old) if old and places == old.places else None
         if old and found:
             self._use(old, found)
         elif old is None or self.looks >= self.power:
@@ -108,7 +115,7 @@ class Watch:
 
     def _remember(self, power: int) -> None:
         self._drop()
-        self.slot.owner, self.slot.snapshot = self, self.forward.snapshot()
+        self.slot.owner, self.slot.snapshot = self, self.forward.snapshot(self.scope)
         self.entered = self.leader.counts[self.op.target - 1]
         self.iteration = self.leader.iterations[self.op.depth]
         self.power, self.looks = power, 0
@@ -121,13 +128,13 @@ class Watch:
         """Skip, or with a listener first let it hear a period."""
         round_trips = self.leader.iterations[self.op.depth] - self.iteration
         if self.teller is not None and not self._tells() and found.times > 1:
-            self.forward.flush()
+            self.forward.flush(self.scope)
             self._remember(1)
             self.teller.begin(self)
             self.rest = round_trips - 1
             return
         if found.times > 0 and (self.teller is None or self._tells()):
-            self.forward.skip(old, found)
+            self.forward.skip(self.scope, old, found)
             if self.teller is not None:
                 self.teller.repeat(self, found)
             self.slot.owner = None
@@ -137,14 +144,20 @@ class Watch:
         self.rest = left if left <= _NEAR_THE_END * round_trips else 0
 
 
-def watch_loops(forward: FastForward) -> None:
-    """Give each loop a watch in the walk of its leader.
+def _operator(ops: Sequence[Op]) -> str:
+    """Name the operator that a loop is in; nothing if operators are in the loop."""
+    if any(op.kind == "meet" for op in ops):
+        return ""
+    return next((op.operator for op in ops if op.operator), "")
+
+
+def watch_loops(forward: FastForward, teller: Teller | None) -> None:
+    """Give each loop a watch in the walk of its leader; ``teller``: for the listener.
 
     The array leads the loops that it is in, then the SFU, then the DMA engines: who works
     longest in an iteration is the last to come round.
     """
     pool, slots = Pool(), dict[tuple[str, int], Slot]()
-    teller = Teller(forward.listener) if forward.listener else None
     sites = {e.name: {o.site for o in e.plan.ops if o.kind == "end"} for e in forward.engines}
     led: set[int] = set()
     order = {"array": 0, "sfu": 1}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware.load import load_accelerator
-from simaccel.machine.fast_forward import FastForward, Snapshot
+from simaccel.machine.fast_forward import FastForward, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
 from simaccel.machine.turns import Entry, Turns
@@ -127,8 +127,8 @@ def test_looking_in_vain_costs_a_share_of_the_run(monkeypatch: pytest.MonkeyPatc
     looked = {"places": 0, "parts": 0}
     compare = FastForward.compare
 
-    def in_vain(self: FastForward, old: Snapshot) -> None:
-        compare(self, old)
+    def in_vain(self: FastForward, scope: Scope, old: Snapshot) -> None:
+        compare(self, scope, old)
         looked["places"] += 1
         looked["parts"] = self.looked_at
 
@@ -140,6 +140,17 @@ def test_looking_in_vain_costs_a_share_of_the_run(monkeypatch: pytest.MonkeyPatc
     assert replace(run, events=0) == replace(
         Machine(EDGE, program, fast_forward=False).run(), events=0
     )
+
+
+def test_many_operators_cost_what_they_cost_alone() -> None:
+    """What belongs to other operators is not looked at, so that looks stay cheap."""
+    one = gemm_case(gemm(m=640, k=64, n=64), m=8, k=64, n=64).program.body[0]
+    assert isinstance(one, Operator)
+    many = Program(name="many", body=tuple(replace(one, name=f"{i}") for i in range(40)))
+    alone = Machine(EDGE, Program(name="one", body=(one,))).run()
+    together = Machine(EDGE, many).run()
+    assert together.events < 1.5 * 40 * alone.events
+    assert together.cycles == Machine(EDGE, many, fast_forward=False).run().cycles
 
 
 @given(st.integers(0, 10_000))

@@ -20,7 +20,7 @@ from tests.machine.test_fast_forward_cases import Case, cases
 
 # Built before the run and not changed by it, or only deciding when to look for a repetition.
 NOT_PARTS = {"Machine", "Wires", "Plan", "Walks", "_Builder", "_Place", "Alarm"} | {
-    "FastForward", "Watch", "Slot", "Purse", "Pool", "Teller",
+    "FastForward", "Watch", "Scope", "Slot", "Purse", "Pool", "Teller",
 }  # fmt: skip
 OWNED = {"Turns": "Channel", "Entry": "Channel", "Transfer": "Dram"}
 

@@ -125,7 +125,7 @@ def _long_run() -> Script:
 
 
 def test_long_runs_are_looked_into_without_unrolling(tmp_path: Path) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with write(tmp_path / "t.h5", _long_run()) as trace:
         assert trace.n_rows == 8
         trace.check()
@@ -150,7 +150,7 @@ def test_long_runs_are_looked_into_without_unrolling(tmp_path: Path) -> None:
         with pytest.raises(TraceError, match=r"too many events in cycles 0 to .*a smaller window"):
             trace.events()
         assert len(trace.events(0, 5 * 10**6, "array")) == 2 * 10**6
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_too_many_events_are_refused_at_the_exact_number(tmp_path: Path) -> None:
