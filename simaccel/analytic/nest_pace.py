@@ -1,0 +1,296 @@
+"""How long a nest takes beside what comes and goes: stage by stage, from the passes outwards.
+
+A *stage* is the body of one loop: the tiles that live there, and a number of iterations of the
+stage inside, the innermost of which are the passes. All iterations of a stage are taken as equal,
+with the mean of what the mapping moves in them. The rules, all in cycles:
+
+- A tile of one slot comes when the one before has been used, and goes before the next one: that
+  time is added (*serial*). What starts at once shares its resource in turns.
+- Behind tiles of S slots an iteration lasts at least 1 / S of the whole way of a tile: it comes,
+  is used, and goes.
+- A resource serves one at a time: no iteration is shorter than what it and all inside it ask for.
+- What an outer stage loads ahead it asks for in one go, and shares the resource in turns with the
+  stages inside until it has come. Until then each iteration inside takes as long as with a
+  *rival* that is served as often as itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from simaccel.analytic.work import Traffic, ints
+from simaccel.hardware import Accelerator
+from simaccel.hardware.levels import Role
+
+PASS: Final = 1 << 30
+"""The position of what comes anew for each pass: inside all loops."""
+_STREAM_SLOTS: Final = 2
+Use = Mapping[str, float]
+"""Cycles by resource."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """What one role moves between two neighbours that keep it, or to the MACs.
+
+    ``outer`` and ``inner``: (down, up) bytes at the memory outside and over all PEs inside.
+    ``times``: how often a tile comes. ``slots``: of the tile inside. ``position``: the place of
+    the innermost loop that brings another tile.
+    """
+
+    role: Role
+    tensor: str
+    source: str
+    target: str
+    outer: tuple[int, int]
+    inner: tuple[int, int]
+    times: int
+    slots: int
+    position: int
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A way's tile as its stage sees it: what one of them costs to bring and to take away."""
+
+    way: Way
+    slots: int
+    down: Use
+    up: Use
+    arrives: int
+    """Latency of the way in."""
+    leaves: int
+
+    def comes(self, beside: Iterable[Use] = (), rival: str = "") -> float:
+        """Give the cycles until it has come."""
+        return _shared(self.down, beside, rival) + self.arrives
+
+    def goes(self, rival: str = "") -> float:
+        """Give the cycles until it has gone."""
+        return _shared(self.up, (), rival) + self.leaves
+
+
+def most(use: Use) -> float:
+    """Give the cycles of the busiest resource."""
+    return max(use.values(), default=0.0)
+
+
+def _total(uses: Iterable[Use]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for use in uses:
+        for name, cycles in use.items():
+            found[name] += cycles  # type: ignore[assignment] # cycles may be fractions
+    return found
+
+
+def _shared(use: Use, beside: Iterable[Use], rival: str = "") -> float:
+    """Give when the last of ``use`` has been served, if all start at once and take turns."""
+    others = list(beside)
+    return max(
+        (
+            cycles * (1 + (name == rival)) + sum(min(cycles, one.get(name, 0)) for one in others)
+            for name, cycles in use.items()
+        ),
+        default=0.0,
+    )
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The tiles of one body; ``trips``: how often it runs in the stage outside."""
+
+    tiles: tuple[_Tile, ...]
+    trips: float
+
+    @cached_property
+    def use(self) -> Use:
+        """Cycles of the resources for its own tiles, of one iteration."""
+        return _total(use for tile in self.tiles for use in (tile.down, tile.up))
+
+    def serial(self, rival: str) -> float:
+        """Give the cycles that tiles of one slot add.
+
+        Inputs come while sums go; sums that come back wait for those that go.
+        """
+        single = [tile for tile in self.tiles if tile.slots == 1]
+        inputs, down, up = 0.0, 0.0, 0.0
+        for tile in single:
+            if tile.way.role == "output":
+                down, up = tile.comes((), rival), tile.goes(rival)
+            else:
+                others = [o.down for o in self.tiles if o is not tile and o.way.role != "output"]
+                inputs = max(inputs, tile.comes(others, rival))
+        return down + max(up, inputs)
+
+    def chained(self, work: float, rival: str) -> float:
+        """Give the cycles of an iteration in which tiles of several slots keep up."""
+        return max(
+            (
+                (tile.comes((), rival) + work + tile.goes(rival)) / tile.slots
+                for tile in self.tiles
+                if tile.slots > 1
+            ),
+            default=0.0,
+        )
+
+    def ahead(self) -> list[Use]:
+        """Give what it moves while the stages inside work."""
+        return [
+            use for tile in self.tiles if tile.slots > 1 for use in (tile.down, tile.up) if use
+        ]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The stages of a nest, the outermost first; each pass takes ``steps`` and uses ``use``."""
+
+    stages: Sequence[_Stage]
+    passes: float
+    """In one iteration of the innermost stage."""
+    steps: float
+    use: Use
+
+    def cycles(self) -> float:
+        """Give the cycles of the whole nest without its first loads and last stores."""
+        return self._iteration(0, "")
+
+    def fill(self) -> float:
+        """Give the cycles until the first pass: its operands come at once and take turns.
+
+        What a tile of one slot adds in each iteration, also the first, isn't in it.
+        """
+        firsts = [t for s in self.stages for t in s.tiles if self._once(s, t)]
+        found: Counter[str] = Counter()
+        for tile in firsts:
+            others = [one.down for one in firsts if one is not tile]
+            if tile.way.role != "output":
+                found[tile.way.role] += tile.comes(others)
+        return max(found.values(), default=0)
+
+    def drain(self) -> float:
+        """Give the cycles after the last pass."""
+        return sum(
+            tile.goes() for stage in self.stages for tile in stage.tiles if self._once(stage, tile)
+        )
+
+    def _once(self, stage: _Stage, tile: _Tile) -> bool:
+        return tile.slots > 1 or stage is self.stages[0]
+
+    def _inside(self, at: int) -> tuple[float, Use]:
+        """Give how often the stage inside runs, and what an iteration of it uses."""
+        if at + 1 == len(self.stages):
+            return self.passes, self.use
+        return self.stages[at + 1].trips, self._use(at + 1)
+
+    def _use(self, at: int) -> Use:
+        trips, use = self._inside(at)
+        inside = {name: trips * cycles for name, cycles in use.items()}
+        return _total((inside, self.stages[at].use))
+
+    def _iteration(self, at: int, rival: str) -> float:
+        """Give the cycles of one iteration of a stage beside a rival for one resource."""
+        if at == len(self.stages):
+            own = {name: n * (1 + (name == rival)) for name, n in self.use.items()}
+            return max(self.steps, most(own))
+        stage = self.stages[at]
+        trips, _ = self._inside(at)
+        work = trips * self._iteration(at + 1, rival) + self._delays(at)
+        serial = stage.serial(rival) if at else 0.0
+        served = dict(self._use(at))
+        if rival in stage.use:
+            served[rival] += max(max(t.down.get(rival, 0), t.up.get(rival, 0)) for t in stage.tiles)
+        return max(work + serial, stage.chained(work, rival), most(served))
+
+    def _delays(self, at: int) -> float:
+        """Give what the stages inside lose while this one loads ahead of them."""
+        trips, inside = self._inside(at)
+        alone, lost = self._iteration(at + 1, ""), 0.0
+        for use in self.stages[at].ahead():
+            for name, cycles in use.items():
+                beside = self._iteration(at + 1, name)
+                if beside > alone:
+                    left = beside - inside.get(name, 0)
+                    lost += min(trips, cycles / left) * (beside - alone)
+        return lost
+
+
+def pace_of(
+    ways: Sequence[Way], cycles: int, passes: int, accelerator: Accelerator
+) -> Pace:
+    """Put the stages of a nest together; its passes take ``cycles`` altogether."""
+    by_position: dict[int, list[_Tile]] = {-1: []}
+    during: list[Use] = []
+    for way in ways:
+        if way.source == "pe":
+            continue
+        if way.target == "mac" and way.source == "buffer":
+            during += [_down(way, passes, accelerator), _up(way, passes, accelerator)]
+        elif way.target == "mac":
+            by_position.setdefault(PASS, []).append(_tile(way, passes, accelerator))
+        else:
+            found = by_position.setdefault(way.position, [])
+            found.append(_tile(way, way.times, accelerator))
+    stages, before = [], 1
+    for position in sorted(by_position):
+        tiles = by_position[position]
+        times = max((t.way.times for t in tiles), default=1) if position < PASS else passes
+        stages.append(_Stage(tuple(tiles), times / before))
+        before = times
+    return Pace(stages, passes / before, cycles / passes, _total(during))
+
+
+def _tile(way: Way, times: int, accelerator: Accelerator) -> _Tile:
+    """Give a tile with its latencies: of the DRAM, of the pipes, of the array's first and last."""
+    array, brings, takes = accelerator.array, bool(way.outer[0]), bool(way.outer[1])
+    arrives = accelerator.dram.latency_cycles if way.source == "dram" else 0
+    leaves = 0
+    if way.target == "pe":
+        arrives += accelerator.lead_latency_cycles + array.lead_latency_cycles
+        leaves += accelerator.tail_latency_cycles if way.source == "buffer" else 0
+        leaves += array.tail_latency_cycles
+    return _Tile(
+        way=way,
+        slots=_STREAM_SLOTS if way.target == "mac" else way.slots,
+        down=_down(way, times, accelerator),
+        up=_up(way, times, accelerator),
+        arrives=arrives * brings,
+        leaves=leaves * takes,
+    )
+
+
+def _mean(n_bytes: int, times: int) -> int:
+    return -(-n_bytes // times)
+
+
+def _down(way: Way, times: int, accelerator: Accelerator) -> Use:
+    """Give the cycles of what one tile uses on its way in."""
+    down = _mean(way.outer[0], times)
+    if way.source == "dram":
+        used = {"dram": int(Traffic(accelerator).dram(ints(down)))}
+    else:
+        used = {"read_port": accelerator.read_rate.cycles(down)}
+    if way.target == "buffer":
+        used["write_port"] = accelerator.write_rate.cycles(down)
+    else:
+        multicasts = accelerator.noc.distribution.multicasts
+        spread = down if multicasts else _mean(way.inner[0], times)
+        used["distribution"] = accelerator.distribution_rate.cycles(spread)
+    return {name: cycles for name, cycles in used.items() if cycles}
+
+
+def _up(way: Way, times: int, accelerator: Accelerator) -> Use:
+    """Give the cycles of what one tile uses on its way out."""
+    up = _mean(way.outer[1], times)
+    if way.source == "dram":
+        used = {"dram": int(Traffic(accelerator).dram(ints(up)))}
+    else:
+        used = {"write_port": accelerator.write_rate.cycles(up)}
+    if way.target == "buffer":
+        used["read_port"] = accelerator.read_rate.cycles(up)
+    else:
+        used["collection"] = accelerator.collection_rate.cycles(up)
+    return {name: cycles for name, cycles in used.items() if cycles}
