@@ -156,7 +156,15 @@ class Pace:
 
     def cycles(self) -> float:
         """Give the cycles of the whole nest without its first loads and last stores."""
-        return self._iteration(0, "")
+        return self._last(0)
+
+    def _last(self, at: int) -> float:
+        """Give the cycles of the last iteration of a stage: it loads nothing ahead."""
+        if at == len(self.stages):
+            return self._iteration(at, "")
+        trips, _ = self._inside(at)
+        serial = self.stages[at].serial("") if at else 0.0
+        return serial + (trips - 1) * self._iteration(at + 1, "") + self._last(at + 1)
 
     def fill(self) -> float:
         """Give the cycles until the first pass: its operands come at once and take turns.
@@ -199,7 +207,7 @@ class Pace:
         stage = self.stages[at]
         trips, _ = self._inside(at)
         work = trips * self._iteration(at + 1, rival) + self._delays(at)
-        serial = stage.serial(rival) if at else 0.0
+        serial = stage.serial(rival)
         served = dict(self._use(at))
         if rival in stage.use:
             served[rival] += max(max(t.down.get(rival, 0), t.up.get(rival, 0)) for t in stage.tiles)
