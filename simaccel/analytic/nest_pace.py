@@ -232,16 +232,17 @@ def pace_of(
     """Put the stages of a nest together; its passes take ``cycles`` altogether."""
     by_position: dict[int, list[_Tile]] = {-1: []}
     during: list[Use] = []
+    last = next(w for w in reversed(ways) if w.role == "output" and w.target != "mac")
     for way in ways:
         if way.source == "pe":
             continue
         if way.target == "mac" and way.source == "buffer":
             during += [_down(way, passes, accelerator), _up(way, passes, accelerator)]
         elif way.target == "mac":
-            by_position.setdefault(PASS, []).append(_tile(way, passes, accelerator))
+            by_position.setdefault(PASS, []).append(_tile(way, passes, None, accelerator))
         else:
             found = by_position.setdefault(way.position, [])
-            found.append(_tile(way, way.times, accelerator))
+            found.append(_tile(way, way.times, last, accelerator))
     stages, before = [], 1
     for position in sorted(by_position):
         tiles = by_position[position]
@@ -251,7 +252,7 @@ def pace_of(
     return Pace(stages, passes / before, cycles / passes, _total(during))
 
 
-def _tile(way: Way, times: int, accelerator: Accelerator) -> _Tile:
+def _tile(way: Way, times: int, last: Way | None, accelerator: Accelerator) -> _Tile:
     """Give a tile with its latencies: of the DRAM, of the pipes, of the array's first and last."""
     array, brings, takes = accelerator.array, bool(way.outer[0]), bool(way.outer[1])
     arrives = accelerator.dram.latency_cycles if way.source == "dram" else 0
@@ -259,6 +260,7 @@ def _tile(way: Way, times: int, accelerator: Accelerator) -> _Tile:
     if way.target == "pe":
         arrives += accelerator.lead_latency_cycles + array.lead_latency_cycles
         leaves += accelerator.tail_latency_cycles if way.source == "buffer" else 0
+    if way.role == "output" and way is last:
         leaves += array.tail_latency_cycles
     return _Tile(
         way=way,
