@@ -17,7 +17,7 @@ with the mean of what the mapping moves in them. The rules, all in cycles:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -69,9 +69,9 @@ class _Tile:
         """Give the cycles until it has come."""
         return _shared(self.down, beside, rival) + self.arrives
 
-    def goes(self, rival: str = "") -> float:
+    def goes(self, beside: Iterable[Use] = (), rival: str = "") -> float:
         """Give the cycles until it has gone."""
-        return _shared(self.up, (), rival) + self.leaves
+        return _shared(self.up, beside, rival) + self.leaves
 
 
 def most(use: Use) -> float:
@@ -111,28 +111,61 @@ class _Stage:
         """Cycles of the resources for its own tiles, of one iteration."""
         return _total(use for tile in self.tiles for use in (tile.down, tile.up))
 
+    @cached_property
+    def inputs(self) -> list[_Tile]:
+        """The tiles that are asked for as soon as those before them have been used."""
+        return [tile for tile in self.tiles if tile.way.role != "output"]
+
+    def beside(self, tile: _Tile, during: Use) -> list[Use]:
+        """Give what starts together with a tile: the next pass, inputs, and sums that go."""
+        others = [one.down for one in self.inputs if one is not tile]
+        return [*others, *(one.up for one in self.tiles if one is not tile and one.up), during]
+
     def serial(self, rival: str) -> float:
         """Give the cycles that tiles of one slot add.
 
-        Inputs come while sums go; sums that come back wait for those that go.
+        Inputs come while sums go; sums that come back wait for those that go, and meet the
+        inputs of several slots that are still coming.
         """
-        single = [tile for tile in self.tiles if tile.slots == 1]
-        inputs, down, up = 0.0, 0.0, 0.0
-        for tile in single:
+        inputs = down = up = 0.0
+        for tile in self.tiles:
+            if tile.slots > 1:
+                continue
             if tile.way.role == "output":
-                down, up = tile.comes((), rival), tile.goes(rival)
+                up = tile.goes(self.beside(tile, {}), rival)
+                down = tile.comes((), rival) + self._meets(tile, lambda _, one: one - up)
             else:
-                others = [o.down for o in self.tiles if o is not tile and o.way.role != "output"]
-                inputs = max(inputs, tile.comes(others, rival))
+                inputs = max(inputs, tile.comes(self.beside(tile, {}), rival))
         return down + max(up, inputs)
 
-    def chained(self, work: float, rival: str) -> float:
-        """Give the cycles of an iteration in which tiles of several slots keep up."""
+    def chained(self, work: float, during: Use, rival: str) -> float:
+        """Give the cycles of an iteration in which tiles of several slots keep up.
+
+        Sums that come back when the iteration after has ended meet the inputs that come then.
+        """
+        least = 0.0
+        for tile in self.tiles:
+            if tile.slots > 1 and tile.way.role == "output":
+                up = tile.goes(self.beside(tile, during), rival)
+                meets = self._meets(tile, lambda own, _: up + own - work)
+                way = tile.comes((), rival) + meets + work + up
+                least = max(least, way / tile.slots)
+            elif tile.slots > 1:
+                way = tile.comes(self.beside(tile, during), rival) + work
+                least = max(least, way / tile.slots)
+        return least
+
+    def _meets(self, sums: _Tile, still: Callable[[float, float], float]) -> float:
+        """Give what sums on their way back lose to inputs of several slots.
+
+        ``still``: for how long they meet, given the cycles of both.
+        """
         return max(
             (
-                (tile.comes((), rival) + work + tile.goes(rival)) / tile.slots
-                for tile in self.tiles
-                if tile.slots > 1
+                max(0.0, min(own, one.down[name], still(own, one.down[name])))
+                for one in self.inputs
+                for name, own in sums.down.items()
+                if one.slots > 1 and name in one.down
             ),
             default=0.0,
         )
@@ -211,7 +244,7 @@ class Pace:
         served = dict(self._use(at))
         if rival in stage.use:
             served[rival] += max(max(t.down.get(rival, 0), t.up.get(rival, 0)) for t in stage.tiles)
-        return max(work + serial, stage.chained(work, rival), most(served))
+        return max(work + serial, stage.chained(work, self.use if at + 1 == len(self.stages) else {}, rival), most(served))
 
     def _delays(self, at: int) -> float:
         """Give what the stages inside lose while this one loads ahead of them."""
