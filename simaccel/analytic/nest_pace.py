@@ -127,16 +127,17 @@ class _Stage:
         Inputs come while sums go; sums that come back wait for those that go, and meet the
         inputs of several slots that are still coming.
         """
-        inputs = down = up = 0.0
+        inputs = sums = meets = 0.0
         for tile in self.tiles:
             if tile.slots > 1:
                 continue
             if tile.way.role == "output":
                 up = tile.goes(self.beside(tile, {}), rival)
-                down = tile.comes((), rival) + self._meets(tile, lambda _, one: one - up)
+                meets = self._meets(tile, lambda _, one, up=up: one - up)
+                sums = up + tile.comes((), rival)
             else:
                 inputs = max(inputs, tile.comes(self.beside(tile, {}), rival))
-        return down + max(up, inputs)
+        return max(sums, inputs) + meets
 
     def chained(self, work: float, during: Use, rival: str) -> float:
         """Give the cycles of an iteration in which tiles of several slots keep up.
@@ -165,7 +166,7 @@ class _Stage:
                 max(0.0, min(own, one.down[name], still(own, one.down[name])))
                 for one in self.inputs
                 for name, own in sums.down.items()
-                if one.slots > 1 and name in one.down
+                if name in one.down
             ),
             default=0.0,
         )
