@@ -121,7 +121,7 @@ class _Stage:
         others = [one.down for one in self.inputs if one is not tile]
         return [*others, *(one.up for one in self.tiles if one is not tile and one.up), during]
 
-    def serial(self, rival: str) -> float:
+    def serial(self, rival: str, besides: frozenset[Role] = frozenset()) -> float:
         """Give the cycles that tiles of one slot add.
 
         Inputs come while sums go; sums that come back wait for those that go, and meet the
@@ -129,7 +129,7 @@ class _Stage:
         """
         inputs = sums = meets = 0.0
         for tile in self.tiles:
-            if tile.slots > 1:
+            if tile.slots > 1 or tile.way.role in besides:
                 continue
             if tile.way.role == "output":
                 up = tile.goes(self.beside(tile, {}), rival)
@@ -197,7 +197,7 @@ class Pace:
         if at == len(self.stages):
             return self._iteration(at, "")
         trips, _ = self._inside(at)
-        serial = self.stages[at].serial("") if at else 0.0
+        serial = self._serial(at, "") if at else 0.0
         return serial + (trips - 1) * self._iteration(at + 1, "") + self._last(at + 1)
 
     def fill(self) -> float:
@@ -241,11 +241,22 @@ class Pace:
         stage = self.stages[at]
         trips, _ = self._inside(at)
         work = trips * self._iteration(at + 1, rival) + self._delays(at)
-        serial = stage.serial(rival)
+        serial = self._serial(at, rival)
         served = dict(self._use(at))
         if rival in stage.use:
             served[rival] += max(max(t.down.get(rival, 0), t.up.get(rival, 0)) for t in stage.tiles)
         return max(work + serial, stage.chained(work, self.use if at + 1 == len(self.stages) else {}, rival), most(served))
+
+    def _serial(self, at: int, rival: str) -> float:
+        """Give what tiles of one slot add, but for what the first ones inside take anyway.
+
+        Those of other roles come at the same time.
+        """
+        own = self.stages[at].serial(rival)
+        if not own or at + 1 == len(self.stages):
+            return own
+        roles = frozenset(tile.way.role for tile in self.stages[at].tiles if tile.slots == 1)
+        return max(0.0, own - self.stages[at + 1].serial(rival, roles))
 
     def _delays(self, at: int) -> float:
         """Give what the stages inside lose while this one loads ahead of them."""
