@@ -18,7 +18,8 @@ import numpy as np
 from simaccel.analytic.nest import busy_ranks, evaluate, shapes_of
 from simaccel.analytic.nest_loops import Loops, Mode, make_loops
 from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
-from simaccel.analytic.nest_pace import Pace, Way, pace_of
+from simaccel.analytic.nest_pace import Pace, pace_of
+from simaccel.analytic.nest_ways import Way
 from simaccel.analytic.work import Level, Traffic, Work, ints
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.hierarchy import levels
@@ -215,7 +216,7 @@ def _work(
             accelerator.collection_rate.cycles(ints(total("noc_collection"))),
         ),
         chain=ints(steps),
-        pace=ints(math.ceil(pace.cycles())),
-        fill=ints(math.ceil(pace.fill())),
-        drain=ints(math.ceil(pace.drain())),
+        pace=ints(math.ceil(pace.cycles)),
+        fill=ints(math.ceil(pace.fill)),
+        drain=ints(math.ceil(pace.drain)),
     )

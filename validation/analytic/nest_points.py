@@ -62,11 +62,11 @@ class NestPoint:
 @cache
 def layers(name: str) -> list[str]:
     """Give the layers of a network that are small enough."""
-    found = []
-    for operator in network(name).operators:
-        if isinstance(operator, Einsum) and operator.macs <= MOST_MACS:
-            found.append(operator.name)
-    return found
+    return [
+        operator.name
+        for operator in network(name).operators
+        if isinstance(operator, Einsum) and operator.macs <= MOST_MACS
+    ]
 
 
 def _pipe(random_: random.Random, way: str) -> list[str]:
@@ -88,8 +88,8 @@ def _settings(random_: random.Random, hw: str) -> list[str]:
         return found
     clock = load_accelerator(hw).clock_hz
     for port in ("read", "write"):
-        rate = random_.choice(("unlimited", 8, 16, 64))
-        text = rate if rate == "unlimited" else f"{rate * clock / 1e9:g} GB/s"
+        rate = random_.choice((0, 8, 16, 64))
+        text = f"{rate * clock / 1e9:g} GB/s" if rate else "unlimited"
         found.append(f"buffer.{port}_bytes_per_second={text}")
     ways = (_pipe(random_, way) for way in ("distribution", "collection"))
     return [*found, *chain.from_iterable(ways)]
