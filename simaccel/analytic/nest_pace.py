@@ -135,15 +135,15 @@ class Stage:
         """
         inputs = sums = meets = 0.0
         for tile in self.tiles:
-            if tile.slots > 1 or tile.role in others:
-                continue
+            single = tile.slots == 1 and tile.role not in others
             if tile.role == "output":
                 goes = tile.goes(self._beside(tile), rival)
-                meets = max(0.0, self._meets(tile, goes, 0))
-                sums = goes + tile.comes((), rival)
-            else:
+                meets = self._meets(tile, goes, 0)
+                sums = (goes + tile.comes((), rival)) * single
+            elif single:
                 inputs = max(inputs, tile.comes(self._beside(tile), rival))
-        return max(sums, inputs) + meets
+        longest = max(sums, inputs)
+        return longest and longest + meets
 
     def _chained(self, work: float, rival: str) -> float:
         """Give the cycles of an iteration in which tiles of several slots keep up.
@@ -158,7 +158,7 @@ class Stage:
             beside = (*self._beside(tile), self.inside.asks)
             if tile.role == "output":
                 goes = tile.goes(beside, rival)
-                meets = max(0.0, self._meets(tile, goes, work))
+                meets = self._meets(tile, goes, work)
                 way = tile.comes((), rival) + meets + work + goes
             else:
                 way = tile.comes(beside, rival) + work
@@ -172,15 +172,13 @@ class Stage:
 
     def _meets(self, sums: Moving, sums_from: float, inputs_from: float) -> float:
         """Give for how long sums on their way back and inputs ask for the same resource."""
-        return max(
-            (
-                min(sums_from + own, inputs_from + one.down[name]) - max(sums_from, inputs_from)
-                for one in self.tiles
-                for name, own in sums.down.items()
-                if one.role != "output" and name in one.down
-            ),
-            default=0.0,
+        found = (
+            min(sums_from + own, inputs_from + one.down[name]) - max(sums_from, inputs_from)
+            for one in self.tiles
+            for name, own in sums.down.items()
+            if one.role != "output" and name in one.down
         )
+        return max(0.0, *found, 0.0)
 
 
 @dataclass(frozen=True)
