@@ -130,16 +130,21 @@ def _best(choice: Choice, accelerator: Accelerator, options: Options) -> Mapped:
             found.append((_predicted(again, accelerator, objective), again))
     if empty is not None and not found:
         raise empty
-    return min(found, key=lambda one: one[0])[1]
+    best = min(found, key=lambda one: one[0])[1]
+    return mapped_as(best.target, best.found)
 
 
 def _good(mapped: Mapped, target: Target) -> Iterator[Mapped]:
-    """Give the best mapping, and the best of other kinds."""
+    """Give the best mapping, and the best of other kinds, with the bounds of the best."""
     good = mapped.found.good
     yield mapped
-    if good is not None:
-        for at in range(1, len(good)):
-            yield mapped_as(target, replace(mapped.found, nests=good.take(slice(at, at + 1))))
+    if good is None:
+        return
+    for at in range(1, len(good)):
+        found = replace(mapped.found, nests=good.take(slice(at, at + 1)))
+        mapping = good.mapping(target.einsum, target.hierarchy, at)
+        costs = target.evaluate(found.space, found)
+        yield replace(mapped, mapping=mapping, costs=costs, found=found)
 
 
 def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:

@@ -65,7 +65,7 @@ def test_sums_of_two_slots_take_their_way_in_two_iterations() -> None:
 
 def test_what_an_outer_stage_loads_ahead_slows_those_inside() -> None:
     inner = Stage((_input({"distribution": 6}, 2),), 1, PASSES)
-    assert inner.cycles == {name: 10 for name in inner.cycles} | {"distribution": 12}
+    assert inner.cycles == dict.fromkeys(inner.cycles, 10) | {"distribution": 12}
     # 12 beside a rival leave 6 for it, so its 12 are there after two iterations of 12
     outer = Stage((_input({"distribution": 12}, 2),), 20, inner)
     assert outer.cycles[""] == 2 * 12 + 18 * 10

@@ -29,17 +29,17 @@ P95_TOLERANCE = 0.10
 """Above what is measured (see README.md), so that a regression shows."""
 COLOURS = {
     "compute": ("o", "#0072B2"),
-    "dram": ("s", "#D55E00"),
-    "noc": ("^", "#009E73"),
+    "DRAM": ("s", "#D55E00"),
+    "NoC": ("^", "#009E73"),
     "buffer port": ("D", "#CC79A7"),
     "fill and drain": ("v", "#666666"),
 }
 """Marker and colour by what the array waits for most, if it is idle for 5% of a run at least."""
 _CAUSES = {
-    "dram_bandwidth": "dram",
-    "dram_latency": "dram",
-    "dram_queue": "dram",
-    "noc": "noc",
+    "dram_bandwidth": "DRAM",
+    "dram_latency": "DRAM",
+    "dram_queue": "DRAM",
+    "noc": "NoC",
     "buffer_port": "buffer port",
     "array": "fill and drain",
     "drain": "fill and drain",
