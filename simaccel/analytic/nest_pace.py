@@ -149,7 +149,8 @@ class Stage:
         """Give the cycles of an iteration in which tiles of several slots keep up.
 
         Their transfers start with a pass, which may ask for the same resources. Sums that come
-        back when the iteration after has ended meet the inputs that come then.
+        back meet the inputs that are asked for when the iteration after ends, in the meantime
+        at the earliest.
         """
         found = 0.0
         for tile in self.tiles:
@@ -158,7 +159,7 @@ class Stage:
             beside = (*self._beside(tile), self.inside.asks)
             if tile.role == "output":
                 goes = tile.goes(beside, rival)
-                meets = self._meets(tile, goes, work)
+                meets = self._meets(tile, goes, max(goes, work))
                 way = tile.comes((), rival) + meets + work + goes
             else:
                 way = tile.comes(beside, rival) + work

@@ -63,6 +63,16 @@ def test_sums_of_two_slots_take_their_way_in_two_iterations() -> None:
     assert _cycles(_sums({"distribution": 14}, {"collection": 20}, 2)) == (14 + 10 + 20) / 2
 
 
+def test_sums_of_two_slots_meet_the_inputs_of_the_iteration_after() -> None:
+    inputs = _input({"distribution": 14}, 2)
+    # sums go until 56 and come back until 84; the pass after may end then, and asks for 14
+    slow = _sums({"distribution": 28}, {"collection": 56}, 2)
+    assert Stage((inputs, slow), 1, Passes(32.0, {})).cycles[""] == (28 + 14 + 32 + 56) / 2
+    # sums are back after 20, before the pass after can have ended
+    fast = _sums({"distribution": 12}, {"collection": 8}, 2)
+    assert Stage((inputs, fast), 1, Passes(32.0, {})).cycles[""] == 32
+
+
 def test_what_an_outer_stage_loads_ahead_slows_those_inside() -> None:
     inner = Stage((_input({"distribution": 6}, 2),), 1, PASSES)
     assert inner.cycles == dict.fromkeys(inner.cycles, 10) | {"distribution": 12}
