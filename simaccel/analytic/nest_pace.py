@@ -139,7 +139,7 @@ class Stage:
             if tile.role == "output":
                 goes = tile.goes(self._beside(tile), rival)
                 meets = self._meets(tile, goes, 0)
-                sums = (goes + tile.comes((), rival)) * single
+                sums = (goes + tile.comes(self._leaving(tile), rival)) * single
             elif single:
                 inputs = max(inputs, tile.comes(self._beside(tile), rival))
         longest = max(sums, inputs)
@@ -160,7 +160,7 @@ class Stage:
             if tile.role == "output":
                 goes = tile.goes(beside, rival)
                 meets = self._meets(tile, goes, max(goes, work))
-                way = tile.comes((), rival) + meets + work + goes
+                way = tile.comes(self._leaving(tile), rival) + meets + work + goes
             else:
                 way = tile.comes(beside, rival) + work
             found = max(found, way / tile.slots)
@@ -170,6 +170,11 @@ class Stage:
         """Give what starts together with a tile: inputs that come, and sums that go."""
         others = (one for one in self.tiles if one is not tile)
         return tuple(one.up if one.role == "output" else one.down for one in others)
+
+    def _leaving(self, tile: Moving) -> tuple[Use, ...]:
+        """Give what goes on to DRAM when sums have come from PEs and others go back there."""
+        others = (one for one in self.tiles if one is not tile)
+        return tuple(one.up for one in others if one.role == "output")
 
     def _meets(self, sums: Moving, sums_from: float, inputs_from: float) -> float:
         """Give for how long sums on their way back and inputs ask for the same resource."""
