@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import event_core, exactness, long_sequences, ruby, scalesim, search
+from benchmarks import event_core, exactness, long_sequences, nests, ruby, scalesim, search
 from benchmarks.measure import Benchmark, Row
 
 FOLDER = Path(__file__).parent
@@ -28,6 +28,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     scalesim.BENCHMARK,
     search.BENCHMARK,
     ruby.BENCHMARK,
+    nests.BENCHMARK,
     exactness.BENCHMARK,
 )
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from benchmarks import event_core, exactness, long_sequences, ruby, scalesim, search
+from benchmarks import event_core, exactness, long_sequences, nests, ruby, scalesim, search
 from benchmarks.measure import FailedError, Row, run_child
 from benchmarks.run import BEGIN, BENCHMARKS, END, fill, main, tables
 
@@ -42,6 +42,11 @@ def _ruby() -> list[Row]:
     return [ruby.measure(point | {"patience": 1}) for point in ruby.points()[:4]]
 
 
+def _nests() -> list[Row]:
+    small = {"network": "alexnet", "layer": "fc8", "hw": "simba_like"}
+    return [nests.run_network(point | small) for point in nests.points()[::2]]
+
+
 def _exactness() -> list[Row]:
     return [exactness.compare({"hw": "cloud", "dataflow": "flat", "batch": 1, "seq_len": 64})]
 
@@ -54,6 +59,7 @@ def rows() -> dict[str, list[Row]]:
         "scalesim": _scalesim(),
         "search": _search(),
         "ruby": _ruby(),
+        "nests": _nests(),
         "exactness": _exactness(),
     }
 
@@ -72,6 +78,7 @@ def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
         "Against SCALE-Sim",
         "Search",
         "Ruby",
+        "Nests",
         "Exactness",
     ):
         assert f"## {title}\n\n`python -m benchmarks.run " in text
@@ -124,6 +131,13 @@ def test_every_run_of_timeloop_has_a_race() -> None:
     ]
     assert [row["objective"] for row in rows] == ["cycles", "edp"]
     assert rows[0]["timeloop"] == 583_200
+
+
+def test_limits_take_cycles_and_no_macs(rows: dict[str, list[Row]]) -> None:
+    free, limited = rows["nests"]
+    assert free["macs"] == limited["macs"]
+    assert free["cycles"] < limited["cycles"]
+    assert free["events"] > 0
 
 
 def test_fast_forward_is_exact(rows: dict[str, list[Row]]) -> None:

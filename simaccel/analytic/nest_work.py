@@ -18,6 +18,8 @@ import numpy as np
 from simaccel.analytic.nest import busy_ranks, evaluate, shapes_of
 from simaccel.analytic.nest_loops import Loops, Mode, make_loops
 from simaccel.analytic.nest_moves import Shape, Tiling, Transfer
+from simaccel.analytic.nest_pace import Pace, pace_of
+from simaccel.analytic.nest_ways import Way
 from simaccel.analytic.work import Level, Traffic, Work, ints
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.hierarchy import levels
@@ -28,24 +30,6 @@ from simaccel.mapping.systolic import STATIONARY
 from simaccel.workload import Einsum, Tensor
 
 _PE: Final = "pe"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Way:
-    """What one role moves between two neighbours that keep it, or to the MACs.
-
-    ``outer`` and ``inner``: (down, up) bytes at the memory outside and over all PEs inside.
-    ``times``: how often a tile comes. ``slots``: of the tile inside.
-    """
-
-    role: Role
-    tensor: str
-    source: str
-    target: str
-    outer: tuple[int, int]
-    inner: tuple[int, int]
-    times: int
-    slots: int
 
 
 def nest_work(
@@ -84,7 +68,8 @@ def nest_work(
         if way.target == "buffer"
     }
     cycles = _pass_cycles(nest, int(costs.steps[0]), accelerator)
-    return _work(int(costs.macs[0]), cycles, moved, tiles, ways, accelerator)
+    pace = pace_of(ways, cycles, nest.blocks(), accelerator)
+    return _work(int(costs.macs[0]), cycles, moved, tiles, pace, accelerator)
 
 
 def _pass_cycles(nest: _Nest, steps: int, accelerator: Accelerator) -> int:
@@ -111,7 +96,7 @@ class _Nest:
     mapping: NestMapping
     shapes: Mapping[Role, Shape]
 
-    def ways(self, role: Role, tensor: str) -> Iterator[_Way]:
+    def ways(self, role: Role, tensor: str) -> Iterator[Way]:
         """Give the ways between neighbours that keep a role, from the outermost in."""
         hierarchy, shape = self.loops.hierarchy, self.shapes[role]
         kept = [at for at in hierarchy.temporal if role in self.mapping.levels[at].keep or at == 0]
@@ -123,7 +108,7 @@ class _Nest:
             pe = names.index(_PE)
             mine = pe + 1 if target == self.loops.depth and source < pe else target
             inner = Transfer(to=to, shared=mine)
-            yield _Way(
+            yield Way(
                 role=role,
                 tensor=tensor,
                 source=names[source],
@@ -132,7 +117,16 @@ class _Nest:
                 inner=self._bytes(inner, role),
                 times=self._times(to),
                 slots=self._slots(role, target),
+                position=int(to.position[0]),
             )
+
+    def blocks(self) -> int:
+        """Give the number of passes."""
+        outside = self.loops.hierarchy.names.index("rows")
+        return math.prod(
+            int(self.loops.tiles(rank, outside, lambda _: True).count[0])
+            for rank in range(len(self.loops.sizes))
+        )
 
     def passes(self, rank: int) -> list[tuple[int, int, int, int]]:
         """Give the passes along a rank: how many, their rows, columns and steps."""
@@ -198,7 +192,7 @@ def _work(
     steps: int,
     moved: Mapping[Level, int],
     tiles: dict[str, tuple[np.ndarray, np.ndarray]],
-    ways: list[_Way],
+    pace: Pace,
     accelerator: Accelerator,
 ) -> Work:
     """Charge the resources with all that passes them."""
@@ -207,7 +201,6 @@ def _work(
     def total(*names: str) -> int:
         return sum(n for (level, _), n in moved.items() if level in names)
 
-    serial, fill, drain = _beside_compute(ways, accelerator)
     return Work(
         macs=ints(macs),
         elements=ints(0),
@@ -223,74 +216,7 @@ def _work(
             accelerator.collection_rate.cycles(ints(total("noc_collection"))),
         ),
         chain=ints(steps),
-        pace=ints(steps + serial),
-        fill=ints(fill),
-        drain=ints(drain),
+        pace=ints(math.ceil(pace.cycles)),
+        fill=ints(math.ceil(pace.fill)),
+        drain=ints(math.ceil(pace.drain)),
     )
-
-
-def _beside_compute(ways: list[_Way], accelerator: Accelerator) -> tuple[int, int, int]:
-    """Give the cycles that no computing hides: of single slots, before the first, after the last.
-
-    A tile of one slot can come only when the one before has been used, sums only when those
-    before have gone. What comes to the same memory comes at the same time, as far as it doesn't
-    use the same resources. Tiles of several slots come behind the others but for the first, and
-    go but for the last.
-    """
-    serial = 0
-    fills, drains = [0], [0]
-    for target in ("buffer", _PE):
-        here = [way for way in ways if way.target == target]
-        single = [way for way in here if way.slots == 1]
-        used: Counter[str] = Counter()
-        for way in single:
-            used.update(_down(way, accelerator))
-            used.update(_up(way, accelerator))
-        inputs: Counter[str] = Counter()
-        for way in single:
-            inputs.update(_down(way, accelerator) if way.role != "output" else {})
-        sums = next((way for way in single if way.role == "output"), None)
-        there = max(_down(sums, accelerator).values()) if sums else 0
-        back = max(_up(sums, accelerator).values()) if sums else 0
-        chained = there + max(back, max(inputs.values(), default=0))
-        waits = [way.times * _latency(way, accelerator) for way in single]
-        serial += max(chained, *used.values(), 0) + max(waits, default=0)
-        for way in here:
-            if way.slots > 1:
-                once = drains if way.role == "output" else fills
-                moves = _up(way, accelerator) if way.role == "output" else _down(way, accelerator)
-                once.append(max(moves.values()) // way.times + _latency(way, accelerator))
-    return serial, max(fills), max(drains)
-
-
-def _down(way: _Way, accelerator: Accelerator) -> dict[str, int]:
-    """Give the cycles of what a way uses inwards, if it does so alone."""
-    down = way.outer[0]
-    used = {"dram": int(Traffic(accelerator).dram(ints(down)))}
-    if way.source != "dram":
-        used = {"read_port": accelerator.read_rate.cycles(down)}
-    if way.target == "buffer":
-        return used | {"write_port": accelerator.write_rate.cycles(down)}
-    spread = down if accelerator.noc.distribution.multicasts else way.inner[0]
-    return used | {"distribution": accelerator.distribution_rate.cycles(spread)}
-
-
-def _up(way: _Way, accelerator: Accelerator) -> dict[str, int]:
-    """Give the cycles of what a way uses outwards, if it does so alone."""
-    up = way.outer[1]
-    used = {"dram": int(Traffic(accelerator).dram(ints(up)))}
-    if way.source != "dram":
-        used = {"write_port": accelerator.write_rate.cycles(up)}
-    if way.target == "buffer":
-        return used | {"read_port": accelerator.read_rate.cycles(up)}
-    return used | {"collection": accelerator.collection_rate.cycles(up)}
-
-
-def _latency(way: _Way, accelerator: Accelerator) -> int:
-    """Cycles that a tile is on its way when the last of it has been sent."""
-    dram = accelerator.dram.latency_cycles if way.source == "dram" and way.role != "output" else 0
-    if way.target == "buffer":
-        return dram
-    if way.role == "output":
-        return accelerator.tail_latency_cycles
-    return dram + accelerator.lead_latency_cycles

@@ -100,6 +100,12 @@ def map_einsum(
     found = search(problem, effort, each, watch)
     if found.nests is None:
         raise EmptyMapspaceError(_why(target))
+    return mapped_as(target, found)
+
+
+def mapped_as(target: Target, found: Found) -> Mapped:
+    """Give all figures of a mapping that was found."""
+    assert found.nests is not None  # noqa: S101 - narrows the type
     costs = target.evaluate(found.space, found)
     return Mapped(
         target=target,

@@ -38,6 +38,8 @@ _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
 _ROUND: Final = 4
 """Blocks with the same parents: at most as many processes have work."""
+_GOOD: Final = 16
+"""Mappings that a search gives besides its best, at most."""
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
@@ -70,10 +72,15 @@ Ended = Literal["all seen", "patience", "budget", "most"]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The best mapping and how it was found; ``nests`` is empty if none was valid."""
+    """The best mapping and how it was found; ``nests`` is empty if none was valid.
+
+    ``good``: the best ones that spread the work differently over the spatial levels; the best of
+    all is the first of them.
+    """
 
     space: Space
     nests: Nests | None
+    good: Nests | None
     score: float
     size: int
     """Mappings in the mapspace."""
@@ -265,9 +272,11 @@ class _Standing:
     def found(self, seen: _Seen) -> Found:
         """Give the result."""
         elite = self.elite.get(self.space)
+        good = None if elite is None else self._nests(self.space, elite.genes.take(slice(0, _GOOD)))
         return Found(
             space=self.problem.spaces[self.space],
-            nests=None if elite is None else self._nests(self.space, elite.genes.take(slice(0, 1))),
+            nests=None if good is None else good.take(slice(0, 1)),
+            good=good,
             score=self.best[0],
             size=self.size,
             gone=seen.gone,

@@ -23,7 +23,7 @@ from simaccel.mapping.systolic import dataflows
 from simaccel.schedulers.blocks import Objective
 from simaccel.schedulers.limits import limits
 from simaccel.schedulers.mapspace import STRATEGIES, Strategy
-from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum
+from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
 from simaccel.schedulers.softmax import softmax_mapping
 from simaccel.workload import Einsum, Softmax, Workload
@@ -106,9 +106,11 @@ def search_all(choices: list[Choice], accelerator: Accelerator, options: Options
 def _best(choice: Choice, accelerator: Accelerator, options: Options) -> Mapped:
     """Search all targets of a choice, and take what is best with the slots that there is room for.
 
-    A search counts one slot a tile. Where memory outside takes time, it is also made within half
-    of the memories, so that all tiles can have two.
+    A search counts one slot a tile, and that everything else happens behind the longest of compute
+    and transfers. Where memory outside takes time, it is also made within half of the memories, so
+    that all tiles can have two; and the closed form that knows better chooses among the good ones.
     """
+    objective = options.effort.objective
     found: list[tuple[float, Mapped]] = []
     empty: EmptyMapspaceError | None = None
     searches = [(target, room) for target in choice for room in _rooms(target.hierarchy)]
@@ -123,11 +125,26 @@ def _best(choice: Choice, accelerator: Accelerator, options: Options) -> Mapped:
         except EmptyMapspaceError as error:
             empty = empty or error
             continue
-        mapped = replace(mapped, target=target)
-        found.append((_predicted(mapped, accelerator, options.effort.objective), mapped))
+        for one in _good(mapped, target) if len(searches) > len(choice) else [mapped]:
+            again = replace(one, target=target)
+            found.append((_predicted(again, accelerator, objective), again))
     if empty is not None and not found:
         raise empty
-    return min(found, key=lambda one: one[0])[1]
+    best = min(found, key=lambda one: one[0])[1]
+    return mapped_as(best.target, best.found)
+
+
+def _good(mapped: Mapped, target: Target) -> Iterator[Mapped]:
+    """Give the best mapping, and the best of other kinds, with the bounds of the best."""
+    good = mapped.found.good
+    yield mapped
+    if good is None:
+        return
+    for at in range(1, len(good)):
+        found = replace(mapped.found, nests=good.take(slice(at, at + 1)))
+        mapping = good.mapping(target.einsum, target.hierarchy, at)
+        costs = target.evaluate(found.space, found)
+        yield replace(mapped, mapping=mapping, costs=costs, found=found)
 
 
 def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:

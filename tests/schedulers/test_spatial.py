@@ -1,0 +1,78 @@
+"""The choice among good mappings where memory or NoC take time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simaccel.experiment import simulate
+from simaccel.hardware.dataflow import parse_constraints
+from simaccel.hardware.hierarchy import levels
+from simaccel.hardware.load import load_accelerator
+from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.mapping.choices import Mapping
+from simaccel.schedulers import Options
+from simaccel.schedulers.nests import Target, map_einsum
+from simaccel.schedulers.ruby import Effort
+from simaccel.schedulers.spatial import choices, double_buffered, mapping_from, search_all
+from simaccel.workload import Einsum, network
+
+LIMITS = [
+    "dram.bandwidth_bytes_per_second=2 GB/s",
+    "noc.distribution.topology=bus",
+    "noc.distribution.link_bytes_per_cycle=16",
+    "noc.collection.topology=bus",
+    "noc.collection.link_bytes_per_cycle=8",
+]
+EFFORT = Effort(objective="cycles", patience=2_000)
+WORKLOAD = network("resnet50", layer="res2a_branch1")
+
+
+def _target(limits: list[str]) -> Target:
+    accelerator = load_accelerator("eyeriss_like", limits)
+    operator = WORKLOAD.operators[0]
+    assert isinstance(operator, Einsum)
+    assert isinstance(accelerator.array, SpatialArraySpec)
+    return Target(
+        einsum=operator,
+        tensors=WORKLOAD.tensors,
+        hierarchy=levels(accelerator),
+        strategy="ruby-s",
+        dataflow=parse_constraints(accelerator.array.dataflow),
+        asked={},
+    )
+
+
+def test_a_search_gives_good_mappings_that_spread_the_work_differently() -> None:
+    found = map_einsum(_target(LIMITS), EFFORT).found
+    assert found.nests is not None
+    assert found.good is not None
+    assert len(found.good) == 16
+    np.testing.assert_array_equal(found.good.factors[:1], found.nests.factors)
+    # rows and columns, the levels after DRAM and buffer
+    spread = {tuple(one[2:4].ravel().tolist()) for one in found.good.factors}
+    assert len(spread) > 4
+
+
+def test_the_choice_takes_fewer_cycles_than_what_the_search_alone_finds() -> None:
+    accelerator = load_accelerator("eyeriss_like", LIMITS)
+    alone = map_einsum(_target(LIMITS), EFFORT)
+    asked = choices(WORKLOAD, accelerator, "ruby-s", {})
+    (chosen,) = search_all(asked, accelerator, Options(effort=EFFORT))
+    assert double_buffered(chosen) != double_buffered(alone)
+
+    def cycles(mapping: Mapping) -> int:
+        return simulate(WORKLOAD, accelerator, mapping).run.cycles
+
+    first, best = (mapping_from(WORKLOAD, accelerator, "ruby-s", [one]) for one in (alone, chosen))
+    assert cycles(best) < cycles(first)
+
+
+def test_without_limits_the_best_of_the_search_is_taken() -> None:
+    accelerator = load_accelerator("eyeriss_like")
+    (chosen,) = search_all(
+        choices(WORKLOAD, accelerator, "ruby-s", {}), accelerator, Options(effort=EFFORT)
+    )
+    alone = map_einsum(_target([]), EFFORT)
+    assert chosen.mapping == alone.mapping
+    assert chosen.found.score == alone.found.score == pytest.approx(chosen.costs.cycles[0])
