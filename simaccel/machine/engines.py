@@ -6,7 +6,7 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -22,7 +22,6 @@ from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.turns import Entry
 
 READ, WRITE = 0, 1
 PORT_CAUSES = {
@@ -188,15 +187,6 @@ class Engine(Stateful):
         """Run one own step."""
         raise NotImplementedError
 
-    def served(self, asked: Sequence[tuple[Channel, Entry, Cause]]) -> Waiting:
-        """Wait until channels have served what was asked for; the stages from 3 on are these."""
-        for number, (channel, entry, cause) in enumerate(asked):
-            self.stage = 3 + number
-            if not channel.done(entry):
-                self.account.switch(self.clock.cycle, cause)
-                yield channel.wait(entry)
-        self.stage = 0
-
 
 class Array(Engine):
     """The PE array: lead, fold after fold, tail."""
@@ -221,13 +211,13 @@ class Array(Engine):
             account.switch(clock.cycle, Cause.NOC)
             self.stage = 2
             yield clock.timeout(op.noc_cycles - op.cycles)
-        if not (wires.read_port.done(read) and wires.write_port.done(write)):
-            yield from self.served(
-                (
-                    (wires.read_port, read, Cause.BUFFER_PORT),
-                    (wires.write_port, write, Cause.BUFFER_PORT),
-                )
-            )
+        for self.stage, channel, entry in (
+            (3, wires.read_port, read),
+            (4, wires.write_port, write),
+        ):
+            if not channel.done(entry):
+                account.switch(clock.cycle, Cause.BUFFER_PORT)
+                yield channel.wait(entry)
         self.stage = 0
 
 
@@ -245,13 +235,13 @@ class Sfu(Engine):
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 1
         yield clock.timeout(op.cycles)
-        if not (wires.read_port.done(read) and wires.write_port.done(write)):
-            yield from self.served(
-                (
-                    (wires.read_port, read, Cause.BUFFER_PORT),
-                    (wires.write_port, write, Cause.BUFFER_PORT),
-                )
-            )
+        for self.stage, channel, entry in (
+            (3, wires.read_port, read),
+            (4, wires.write_port, write),
+        ):
+            if not channel.done(entry):
+                account.switch(clock.cycle, Cause.BUFFER_PORT)
+                yield channel.wait(entry)
         self.stage = 0
 
 

@@ -50,7 +50,12 @@ class OnChip(Engine):
         if op.cycles:
             self.stage = 1
             yield clock.timeout(op.cycles)
-        yield from self.served(asked)
+        for number, (channel, entry, cause) in enumerate(asked):
+            self.stage = 3 + number
+            if not channel.done(entry):
+                account.switch(clock.cycle, cause)
+                yield channel.wait(entry)
+        self.stage = 0
 
 
 class SpatialArray(OnChip):
