@@ -9,7 +9,7 @@ import click
 from simaccel.analytic.estimate import estimate as predict
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.nests import map_nests
+from simaccel.cli.nests import Wanted, map_nests
 from simaccel.cli.options import (
     experiment_options,
     force_option,
@@ -25,6 +25,7 @@ from simaccel.mapping.files import mapping_text, save_mapping
 from simaccel.mapping.lower import lower
 from simaccel.mapping.program import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
+from simaccel.report.figures.style import require_figure_target
 from simaccel.report.results import experiment_title
 from simaccel.report.units import bytes_text
 from simaccel.targets import require_target
@@ -63,25 +64,30 @@ def estimate(asked: Asked, as_json: bool) -> None:
 @click.option("-o", "--output", metavar="FILE", help="Write the mapping here; default: print it.")
 @jobs_option
 @click.option("--explain", is_flag=True, help="Say what limits the best mapping of a mapspace.")
+@click.option("--plot", metavar="FILE", help="Draw how the search went on, as .png, .svg or .pdf.")
 @force_option
 @json_option
 def map_workload(
-    asked: Asked, output: str | None, jobs: int | None, explain: bool, force: bool, as_json: bool
+    *,
+    asked: Asked,
+    output: str | None,
+    jobs: int | None,
+    explain: bool,
+    plot: str | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Let a scheduler map a workload, and save the mapping as YAML.
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
-    if output is not None and Path(output).exists() and not force:
-        allowed = "a new file, or --force to replace it"
-        raise InputError([Fault("command line", "-o", output, allowed)])
-    if output is not None:
-        require_target(output, force=force)
+    _require_files(output, plot, force=force)
     if asked.searches():
-        map_nests(asked, output, jobs or 1, explain=explain, as_json=as_json)
+        wanted = Wanted(output=output, plot=plot, force=force, explain=explain, as_json=as_json)
+        map_nests(asked, jobs or 1, wanted)
         return
     allowed = "nothing where no mapspace is searched"
-    given = {"--jobs": jobs, "--explain": explain or None}
+    given = {"--jobs": jobs, "--explain": explain or None, "--plot": plot}
     require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
     workload, accelerator, mapping = _fitting(asked)
     if as_json:
@@ -95,3 +101,14 @@ def map_workload(
         return
     predicted = predict(workload, mapping, accelerator)
     click.echo(f"{output}: {mapping.dataflow}, reserves {bytes_text(predicted.buffer_bytes)}")
+
+
+def _require_files(output: str | None, plot: str | None, *, force: bool) -> None:
+    """Refuse files that can't be written, before anything is searched."""
+    if output is not None and Path(output).exists() and not force:
+        allowed = "a new file, or --force to replace it"
+        raise InputError([Fault("command line", "-o", output, allowed)])
+    if output is not None:
+        require_target(output, force=force)
+    if plot is not None:
+        require_figure_target(plot, force=force)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from simaccel.cli.sought import Sought
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.files import mapping_text, save_mapping
+from simaccel.report.figures.convergence import draw_convergence
+from simaccel.report.figures.style import save_figure, style
 from simaccel.report.nests import (
     accesses_table,
     fanouts_table,
@@ -29,8 +31,20 @@ from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 
 
-def map_nests(asked: Asked, output: str | None, jobs: int, *, explain: bool, as_json: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What `map` does with what it found."""
+
+    output: str | None
+    plot: str | None
+    force: bool
+    explain: bool
+    as_json: bool
+
+
+def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
     """Search, print, and save."""
+    output, explain, as_json = wanted.output, wanted.explain, wanted.as_json
     workload, accelerator, strategy, constraints, _ = gather(
         asked.workload.read,
         asked.accelerator,
@@ -44,15 +58,26 @@ def map_nests(asked: Asked, output: str | None, jobs: int, *, explain: bool, as_
     mapping = mapping_from(workload, accelerator, strategy, mapped)
     if output is not None:
         save_mapping(mapping, Path(output))
+    title = f"{workload.name} on {accelerator.name}: {strategy}"
+    if wanted.plot is not None:
+        _plot(mapped, asked.sought.effort().objective, title, wanted)
     if as_json:
         show_json(_json(workload, accelerator, asked.sought, mapped))
     elif output is None and not explain:
         click.echo(mapping_text(mapping), nl=False)
     if not as_json and (output is not None or explain):
-        show(f"{workload.name} on {accelerator.name}: {strategy}", mapped_table(mapped))
+        show(title, mapped_table(mapped))
         for one in mapped if explain else ():
             _explain(one)
         show(*([f"mapping: {output}"] if output else []))
+
+
+def _plot(mapped: list[Mapped], objective: str, title: str, wanted: Wanted) -> None:
+    """Draw how the searches went on."""
+    assert wanted.plot is not None  # noqa: S101 - narrows the type
+    with style():
+        figure = draw_convergence(mapped, objective, title)
+        save_figure(figure, wanted.plot, force=wanted.force)
 
 
 def _explain(mapped: Mapped) -> None:

@@ -167,6 +167,7 @@ def mapped_json(mapped: Mapped) -> dict[str, Any]:
         "mappings_tried": found.gone,
         "mappings_valid": found.valid,
         "search_ended_by": found.ended,
+        "convergence": [{"mappings": n, "objective": value} for n, value in found.curve],
         "accesses": [
             {"level": level, "operand": role, **figures}
             for level, role, figures in _accesses(mapped)

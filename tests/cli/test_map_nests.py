@@ -73,6 +73,21 @@ def test_explained(cli: Call) -> None:
         assert part in result.stdout
 
 
+def test_how_the_search_went_on_is_drawn(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "search.svg"
+    found = json.loads(cli(f"{CONV2} --json --plot {file}").stdout)["operators"][0]
+    steps = found["convergence"]
+    counts, values = ([step[name] for step in steps] for name in ("mappings", "objective"))
+    assert counts == sorted(set(counts))
+    assert values == sorted(set(values), reverse=True)
+    assert values[-1] * 1e-12 == pytest.approx(found["edp_j_cycles"])
+    assert counts[-1] <= found["mappings_valid"]
+    assert file.read_bytes().startswith(b"<?xml")
+    refused = cli(f"{CONV2} --plot {file}")
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+
+
 def test_the_dataflow_of_the_accelerator_holds(cli: Call) -> None:
     found = json.loads(cli(f"{CONV2} --constrain rows.S=5 --json").stdout)
     factors = {
