@@ -20,7 +20,7 @@ from simaccel.workload import Affine, Conv, Einsum, Operand, Tensor, operand
 from tests.analytic.nest_cases import Case, draw_case
 from tests.analytic.nest_oracle import Counts, execute, expected_output
 
-SEEDS = 250
+SEEDS = 750
 MAPPINGS = 3
 WIDTHS = (1, 2, 4)  # bytes per element of input, weight, output
 
