@@ -26,7 +26,7 @@ from benchmarks.measure import (
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import GemmGroup, GemmMapping, Mapping
-from simaccel.mapping.lower import lower
+from simaccel.program.lower import lower
 from simaccel.schedulers.problems import mapping_of
 from simaccel.workload import Workload, gemm
 

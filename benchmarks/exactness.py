@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, table
-from simaccel.experiment import result_json, simulate
+from simaccel.experiment.run import result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.schedulers import make_mapping
 from simaccel.workload import build

@@ -9,9 +9,9 @@ from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, t
 from simaccel.analytic.estimate import estimate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.lower import lower
+from simaccel.mapspace.search import Effort
+from simaccel.program.lower import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.ruby import Effort
 from simaccel.workload import network
 
 PATIENCE: Final = 1_000

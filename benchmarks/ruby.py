@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
-from simaccel.schedulers.blocks import Objective, Outcome, Score, Task, score
-from simaccel.schedulers.nests import Target, map_einsum
-from simaccel.schedulers.ruby import Effort
+from simaccel.mapspace.blocks import Objective, Outcome, Score, Task, score
+from simaccel.mapspace.nests import Target, map_einsum
+from simaccel.mapspace.search import Effort
 from validation.ruby.exhibits import layers, toys
 from validation.ruby.problems import ROW_STATIONARY, conv3, eyeriss, matmul, target, toy
 from validation.ruby.timeloop import in_our_model, results

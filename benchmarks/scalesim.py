@@ -32,7 +32,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import GemmMapping
-from simaccel.mapping.lower import lower
+from simaccel.program.lower import lower
 from simaccel.workload import gemm
 
 VERSION = "3.0.0"

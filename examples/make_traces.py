@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from simaccel import load_accelerator
-from simaccel.recording import record
+from simaccel.experiment.recording import record
 from simaccel.workload import Dimensions, Workload, attention, build, gemm
 
 FOLDER: Final = Path(__file__).parents[1] / "traces"

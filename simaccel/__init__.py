@@ -6,7 +6,7 @@ SimPy machine times it. The closed form predicts the same run from the mapping a
 
 from importlib.metadata import PackageNotFoundError, version
 
-from simaccel.experiment import Result, result_json, simulate
+from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import build, conv2d, gemm, network
 

@@ -11,10 +11,10 @@ from simaccel.hardware.dataflow import LevelConstraint
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Role, Spatial
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
-from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests
-from simaccel.mapping.program import DoesNotFitError, require_fit
 from simaccel.mapping.systolic import dataflow
+from simaccel.program.lower import lower
+from simaccel.program.program import DoesNotFitError, require_fit
 from simaccel.workload import Einsum, Tensor, Workload, operand
 from tests.analytic.nest_cases import draw_einsum, draw_mapping
 

@@ -8,8 +8,8 @@ import yaml
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.engines import Engine
-from simaccel.mapping.program import Loop, Operator, Program, size
-from simaccel.mapping.text import parse_program
+from simaccel.program.program import Loop, Operator, Program, size
+from simaccel.program.text import parse_program
 from validation.fast_forward import run
 from validation.fast_forward.check import draw, extent, fails, measure
 from validation.fast_forward.shrink import smaller

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import yaml
 
+from simaccel.experiment.recording import accelerator_document
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.text import program_text
-from simaccel.recording import accelerator_document
+from simaccel.program.text import program_text
 from simaccel.trace import TraceHeader, TraceWriter, program_sites
-from tests.mapping.programs import Case
+from tests.program.programs import Case
 
 
 def write_trace(path: Path, on: Accelerator, one: Case, workload: str = "") -> Run:

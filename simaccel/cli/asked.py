@@ -18,8 +18,8 @@ from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.choices import Mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.nest import require_nests
+from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import DATAFLOWS, Options, make_mapping
-from simaccel.schedulers.mapspace import STRATEGIES, Strategy
 from simaccel.workload import (
     MODELS,
     NETWORKS,

@@ -47,7 +47,7 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     accelerator = load_accelerator(name, overrides)
     if as_json:
-        from simaccel.recording import accelerator_document  # noqa: PLC0415 - it loads h5py
+        from simaccel.experiment.recording import accelerator_document  # noqa: PLC0415 - it loads h5py
 
         show_json(accelerator_document(accelerator))
     else:

@@ -24,7 +24,8 @@ from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
 from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
 from simaccel.errors import InputError, SimaccelError
-from simaccel.experiment import result_json, simulate
+from simaccel.experiment.run import result_json, simulate
+from simaccel.files.targets import require_target, writing_text
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
     Compared,
@@ -40,7 +41,6 @@ from simaccel.report.figures.style import require_figure_target, save_figure, st
 from simaccel.report.figures.sweep import draw_sweep
 from simaccel.report.results import experiment_title
 from simaccel.schedulers import Options
-from simaccel.targets import require_target, writing_text
 from simaccel.workload import Workload
 
 

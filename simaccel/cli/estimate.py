@@ -19,16 +19,16 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault, InputError
+from simaccel.files.targets import require_target
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Mapping
 from simaccel.mapping.files import mapping_text, save_mapping
-from simaccel.mapping.lower import lower
-from simaccel.mapping.program import require_fit
+from simaccel.program.lower import lower
+from simaccel.program.program import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
 from simaccel.report.figures.style import require_figure_target
 from simaccel.report.results import experiment_title
 from simaccel.report.units import bytes_text
-from simaccel.targets import require_target
 from simaccel.workload import Workload
 
 

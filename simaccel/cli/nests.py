@@ -17,6 +17,7 @@ from simaccel.cli.sought import Sought
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.files import mapping_text, save_mapping
+from simaccel.mapspace.nests import Mapped
 from simaccel.report.figures.convergence import draw_convergence
 from simaccel.report.figures.style import save_figure, style
 from simaccel.report.nests import (
@@ -26,7 +27,6 @@ from simaccel.report.nests import (
     mapped_json,
     mapped_table,
 )
-from simaccel.schedulers.nests import Mapped
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 

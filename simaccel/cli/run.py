@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from simaccel.check import Checked, check, require_small
 from simaccel.cli.asked import Asked, Inputs
 from simaccel.cli.faults import fault
 from simaccel.cli.options import (
@@ -23,9 +22,11 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
 from simaccel.errors import InputError
-from simaccel.experiment import Result, result_json, simulate
+from simaccel.experiment.check import Checked, check, require_small
+from simaccel.experiment.run import Result, result_json, simulate
+from simaccel.files.targets import require_target
 from simaccel.mapping.choices import Mapping
-from simaccel.mapping.lower import lower
+from simaccel.program.lower import lower
 from simaccel.report.results import (
     against_estimate,
     buffer_line,
@@ -38,7 +39,6 @@ from simaccel.report.results import (
 )
 from simaccel.report.units import cycles_text
 from simaccel.schedulers import make_mapping
-from simaccel.targets import require_target
 
 
 @click.command()
@@ -112,13 +112,13 @@ def _searched(asked: Asked, inputs: Inputs, jobs: int | None, *, quiet: bool) ->
 
 
 def _record(trace: str, inputs: Inputs, **kwargs: Any) -> Result:  # noqa: ANN401 - of record
-    from simaccel.recording import record  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.experiment.recording import record  # noqa: PLC0415 - h5py only where it is needed
 
     return record(trace, *inputs, **kwargs)
 
 
 def _forecast(asked: Asked, jobs: int | None, *, fast_forward: bool, as_json: bool) -> None:
-    from simaccel.forecast import forecast  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.experiment.forecast import forecast  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.report.costs import forecast_json, forecast_table  # noqa: PLC0415 - as above
 
     started = time.perf_counter()

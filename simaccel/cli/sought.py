@@ -11,9 +11,9 @@ import click
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.schedulers.blocks import OBJECTIVES, Objective
-from simaccel.schedulers.mapspace import STRATEGIES, Strategy
-from simaccel.schedulers.ruby import Effort
+from simaccel.mapspace.blocks import OBJECTIVES, Objective
+from simaccel.mapspace.search import Effort
+from simaccel.mapspace.space import STRATEGIES, Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""

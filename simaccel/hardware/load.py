@@ -11,12 +11,12 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.schema import faults_of, leaf_fields, read_yaml
 from simaccel.hardware.accelerator import Accelerator, Sections
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DramSpec
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.spec import Spec
-from simaccel.schema import faults_of, leaf_fields, read_yaml
 
 _T = TypeVar("_T")
 _PACKAGE: Final = Path(__file__).resolve().parents[1]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, spatial
-from simaccel.mapping.program import Gemm
+from simaccel.program.program import Gemm
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Delay, Tokens
 from simaccel.machine.walks import Handover, Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
-from simaccel.mapping.program import BUFFER, STREAM, Program, has_passes, require_fit
+from simaccel.program.program import BUFFER, STREAM, Program, has_passes, require_fit
 
 NOC_PIPES = "noc_distribution", "noc_collection"
 _CHUNK = 20_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from simaccel.machine.lanes import TileLane
 from simaccel.machine.stateful import Stateful
-from simaccel.mapping.program import BUFFER, Loop, Node, Operator, Program, rings
+from simaccel.program.program import BUFFER, Loop, Node, Operator, Program, rings
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.program import BUFFER, STREAM, Load, Moved, Pass, Store, Tile, transferred
+from simaccel.program.program import BUFFER, STREAM, Load, Moved, Pass, Store, Tile, transferred
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
 from simaccel.machine.passes import pass_of, transfer
 from simaccel.machine.walks import Act, Handover, Step
-from simaccel.mapping.program import BUFFER, Gemm, Load, Pass, Reserve, Sfu, Store
+from simaccel.program.program import BUFFER, Gemm, Load, Pass, Reserve, Sfu, Store
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""

@@ -14,7 +14,7 @@ from enum import IntEnum, auto
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.program import (
+from simaccel.program.program import (
     BUFFER,
     Command,
     Load,

@@ -9,6 +9,8 @@ import yaml
 from pydantic import ValidationError
 
 from simaccel.errors import Fault, InputError
+from simaccel.files.schema import faults_of, read_yaml
+from simaccel.files.targets import writing_text
 from simaccel.mapping.choices import (
     FusedGroup,
     GemmGroup,
@@ -18,15 +20,13 @@ from simaccel.mapping.choices import (
     NestGroup,
     StagedGroup,
 )
-from simaccel.mapping.lower import (
+from simaccel.program.lower import (
     attention_views,
     gemm_views,
     operators_of,
     require_same,
     softmax_views,
 )
-from simaccel.schema import faults_of, read_yaml
-from simaccel.targets import writing_text
 from simaccel.workload import Workload
 
 

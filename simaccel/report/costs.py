@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from simaccel.forecast import Calibration, Forecast
+from simaccel.experiment.forecast import Calibration, Forecast
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rounded_count, seconds_text
 

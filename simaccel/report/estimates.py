@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from simaccel.analytic.estimate import Estimate, OperatorEstimate
-from simaccel.experiment import moved_tree
+from simaccel.experiment.run import moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import busiest, dram_bytes

@@ -8,9 +8,9 @@ from typing import Any
 from rich.table import Table
 
 from simaccel.hardware.levels import ROLES, Spatial
+from simaccel.mapspace.nests import Mapped
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
-from simaccel.schedulers.nests import Mapped
 
 
 def mapped_table(mapped: Sequence[Mapped]) -> Table:

@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from rich.table import Table
 
 from simaccel.analytic.estimate import OperatorEstimate
-from simaccel.check import Checked
-from simaccel.experiment import Result, energy_pj
+from simaccel.experiment.check import Checked
+from simaccel.experiment.run import Result, energy_pj
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.layout import add_row, make_table

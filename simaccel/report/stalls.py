@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
-from simaccel.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.what_if import FREE_SLOTS, Freed, WhatIf
 from simaccel.hardware import Accelerator
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, share_text, short_share_text
@@ -21,7 +22,6 @@ from simaccel.report.verdict import (
     worst_causes,
 )
 from simaccel.trace import Stall
-from simaccel.what_if import FREE_SLOTS, Freed, WhatIf
 
 _SMALLEST_SHARE = 0.0005
 """Below this a cause has no column."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from simaccel.difference import Difference, Group
+from simaccel.experiment.difference import Difference, Group
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text

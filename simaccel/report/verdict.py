@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.diagnosis import TOTAL, Part
+from simaccel.experiment.diagnosis import TOTAL, Part
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 

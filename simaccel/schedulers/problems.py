@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Group, Mapping, WorkloadReference
-from simaccel.schedulers.ruby import Each, Effort, Watch
+from simaccel.mapspace.search import Each, Effort, Watch
 from simaccel.workload import Einsum, Softmax, Workload, as_matmul
 
 

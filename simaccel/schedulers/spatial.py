@@ -20,10 +20,10 @@ from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Temporal
 from simaccel.mapping.choices import Group, Mapping, NestGroup, NestLevel, NestMapping, SoftmaxGroup
 from simaccel.mapping.systolic import dataflows
-from simaccel.schedulers.blocks import Objective
-from simaccel.schedulers.limits import limits
-from simaccel.schedulers.mapspace import STRATEGIES, Strategy
-from simaccel.schedulers.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
+from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.limits import limits
+from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
+from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
 from simaccel.schedulers.softmax import softmax_mapping
 from simaccel.workload import Einsum, Softmax, Workload

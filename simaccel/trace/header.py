@@ -13,8 +13,8 @@ import yaml
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Mapping
-from simaccel.mapping.program import Program, ProgramError
-from simaccel.mapping.text import parse_program
+from simaccel.program.program import Program, ProgramError
+from simaccel.program.text import parse_program
 from simaccel.trace.rows import damaged
 from simaccel.trace.schema import FORMAT, SCHEMA_VERSION, TEXTS, Site, TraceError, TraceHeader
 from simaccel.trace.store import File

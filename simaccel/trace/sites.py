@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.walks import Act, make_walks
-from simaccel.mapping.program import Command, Program
-from simaccel.mapping.text import program_text
+from simaccel.program.program import Command, Program
+from simaccel.program.text import program_text
 from simaccel.trace.schema import Site
 
 

@@ -11,9 +11,9 @@ from typing import Any, Self
 import h5py
 import numpy as np
 
+from simaccel.files.targets import not_written, partial_path, require_target
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.machine.machine import EngineCycles
-from simaccel.targets import not_written, partial_path, require_target
 from simaccel.trace.interrupts import undisturbed
 from simaccel.trace.schema import (
     BLOCK_ROWS,

@@ -57,7 +57,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.schema import faults_of, read_yaml
+from simaccel.files.schema import faults_of, read_yaml
 from simaccel.workload.attention import Dimensions, Scope, attention
 from simaccel.workload.catalogue import Model, build, find_model
 from simaccel.workload.conv import Conv, conv2d

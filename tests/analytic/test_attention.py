@@ -20,7 +20,7 @@ from simaccel.mapping.choices import (
     StagedGroup,
 )
 from tests.machine.accelerators import accelerator
-from tests.mapping.programs import LA, attention_workload, case
+from tests.program.programs import LA, attention_workload, case
 
 ROWS_AND_COLS = [(5, 7), (4, 4), (1, 9), (6, 1)]
 

@@ -15,7 +15,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import Dimensions, Workload, attention, build, gemm
 from tests.machine.accelerators import accelerator
-from tests.mapping.programs import attention_workload, gemm_case
+from tests.program.programs import attention_workload, gemm_case
 
 
 def test_energy_by_hand() -> None:

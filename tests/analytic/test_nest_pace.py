@@ -9,7 +9,7 @@ from simaccel.analytic.estimate import estimate
 from simaccel.analytic.nest_pace import Passes, Stage
 from simaccel.analytic.nest_ways import Moving
 from simaccel.machine.machine import Machine
-from simaccel.mapping.lower import lower
+from simaccel.program.lower import lower
 from tests.nests import draw_nest, runs
 
 PASSES = Passes(10.0, {})

@@ -16,7 +16,7 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import GemmGroup, GemmMapping, SoftmaxGroup, SoftmaxMapping
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, gigabytes
-from tests.mapping.programs import Case, attention_workload, case, gemm_case
+from tests.program.programs import Case, attention_workload, case, gemm_case
 
 ONE_SLOT = {"a_slots": 1, "b_slots": 1, "out_slots": 1}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from simaccel.experiment import simulate
+from simaccel.experiment.run import simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import STALLS
 from simaccel.workload import build

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simaccel import gemm, load_accelerator, simulate
-from simaccel.check import check
+from simaccel.experiment.check import check
 from simaccel.hardware.spec import Spec
 from simaccel.machine.engines import Engine
 from simaccel.machine.machine import Machine

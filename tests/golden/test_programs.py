@@ -13,10 +13,10 @@ from simaccel.mapping.choices import (
     SoftmaxMapping,
     StagedGroup,
 )
-from simaccel.mapping.program import Program
-from simaccel.mapping.text import parse_program, program_text
+from simaccel.program.program import Program
+from simaccel.program.text import parse_program, program_text
 from simaccel.workload import Dimensions, attention, gemm
-from tests.mapping.programs import LA, attention_workload, case, gemm_case
+from tests.program.programs import LA, attention_workload, case, gemm_case
 
 HERE = Path(__file__).parent
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from simaccel.errors import InputError
+from simaccel.experiment.recording import accelerator_document
 from simaccel.hardware import BufferSpec
 from simaccel.hardware.area import AreaSpec, NoAreaError, area_um2, pe_um2
 from simaccel.hardware.load import accelerator_rows, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.recording import accelerator_document
 
 AREA = AreaSpec(mac_um2=100, pe_memory_um2_per_byte=2, buffer_um2_per_byte=0.5)
 

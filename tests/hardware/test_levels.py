@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from simaccel.errors import InputError
+from simaccel.experiment.recording import accelerator_document
 from simaccel.hardware import Accelerator, Rate
 from simaccel.hardware.accelerator import NotSpatialError, NotSystolicError
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
-from simaccel.recording import accelerator_document
 from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.workload import gemm
 

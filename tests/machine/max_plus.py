@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.program import (
+from simaccel.program.program import (
     Command,
     Gemm,
     Loop,

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.interpreter import interpret
-from simaccel.mapping.program import Gemm, commands
+from simaccel.program.interpreter import interpret
+from simaccel.program.program import Gemm, commands
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
 from tests.machine.systolic_reference import gemm as stepped_gemm
 from tests.machine.systolic_reference import stream_gemm
-from tests.mapping.programs import gemm_case, gemm_operands
+from tests.program.programs import gemm_case, gemm_operands
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 11, 13])
 SIDES = st.sampled_from([1, 2, 3, 4, 5, 7])

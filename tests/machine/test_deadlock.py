@@ -2,7 +2,7 @@ import pytest
 
 from simaccel.machine.machine import DeadlockError, Machine
 from simaccel.machine.tokens import Tokens
-from simaccel.mapping.text import parse_program
+from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator
 
 # Q 2 slots, K 1, S 1, O 2

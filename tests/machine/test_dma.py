@@ -3,7 +3,7 @@
 from typing import Any
 
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.text import parse_program
+from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator, gigabytes
 
 # X is 80 B; softmax of 40 elements on 4 lanes is 30 cycles

@@ -19,7 +19,7 @@ from simaccel.mapping.choices import (
     SoftmaxMapping,
     StagedGroup,
 )
-from simaccel.mapping.program import (
+from simaccel.program.program import (
     Gemm,
     Load,
     Loop,
@@ -33,7 +33,7 @@ from simaccel.mapping.program import (
 from simaccel.workload import Dimensions, attention, gemm
 from tests.machine.accelerators import accelerator
 from tests.machine.test_fast_forward_cases import cases
-from tests.mapping.programs import LA, attention_workload, case, gemm_case
+from tests.program.programs import LA, attention_workload, case, gemm_case
 
 EDGE = load_accelerator("edge", ["buffer.capacity_bytes=unlimited"])
 TOY = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])

@@ -11,6 +11,7 @@ from itertools import islice
 from math import prod
 from random import Random
 
+from simaccel.experiment.recording import accelerator_document
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import DeadlockError, Machine, Run
 from simaccel.mapping.choices import (
@@ -23,8 +24,8 @@ from simaccel.mapping.choices import (
     SoftmaxMapping,
     StagedGroup,
 )
-from simaccel.mapping.lower import lower
-from simaccel.mapping.program import (
+from simaccel.program.lower import lower
+from simaccel.program.program import (
     Gemm,
     Load,
     Loop,
@@ -38,12 +39,11 @@ from simaccel.mapping.program import (
     Tile,
     View,
 )
-from simaccel.recording import accelerator_document
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
-from tests.mapping.programs import LA, attention_workload, case
 from tests.nests import draw_accelerator as draw_spatial
 from tests.nests import draw_long_nest, draw_sums, runs
+from tests.program.programs import LA, attention_workload, case
 
 MOST_STEPS = 4_000
 """Longer runs are left out, so that a thousand cases take seconds."""

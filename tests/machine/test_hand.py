@@ -9,7 +9,7 @@ from typing import Any
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.text import parse_program
+from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator, gigabytes
 
 

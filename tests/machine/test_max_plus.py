@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import FusedGroup, FusedMapping
-from simaccel.mapping.lower import lower
-from simaccel.mapping.program import (
+from simaccel.program.lower import lower
+from simaccel.program.program import (
     Command,
     Gemm,
     Load,
@@ -23,10 +23,11 @@ from simaccel.mapping.program import (
     Tile,
     View,
 )
-from simaccel.mapping.text import program_text
+from simaccel.program.text import program_text
 from tests.machine.accelerators import accelerator, accelerators
 from tests.machine.max_plus import MaxPlus
-from tests.mapping.programs import (
+from tests.nests import draw_nest, runs
+from tests.program.programs import (
     LA,
     Case,
     attention_workload,
@@ -36,7 +37,6 @@ from tests.mapping.programs import (
     separate_cases,
     staged_cases,
 )
-from tests.nests import draw_nest, runs
 
 UNLIMITED = {"topology": "unlimited"}
 PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}

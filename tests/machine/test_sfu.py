@@ -4,7 +4,7 @@ import pytest
 
 from simaccel.hardware import SfuWork
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.text import parse_program
+from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator, gigabytes
 
 PIECE = """\

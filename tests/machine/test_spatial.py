@@ -7,8 +7,8 @@ from simaccel.hardware.levels import ROLES
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
-from simaccel.mapping.lower import lower
-from simaccel.mapping.program import Program
+from simaccel.program.lower import lower
+from simaccel.program.program import Program
 from simaccel.workload import gemm
 
 

@@ -13,11 +13,11 @@ from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
-from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import require_nests
 from simaccel.mapping.systolic import STATIONARY
+from simaccel.mapspace.search import Effort
+from simaccel.program.lower import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.ruby import Effort
 from simaccel.workload import Einsum, gemm
 
 FREE = [

@@ -3,8 +3,8 @@
 import pytest
 
 from simaccel.machine.walks import Act, Handover, Step, make_walks
-from simaccel.mapping.program import ProgramError
-from simaccel.mapping.text import parse_program
+from simaccel.program.program import ProgramError
+from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator
 
 FLAT = """\

@@ -21,10 +21,10 @@ from simaccel.mapping.choices import (
     StagedGroup,
 )
 from simaccel.mapping.files import load_mapping, mapping_text, save_mapping
-from simaccel.mapping.lower import NotThisWorkloadError
+from simaccel.program.lower import NotThisWorkloadError
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Workload, gemm
-from tests.mapping.programs import LA, Case, attention_workload, case, cases
+from tests.program.programs import LA, Case, attention_workload, case, cases
 
 GEMM = gemm(m=9, k=7, n=5)
 ATTENTION = attention_workload(2, 3, 5, 4)  # 6 heads of 5 rows and 5 keys, d = 4

@@ -10,7 +10,7 @@ import yaml
 
 from simaccel.analytic.nest import evaluate
 from simaccel.errors import InputError
-from simaccel.experiment import simulate
+from simaccel.experiment.run import simulate
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Spatial, Temporal
 from simaccel.hardware.load import load_accelerator

@@ -25,10 +25,10 @@ from simaccel.mapping.choices import (
     SoftmaxMapping,
     StagedGroup,
 )
-from simaccel.mapping.program import reserved, reserved_bytes
+from simaccel.program.program import reserved, reserved_bytes
 from simaccel.workload import Dimensions, Workload, attention, gemm
 from tests.machine.accelerators import accelerators
-from tests.mapping.programs import LA, Case, case, gemm_mappings, gemm_shape
+from tests.program.programs import LA, Case, case, gemm_mappings, gemm_shape
 
 _WIDTHS = st.sampled_from([1, 2, 2, 3, 4])
 _SIZES = st.one_of(st.integers(1, 9), st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17, 19, 23]))

@@ -18,10 +18,10 @@ from simaccel.machine.engines import DmaIn, DmaOut
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op
 from simaccel.machine.walks import engine_of
-from simaccel.mapping.program import Command, Load, Loop, Node, Operator, Program, Reserve, Store
+from simaccel.program.program import Command, Load, Loop, Node, Operator, Program, Reserve, Store
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, accelerators
-from tests.mapping.programs import Case, gemm_case, gemm_cases
+from tests.program.programs import Case, gemm_case, gemm_cases
 
 Place = dict[str, int]
 Span = tuple[int, int]

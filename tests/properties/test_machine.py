@@ -7,9 +7,9 @@ from hypothesis import given
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.choices import GemmMapping, SoftmaxMapping, StagedGroup
-from simaccel.mapping.program import Gemm, Sfu, reserved_bytes
+from simaccel.program.program import Gemm, Sfu, reserved_bytes
 from tests.machine.accelerators import accelerator, accelerators
-from tests.mapping.programs import (
+from tests.program.programs import (
     LA,
     Case,
     attention_workload,
@@ -19,7 +19,7 @@ from tests.mapping.programs import (
     gemm_cases,
     separate_cases,
 )
-from tests.mapping.tree import dram_bytes, executed
+from tests.program.tree import dram_bytes, executed
 
 QUEUES = {"per_tensor": ["dma_in0", "dma_in1", "dma_in2"], "single": ["dma_in"]}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.program import (
+from simaccel.program.program import (
     Gemm,
     Loop,
     Node,
@@ -28,7 +28,7 @@ from simaccel.mapping.program import (
 )
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
-from tests.mapping.programs import Case, cases, gemm_case
+from tests.program.programs import Case, cases, gemm_case
 
 FEW = settings(max_examples=40)  # each of them runs the machine for every change
 UNSHARED = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}

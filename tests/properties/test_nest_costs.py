@@ -7,16 +7,16 @@ from random import Random
 import pytest
 
 from simaccel.analytic.nest import evaluate
+from simaccel.experiment.recording import accelerator_document
 from simaccel.hardware import Accelerator
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
-from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests
-from simaccel.mapping.program import Loop, Node, Operator, Program, size
-from simaccel.recording import accelerator_document
+from simaccel.program.lower import lower
+from simaccel.program.program import Loop, Node, Operator, Program, size
 from simaccel.workload import Conv, Tensor, Workload
 from tests.nests import draw_accelerator, draw_long_nest, draw_sums, runs
 

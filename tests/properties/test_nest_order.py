@@ -13,13 +13,14 @@ from random import Random
 
 import pytest
 
+from simaccel.experiment.what_if import free
 from simaccel.hardware import Accelerator
 from simaccel.machine.engines import Engine, Waiting
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op
 from simaccel.machine.walks import engine_of
-from simaccel.mapping.lower import lower
-from simaccel.mapping.program import (
+from simaccel.program.lower import lower
+from simaccel.program.program import (
     BUFFER,
     Command,
     Load,
@@ -33,7 +34,6 @@ from simaccel.mapping.program import (
     Tile,
     rings,
 )
-from simaccel.what_if import free
 from tests.nests import NestCase, draw_accelerator, draw_long_nest, draw_nest, draw_sums, runs
 
 MOST_COMMANDS = 3_000

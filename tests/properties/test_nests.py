@@ -9,15 +9,15 @@ import pytest
 
 from simaccel.analytic.estimate import estimate
 from simaccel.analytic.nest import evaluate
-from simaccel.check import einsum_values
+from simaccel.experiment.check import einsum_values
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES
 from simaccel.machine.machine import Machine
-from simaccel.mapping.interpreter import interpret
-from simaccel.mapping.lower import lower
 from simaccel.mapping.nest import Nests
-from simaccel.mapping.program import reserved_bytes
-from simaccel.mapping.text import parse_program, program_text
+from simaccel.program.interpreter import interpret
+from simaccel.program.lower import lower
+from simaccel.program.program import reserved_bytes
+from simaccel.program.text import parse_program, program_text
 from tests.nests import NestCase, draw_nest, draw_systolic_nest, runs
 
 BLOCKS = pytest.mark.parametrize("block", range(10))

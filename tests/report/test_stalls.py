@@ -4,7 +4,8 @@ import json
 
 from rich.console import Console, RenderableType
 
-from simaccel.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.what_if import Freed, WhatIf
 from simaccel.report.stalls import (
     Analysis,
     engines_table,
@@ -16,7 +17,6 @@ from simaccel.report.stalls import (
     what_if_table,
 )
 from simaccel.trace import Stall
-from simaccel.what_if import Freed, WhatIf
 
 WAIT = Stall("array", "A", "dram_bandwidth", "V", "ready", "dma_in1", 300)
 FREE = Stall("dma_in1", "A", "array", "V", "free", "array", 90)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, RenderableType
 
-from simaccel.check import Checked
-from simaccel.experiment import Result, result_json, simulate
+from simaccel.experiment.check import Checked
+from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.comparison import Compared, comparison_table, speedups
 from simaccel.report.estimates import estimate_table

@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from simaccel.difference import Difference, Field, Group, Share
+from simaccel.experiment.difference import Difference, Field, Group, Share
 from simaccel.report.trace_diff import (
     causes_table,
     difference_json,

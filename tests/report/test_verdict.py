@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simaccel.diagnosis import TOTAL, Part
+from simaccel.experiment.diagnosis import TOTAL, Part
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.verdict import Scene, engine_text, sentences

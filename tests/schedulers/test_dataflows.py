@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from simaccel.analytic.estimate import estimate
-from simaccel.check import check
 from simaccel.errors import InputError
+from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.choices import (
@@ -17,8 +17,8 @@ from simaccel.mapping.choices import (
     Mapping,
     StagedGroup,
 )
-from simaccel.mapping.lower import lower
-from simaccel.mapping.program import require_fit, reserved_bytes
+from simaccel.program.lower import lower
+from simaccel.program.program import require_fit, reserved_bytes
 from simaccel.schedulers import DATAFLOWS, NothingFitsError, Options, make_mapping
 from simaccel.schedulers.problems import parts
 from simaccel.workload import Dimensions, Workload, attention, build, gemm

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simaccel.experiment import simulate
+from simaccel.experiment.run import simulate
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.choices import Mapping
+from simaccel.mapspace.nests import Target, map_einsum
+from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options
-from simaccel.schedulers.nests import Target, map_einsum
-from simaccel.schedulers.ruby import Effort
 from simaccel.schedulers.spatial import choices, double_buffered, mapping_from, search_all
 from simaccel.workload import Einsum, network
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from simaccel import load_accelerator
-from simaccel.recording import record
+from simaccel.experiment.recording import record
 from simaccel.trace import Trace
 from simaccel.workload import gemm
 
 CHILD = """
     import simaccel.machine.machine as machine
     from simaccel import load_accelerator
-    from simaccel.recording import record
+    from simaccel.experiment.recording import record
     from simaccel.workload import gemm
     machine._CHUNK = 500
     toy = load_accelerator("toy")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import yaml
 
-from simaccel.experiment import moved_tree
+from simaccel.experiment.recording import accelerator_document, record
+from simaccel.experiment.run import moved_tree
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.choices import (
@@ -19,10 +20,9 @@ from simaccel.mapping.choices import (
     Mapping,
     WorkloadReference,
 )
-from simaccel.mapping.lower import lower
-from simaccel.mapping.program import Program
-from simaccel.mapping.text import program_text
-from simaccel.recording import accelerator_document, record
+from simaccel.program.lower import lower
+from simaccel.program.program import Program
+from simaccel.program.text import program_text
 from simaccel.trace import Trace, TraceHeader, TraceWriter, program_sites
 from simaccel.trace.schema import EVENT
 from simaccel.workload import Dimensions, attention, gemm

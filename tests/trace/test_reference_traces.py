@@ -12,8 +12,8 @@ import pytest
 
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
+from simaccel.experiment.recording import record
 from simaccel.mapping.files import load_mapping
-from simaccel.recording import record
 from simaccel.trace import SCHEMA_VERSION, Trace
 from simaccel.workload import load_workload
 

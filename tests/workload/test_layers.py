@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simaccel.check import einsum_values
 from simaccel.errors import InputError
+from simaccel.experiment.check import einsum_values
 from simaccel.workload import Conv, Einsum, Layers, Product, layers_workload, parse_workload
 from simaccel.workload.layers import distinct_names, one_layer, with_batch
 

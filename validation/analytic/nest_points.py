@@ -9,8 +9,8 @@ from itertools import chain
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
+from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options
-from simaccel.schedulers.ruby import Effort
 from simaccel.workload import Einsum, Workload, network
 
 GIGABYTES = {

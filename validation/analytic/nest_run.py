@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from simaccel.experiment import simulate
-from simaccel.mapping.program import reserved_bytes
-from simaccel.schedulers.nests import EmptyMapspaceError
+from simaccel.experiment.run import simulate
+from simaccel.mapspace.nests import EmptyMapspaceError
+from simaccel.program.program import reserved_bytes
 from validation.analytic.nest_points import NestPoint, draw_nests
 from validation.analytic.readme import write_figures
 

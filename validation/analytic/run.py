@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from simaccel.experiment import simulate
+from simaccel.experiment.run import simulate
 from simaccel.schedulers import NothingFitsError, Options
 from validation.analytic import nest_run
 from validation.analytic.points import Point, draw

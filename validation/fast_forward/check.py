@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine, Run
-from simaccel.mapping.program import Loop, Node, Operator, Program, ProgramError
+from simaccel.program.program import Loop, Node, Operator, Program, ProgramError
 from tests.machine.test_fast_forward_cases import Case, cases
 from tests.properties.test_fast_forward import Heard, merged
 

@@ -22,10 +22,10 @@ import yaml
 from rich.console import Console
 from rich.progress import track
 
+from simaccel.experiment.recording import accelerator_document
 from simaccel.hardware import Accelerator
-from simaccel.mapping.program import Program
-from simaccel.mapping.text import program_text
-from simaccel.recording import accelerator_document
+from simaccel.program.program import Program
+from simaccel.program.text import program_text
 from validation.fast_forward.check import Outcome, draw, fails, measure
 from validation.fast_forward.shrink import smallest
 

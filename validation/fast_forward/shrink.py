@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from simaccel.mapping.program import Loop, Node, Operator, Program, commands, tiles_of
+from simaccel.program.program import Loop, Node, Operator, Program, commands, tiles_of
 
 Body = tuple[Node, ...]
 

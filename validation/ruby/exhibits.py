@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.mapping.chain_table import chain_table
-from simaccel.mapping.chains import MAPSPACES, Mapspace, Split, chains
-from simaccel.schedulers.mapspace import Strategy
-from simaccel.schedulers.nests import Mapped, Target
-from simaccel.schedulers.ruby import Effort
+from simaccel.mapspace.chain_table import chain_table
+from simaccel.mapspace.chains import MAPSPACES, Mapspace, Split, chains
+from simaccel.mapspace.nests import Mapped, Target
+from simaccel.mapspace.search import Effort
+from simaccel.mapspace.space import Strategy
 from validation.ruby.problems import (
     FILTER_ROWS,
     ROW_STATIONARY,

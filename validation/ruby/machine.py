@@ -10,7 +10,7 @@ from typing import Final
 
 from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
-from simaccel.experiment import energy_pj, simulate
+from simaccel.experiment.run import energy_pj, simulate
 from simaccel.mapping.choices import NestGroup
 from simaccel.schedulers.problems import mapping_of
 from validation.ruby.networks import Comparison, Row

@@ -11,8 +11,8 @@ import numpy as np
 
 from simaccel.hardware.area import area_um2
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.schedulers.blocks import Objective
-from simaccel.schedulers.mapspace import Strategy
+from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.space import Strategy
 from validation.ruby.kernels import Layer, deepbench, resnet50
 from validation.ruby.points import FOLDER, Point, Result, Search, hardware, solve
 

@@ -28,10 +28,10 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.choices import NestMapping
 from simaccel.mapping.nest import Nests
-from simaccel.schedulers.blocks import Objective
-from simaccel.schedulers.mapspace import Strategy
-from simaccel.schedulers.nests import Mapped, Target, map_einsum
-from simaccel.schedulers.ruby import Effort
+from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.nests import Mapped, Target, map_einsum
+from simaccel.mapspace.search import Effort
+from simaccel.mapspace.space import Strategy
 from simaccel.workload.layers import Shape, layers_workload
 from simaccel.workload.workload import Workload
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.levels import ROLES, Hierarchy, Memory, Role, Spatial, Temporal
-from simaccel.schedulers.mapspace import Strategy
-from simaccel.schedulers.nests import Mapped, Target, map_einsum
-from simaccel.schedulers.ruby import Effort
+from simaccel.mapspace.nests import Mapped, Target, map_einsum
+from simaccel.mapspace.search import Effort
+from simaccel.mapspace.space import Strategy
 from simaccel.workload import Einsum, Tensor
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import operand

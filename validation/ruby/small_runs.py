@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simaccel.experiment import Result, energy_pj, simulate
+from simaccel.experiment.run import Result, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.levels import Spatial
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.choices import NestGroup, NestLevel, NestMapping
-from simaccel.mapping.program import Loop, Node, Operator, Pass
-from simaccel.schedulers.nests import Mapped
+from simaccel.mapspace.nests import Mapped
+from simaccel.program.program import Loop, Node, Operator, Pass
 from simaccel.schedulers.problems import mapping_of
 from simaccel.workload import Einsum, Tensor, Workload
 

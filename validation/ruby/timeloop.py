@@ -10,7 +10,7 @@ from simaccel.analytic.nest import Costs, evaluate
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.choices import NestLevel, NestMapping
 from simaccel.mapping.nest import Nests
-from simaccel.schedulers.nests import Target
+from simaccel.mapspace.nests import Target
 
 DATA = Path(__file__).parent / "data"
 _LOOP = re.compile(r"(?P<rank>[A-Z])(?P<pieces>\d+)(;(?P<last>\d+))?(?P<axis>[XY])?")

@@ -13,8 +13,8 @@ from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option
 from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.files.targets import require_target, writing_text
 from simaccel.report.units import cycles_text
-from simaccel.targets import require_target, writing_text
 
 if TYPE_CHECKING:
     from simaccel.trace import Trace

@@ -16,11 +16,11 @@ from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
-    from simaccel.diagnosis import Diagnosis
+    from simaccel.experiment.diagnosis import Diagnosis
+    from simaccel.experiment.what_if import WhatIf
     from simaccel.hardware import Accelerator
     from simaccel.report.stalls import Analysis
     from simaccel.trace import Trace
-    from simaccel.what_if import WhatIf
 
 
 @click.command()
@@ -50,7 +50,7 @@ def stalls(
     A window (--from, --to) has accounts of its own; what could be gained is always of the
     whole run.
     """
-    from simaccel.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.experiment.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.report.stalls import Analysis, stalls_json  # noqa: PLC0415 - as above
     from simaccel.trace import Trace, TraceError  # noqa: PLC0415 - as above
 
@@ -96,7 +96,7 @@ def _accelerator(trace: Trace) -> Accelerator | None:
 
 def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | None, str]:
     """Run the trace's program with resources freed, or say why not."""
-    from simaccel.what_if import what_if  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.experiment.what_if import what_if  # noqa: PLC0415 - h5py only where it is needed
 
     if trace.partial:
         return None, "the trace is partial, there is no whole run to compare with"

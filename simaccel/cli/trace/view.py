@@ -6,8 +6,8 @@ import click
 
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
+from simaccel.files.targets import require_target
 from simaccel.report.units import bytes_text
-from simaccel.targets import require_target
 
 
 @click.command()

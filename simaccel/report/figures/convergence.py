@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from simaccel.mapspace.nests import Mapped
 from simaccel.report.figures.style import SERIES_COLOURS, new_figure
-from simaccel.schedulers.nests import Mapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

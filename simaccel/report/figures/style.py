@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.targets import require_target, writing
+from simaccel.files.targets import require_target, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from simaccel.files.targets import require_target, writing_text
 from simaccel.report.page.data import document, timeline
-from simaccel.targets import require_target, writing_text
 from simaccel.trace import Trace, TraceError
 
 __all__ = ["document", "page_text", "timeline", "write_page"]

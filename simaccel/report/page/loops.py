@@ -26,8 +26,8 @@ from math import prod
 import numpy as np
 
 from simaccel.machine.accounts import Cause
-from simaccel.mapping.program import Loop, Node, Operator, Program
-from simaccel.mapping.text import program_text
+from simaccel.program.program import Loop, Node, Operator, Program
+from simaccel.program.text import program_text
 from simaccel.report.page.tree import Again, Rows, Tree, cycles_of
 from simaccel.trace import Site
 

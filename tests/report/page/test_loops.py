@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from examples.make_traces import FOLDER
 from simaccel import load_accelerator
-from simaccel.mapping.program import Command, Loop, Node, Operator
-from simaccel.mapping.text import parse_program
-from simaccel.recording import record
+from simaccel.experiment.recording import record
+from simaccel.program.program import Command, Loop, Node, Operator
+from simaccel.program.text import parse_program
 from simaccel.report.page.data import engine_works, loops
 from simaccel.report.page.loops import OPERATORS, Place, Work, loop_tree
 from simaccel.report.page.tree import Again, Rows, Tree

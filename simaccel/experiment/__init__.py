@@ -1,0 +1,1 @@
+"""One run or many: simulate, record, forecast, check, what-if, differences."""

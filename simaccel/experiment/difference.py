@@ -1,0 +1,210 @@
+"""Two runs of one workload: which operators and causes make up the difference of their cycles.
+
+On one engine, the cycles of an operator are busy + idle + stalls by cause, and those of the
+operators add up to the run. So the difference of two runs is the sum of the differences by
+operator and cause, to the cycle. Where one run fuses operators that the other has apart, all of
+them are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import yaml
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.diagnosis import Diagnosis, Part, diagnose
+from simaccel.trace import Trace, TraceError
+
+_FUSED = "+"
+_MOST_FIELDS = 5
+_NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the accelerator (or another choice) in which two runs differ."""
+
+    name: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operators that are compared as one: the cycles that they took in each run."""
+
+    name: str
+    operators_a: tuple[str, ...]
+    operators_b: tuple[str, ...]
+    a: int
+    b: int
+
+    @property
+    def difference(self) -> int:
+        """Cycles more (or less) in the second run."""
+        return self.b - self.a
+
+
+@dataclass(frozen=True)
+class Share:
+    """Cycles of one group and one cause (``busy`` and ``idle`` are causes) in each run."""
+
+    group: str
+    cause: str
+    a: int
+    b: int
+
+    @property
+    def difference(self) -> int:
+        """Cycles more (or less) in the second run."""
+        return self.b - self.a
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two runs side by side. ``shares`` and ``groups`` each add up to the difference."""
+
+    engine: str
+    a: int
+    b: int
+    groups: tuple[Group, ...]
+    shares: tuple[Share, ...]
+    fields: tuple[Field, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles more (or less) in the second run."""
+        return self.b - self.a
+
+
+def compare(a: Trace, b: Trace, engine: str = "array") -> Difference:
+    """Take the difference of two runs apart, by what ``engine`` did.
+
+    Raises:
+        TraceError: a trace is partial or damaged, or the second is of another workload.
+        InputError: not both runs have the engine.
+
+    """
+    for trace in (a, b):
+        if trace.partial:
+            raise TraceError(trace.path, "is partial: its run did not end", "a whole trace")
+        _require_readable(trace)
+    _require_same_workload(a, b)
+    engines = [name for name in a.engines if name in b.engines]
+    if engine not in engines:
+        raise InputError([Fault("command line", "--engine", engine, suggest(engine, engines))])
+    found = diagnose(a), diagnose(b)
+    groups, shares = [], []
+    for names in _groups(*found):
+        parts = [[p for p in one.operators if p.name in names] for one in found]
+        groups.append(_group(*parts))
+        shares += list(_shares(groups[-1].name, engine, *parts))
+    groups.sort(key=lambda one: -abs(one.difference))
+    shares.sort(key=lambda one: (-abs(one.difference), -one.a))
+    fields = tuple(_fields(a, b))
+    return Difference(engine, a.cycles, b.cycles, tuple(groups), tuple(shares), fields)
+
+
+def _groups(a: Diagnosis, b: Diagnosis) -> list[set[str]]:
+    """Join operators that have a member in common: L+softmax+A with L, softmax and A."""
+    graph: nx.Graph[tuple[str, str]] = nx.Graph()
+    names = [part.name for one in (a, b) for part in one.operators]
+    for name in names:
+        for member in name.split(_FUSED):
+            graph.add_edge(("operator", name), ("member", member))
+    return [
+        {name for kind, name in found if kind == "operator"}
+        for found in nx.connected_components(graph)
+    ]
+
+
+def _group(a: Sequence[Part], b: Sequence[Part]) -> Group:
+    members = dict.fromkeys(m for part in (*a, *b) for m in part.name.split(_FUSED))
+    return Group(
+        _FUSED.join(members),
+        tuple(part.name for part in a),
+        tuple(part.name for part in b),
+        sum(part.cycles for part in a),
+        sum(part.cycles for part in b),
+    )
+
+
+def _shares(group: str, engine: str, a: Sequence[Part], b: Sequence[Part]) -> Iterator[Share]:
+    causes = dict.fromkeys(cause for part in (*a, *b) for cause in part.engines[engine])
+    for cause in causes:
+        sums = [sum(part.engines[engine].get(cause, 0) for part in one) for one in (a, b)]
+        yield Share(group, cause, *sums)
+
+
+def _require_same_workload(a: Trace, b: Trace) -> None:
+    """Refuse traces of different workloads.
+
+    Raises:
+        TraceError: names the fields in which they differ.
+
+    """
+    found = list(_differing(_leaves(a.header.workload), _leaves(b.header.workload)))
+    if not found:
+        return
+    both = [one for one in found if _NOTHING not in (one.a, one.b)] or found
+    shown = ", ".join(f"{one.name} {one.b}, not {one.a}" for one in both[:_MOST_FIELDS])
+    problem = f"is of another workload than {a.path}: {shown}"
+    raise TraceError(b.path, problem, "a trace of the same workload")
+
+
+def _fields(a: Trace, b: Trace) -> Iterator[Field]:
+    """Give what was chosen otherwise: dataflow or mapping, accelerator, version."""
+    flows = [str(trace.figures.get("dataflow", "")) for trace in (a, b)]
+    if flows[0] != flows[1]:
+        yield Field("dataflow", *flows)
+    else:
+        yield from _differing(*(_leaves(trace.header.mapping, "mapping") for trace in (a, b)))
+    hardware = (_leaves(trace.header.accelerator, "accelerator") for trace in (a, b))
+    yield from _differing(*hardware)
+    if a.header.version != b.header.version:
+        yield Field("simaccel", a.header.version, b.header.version)
+
+
+def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Field]:
+    for name in dict.fromkeys((*a, *b)):
+        before, after = a.get(name, _NOTHING), b.get(name, _NOTHING)
+        if before != after and name.rpartition(".")[2] not in ("source", "description"):
+            yield Field(name, before, after)
+
+
+def _leaves(text: str, root: str = "") -> dict[str, str]:
+    """Give the values of a YAML text by their dotted paths from ``root``."""
+    found: dict[str, str] = {}
+
+    def visit(value: Any, path: str) -> None:  # noqa: ANN401 - plain data of any form
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            where = f"{path}.{key}" if path else str(key)
+            if isinstance(item, dict | list) and item:
+                visit(item, where)
+            else:
+                found[where] = str(item)
+
+    data = yaml.safe_load(text)
+    visit(data if isinstance(data, dict | list) else {}, root)
+    return found
+
+
+def _require_readable(trace: Trace) -> None:
+    """Refuse a header whose texts are no YAML.
+
+    Raises:
+        TraceError: names the text.
+
+    """
+    for what in ("accelerator", "workload", "mapping"):
+        try:
+            yaml.safe_load(getattr(trace.header, what))
+        except yaml.YAMLError as error:
+            first, *_ = str(error).splitlines()
+            problem = f"damaged: its {what} can't be read: {first}"
+            raise TraceError(trace.path, problem, "an unchanged trace") from None

@@ -1,0 +1,105 @@
+"""Recording a run: an experiment whose trace goes to a file that can reproduce it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Items
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simaccel import __version__
+from simaccel.experiment.run import Progress, Result, result_json, simulate
+from simaccel.hardware import Accelerator
+from simaccel.machine.accounts import Listener
+from simaccel.mapping.choices import Mapping
+from simaccel.mapping.files import mapping_text
+from simaccel.program.program import Program
+from simaccel.program.text import program_text
+from simaccel.schedulers import Options
+from simaccel.trace import TraceHeader, TraceWriter, program_sites
+from simaccel.workload import Workload
+
+
+def accelerator_document(accelerator: Accelerator) -> dict[str, Any]:
+    """Give an accelerator as the data of a hwconfigs file, which loads as the same accelerator."""
+    document: dict[str, Any] = _unlimited(accelerator.model_dump(mode="json"))
+    return document
+
+
+def _unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any form
+    """Write ``unlimited`` for None, as files do."""
+    if isinstance(value, dict):
+        return {key: _unlimited(item) for key, item in value.items()}
+    return "unlimited" if value is None else value
+
+
+def workload_document(workload: Workload) -> dict[str, Any]:
+    """Give a workload as the data of a workload file, which loads as the same workload."""
+    document: dict[str, Any] = _plain(workload.parameters)
+    return document
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - plain data of any form
+    if isinstance(value, Items):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def trace_header(
+    workload: Workload, accelerator: Accelerator, mapping: Mapping, program: Program
+) -> TraceHeader:
+    """Put together what reproduces a run: each text is a file that simaccel reads."""
+    return TraceHeader(
+        accelerator=yaml.safe_dump(accelerator_document(accelerator), sort_keys=False),
+        workload=yaml.safe_dump(workload_document(workload), sort_keys=False),
+        mapping=mapping_text(mapping),
+        program=program_text(program),
+        version=__version__,
+        sites=program_sites(program, accelerator),
+    )
+
+
+def record(
+    path: str | Path,
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping = "flat",
+    *,
+    force: bool = False,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    fast_forward: bool = True,
+) -> Result:
+    """Do what ``simulate`` does and write the trace to ``path``.
+
+    Raises:
+        SimaccelError: as for ``simulate``.
+        InputError: the file exists and ``force`` is not given, or it can't be written.
+
+    """
+    writers: list[TraceWriter] = []
+    with ExitStack() as stack:
+
+        def listen(mapping: Mapping, program: Program) -> Listener:
+            header = trace_header(workload, accelerator, mapping, program)
+            writer = TraceWriter(path, header, force=force)
+            stack.push(writer)  # before it makes a file, so that Ctrl-C never leaves one
+            writers.append(writer.__enter__())
+            return writer
+
+        result = simulate(
+            workload,
+            accelerator,
+            dataflow,
+            options=options,
+            listener=listen,
+            progress=progress,
+            fast_forward=fast_forward,
+        )
+        figures = result_json(result)
+        del figures["wall_seconds"]
+        run = result.run
+        writers[0].finish(run.cycles, run.engines, figures, run.served_cycles)
+    return result

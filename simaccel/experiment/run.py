@@ -1,0 +1,168 @@
+"""One experiment: a workload on an accelerator, scheduled, predicted, run, side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
+from simaccel.hardware import Accelerator
+from simaccel.machine.accounts import Listener
+from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
+from simaccel.mapping.choices import Mapping
+from simaccel.mapping.nest import require_nests
+from simaccel.program.lower import lower
+from simaccel.program.program import Program
+from simaccel.schedulers import Options, make_mapping
+from simaccel.workload import Workload
+
+Progress = Callable[[int, float], None]
+Moved = dict[tuple[str, str], int]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out of one experiment."""
+
+    workload: Workload
+    accelerator: Accelerator
+    mapping: Mapping
+    program: Program
+    estimate: Estimate
+    run: Run
+    wall_seconds: float
+
+    @property
+    def ideal_cycles(self) -> int:
+        """MACs divided by peak MACs per cycle, rounded up."""
+        return -(-self.workload.macs // self.accelerator.array.pes)
+
+    @property
+    def utilisation(self) -> float:
+        """Ideal cycles divided by cycles; MACs of padding do no good."""
+        return self.workload.macs / self.accelerator.array.pes / self.run.cycles
+
+    @property
+    def relative_error(self) -> float:
+        """(estimate - simulated) / simulated cycles."""
+        return (self.estimate.cycles - self.run.cycles) / self.run.cycles
+
+    def operators(self) -> list[tuple[OperatorRun, OperatorEstimate]]:
+        """Pair each operator's run with its estimate."""
+        return list(zip(self.run.operators, self.estimate.operators, strict=True))
+
+
+def simulate(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping = "flat",
+    *,
+    options: Options | None = None,
+    listener: Callable[[Mapping, Program], Listener] | None = None,
+    progress: Progress | None = None,
+    fast_forward: bool = True,
+) -> Result:
+    """Schedule a workload (or take a mapping), predict it, run it on the machine.
+
+    ``listener`` is called with mapping and program before the run and gives who listens to
+    the machine, e.g. a trace writer.
+
+    Raises:
+        SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
+
+    """
+    started = time.perf_counter()
+    if isinstance(dataflow, Mapping):
+        mapping = dataflow
+        require_nests(workload, mapping, accelerator, "mapping")
+    else:
+        mapping = make_mapping(workload, accelerator, dataflow, options)
+    program = lower(workload, mapping)
+    heard = listener(mapping, program) if listener else None
+    machine = Machine(accelerator, program, heard, fast_forward=fast_forward)
+    run = machine.run(progress)
+    predicted = estimate(workload, mapping, accelerator)
+    seconds = time.perf_counter() - started
+    return Result(workload, accelerator, mapping, program, predicted, run, seconds)
+
+
+def moved_tree(moved: Moved) -> dict[str, Any]:
+    """Give bytes as ``{dram: {read: {tensor: n}, write: ...}, buffer: ..., noc: ...}``.
+
+    A spatial array adds the memories of its PEs, such as ``pe.input``.
+
+    >>> moved_tree({("dram_read", "Q"): 8})
+    {'dram': {'read': {'Q': 8}, 'write': {}}, 'buffer': {'read': {}, 'write': {}}, \
+'noc': {'distribution': {}, 'collection': {}}}
+    """
+    tree: dict[str, Any] = {
+        "dram": {"read": {}, "write": {}},
+        "buffer": {"read": {}, "write": {}},
+        "noc": {"distribution": {}, "collection": {}},
+    }
+    for (level, tensor), n_bytes in moved.items():
+        where, direction = level.split("_")
+        place = tree.setdefault(where, {"read": {}, "write": {}})
+        place[direction][tensor] = n_bytes
+    return tree
+
+
+def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
+    """Energy of what the machine did, by level in pJ."""
+    return accelerator.energy_by_level(run.macs, run.elements, run.moved)
+
+
+def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
+    return {
+        name: {"busy": e.busy, "idle": e.idle, "stalls": e.stalls} for name, e in engines.items()
+    }
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """Give a result as one JSON object (the format of ``simaccel run --json``)."""
+    run, predicted = result.run, result.estimate
+    return {
+        "workload": result.workload.name,
+        "accelerator": result.accelerator.name,
+        "dataflow": result.mapping.dataflow,
+        "cycles": run.cycles,
+        "seconds": result.accelerator.seconds(run.cycles),
+        "macs": run.macs,
+        "ideal_cycles": result.ideal_cycles,
+        "utilisation": result.utilisation,
+        "estimate": {
+            "cycles": predicted.cycles,
+            "resource_bound_cycles": predicted.resource_bound_cycles,
+            "relative_error": result.relative_error,
+        },
+        "bytes": moved_tree(run.moved),
+        "engines": _engines(run.engines),
+        "served_cycles": run.served_cycles,
+        "energy_pj": energy_pj(run, result.accelerator),
+        "peak_buffer_bytes": run.peak_buffer_bytes,
+        "reserved_buffer_bytes": predicted.buffer_bytes,
+        "operators": [_operator_json(result, *pair) for pair in result.operators()],
+        "events": run.events,
+        "wall_seconds": result.wall_seconds,
+    }
+
+
+def _operator_json(result: Result, run: OperatorRun, predicted: OperatorEstimate) -> dict[str, Any]:
+    array = result.accelerator.array
+    return {
+        "name": run.name,
+        "cycles": run.cycles,
+        "macs": run.macs,
+        "utilisation": run.macs / array.pes / run.cycles,
+        "bound_by": predicted.bound_by,
+        "estimate": {
+            "cycles": predicted.cycles,
+            "resource_bound_cycles": predicted.resource_bound_cycles,
+            "relative_error": (predicted.cycles - run.cycles) / run.cycles,
+        },
+        "bytes": moved_tree(run.moved),
+        "engines": _engines(run.engines),
+        "energy_pj": energy_pj(run, result.accelerator),
+    }

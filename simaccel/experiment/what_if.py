@@ -1,0 +1,329 @@
+"""What if a resource were infinitely fast: the same program again, with that resource freed.
+
+A freed run bounds what any improvement of that resource alone can gain: the program, so every
+tile size, loop order and number of bytes, stays as it is. It is no proof of monotony: requests
+that share a resource in turns may come in another order, so a freed resource can cost cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from simaccel.hardware import (
+    Accelerator,
+    ArraySpec,
+    SfuSpec,
+    SfuWork,
+    SpatialArraySpec,
+    Stationarity,
+)
+from simaccel.hardware.quantity import Amount
+from simaccel.hardware.spatial import PeMemorySpec
+from simaccel.hardware.spec import Spec
+from simaccel.machine.machine import Machine, Run
+from simaccel.program.program import (
+    Command,
+    Gemm,
+    Load,
+    Loop,
+    Node,
+    Operator,
+    Pass,
+    Program,
+    Store,
+    Tile,
+    commands,
+    transferred,
+)
+
+RESOURCES = ("dram_bandwidth", "dram_latency", "buffer_ports", "noc", "sfu", "array", "slots")
+"""What can be freed."""
+CASES: tuple[tuple[str, ...], ...] = (
+    ("dram_bandwidth",),
+    ("dram_latency",),
+    ("dram_bandwidth", "dram_latency"),
+    ("buffer_ports",),
+    ("noc",),
+    ("sfu",),
+    ("array",),
+    ("array", "noc"),
+    ("slots",),
+)
+"""What is freed together: an array is fed by its NoC, which is often built to match it."""
+FREE_SLOTS = 16
+"""Slots of a tile whose slots are freed. More gain nothing where a loop is bound by a resource,
+and cost events: a run repeats only once all slots have been filled."""
+
+Progress = Callable[[float], None]
+_AnySpec = TypeVar("_AnySpec", bound=Spec)
+
+
+class FreeArray(ArraySpec):
+    """An array whose folds take no cycles; what they move through NoC and ports stays."""
+
+    def lead_cycles(self, rows: Amount, stationarity: Stationarity) -> Amount:  # noqa: ARG002
+        """Nothing before the first fold."""
+        return rows * 0
+
+    def fold_cycles(
+        self,
+        rows: Amount,
+        cols: Amount,  # noqa: ARG002 - as ArraySpec has them
+        stream: Amount,  # noqa: ARG002
+        stationarity: Stationarity,  # noqa: ARG002
+    ) -> Amount:
+        """Nothing for a fold."""
+        return rows * 0
+
+    def tail_cycles(self, rows: Amount, cols: Amount, stream: Amount) -> Amount:  # noqa: ARG002
+        """Nothing after the last fold."""
+        return rows * 0
+
+    @property
+    def lead_latency_cycles(self) -> int:
+        """Nothing before a pass."""
+        return 0
+
+    @property
+    def tail_latency_cycles(self) -> int:
+        """Nothing after a pass."""
+        return 0
+
+
+class FreePes(SpatialArraySpec):
+    """A spatial array whose passes take no cycles; what they move stays."""
+
+    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
+        """Nothing for a pass."""
+        return 0
+
+
+class FreeSfu(SfuSpec):
+    """An SFU whose work takes no cycles; what its passes move through the ports stays."""
+
+    def cycles(self, work: SfuWork, elements: Amount) -> Amount:  # noqa: ARG002
+        """Nothing for any work."""
+        return elements * 0
+
+
+@dataclass(frozen=True)
+class Freed:
+    """The run with some resources freed: its cycles, in all and by operator."""
+
+    resources: tuple[str, ...]
+    cycles: int
+    operators: dict[str, int]
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The program as it is, ``base``, and with each case freed."""
+
+    base: Freed
+    freed: tuple[Freed, ...]
+
+
+def what_if(
+    accelerator: Accelerator,
+    program: Program,
+    cases: Sequence[Sequence[str]] = CASES,
+    progress: Progress | None = None,
+) -> WhatIf:
+    """Run a program once as it is and once for each case.
+
+    A case that leaves nothing that takes time (see ``takes_time``) is left out. ``progress``
+    is called with the part that is done.
+    """
+    possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
+    found = []
+    for at, case in enumerate([(), *possible]):
+        done = _part(progress, at, len(possible) + 1)
+        run = Machine(*free(accelerator, program, case)).run(done)
+        found.append(_freed(case, run))
+        if progress is not None:
+            progress((at + 1) / (len(possible) + 1))
+    return WhatIf(found[0], tuple(found[1:]))
+
+
+def _part(progress: Progress | None, at: int, of: int) -> Callable[[int, float], None] | None:
+    if progress is None:
+        return None
+    return lambda _, done: progress((at + done) / of)
+
+
+def _freed(case: tuple[str, ...], run: Run) -> Freed:
+    return Freed(case, run.cycles, {operator.name: operator.cycles for operator in run.operators})
+
+
+def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
+    """Whether memory still takes time where array or SFU are freed.
+
+    Where it doesn't, a whole loop would take no cycles and there were nothing to skip.
+    """
+    dram = not accelerator.channel_rate.unlimited or accelerator.dram.latency_cycles > 0
+    ports = not (accelerator.read_rate.unlimited or accelerator.write_rate.unlimited)
+    return dram or ports or not {"array", "sfu"} & set(case)
+
+
+def free(
+    accelerator: Accelerator, program: Program, case: Sequence[str]
+) -> tuple[Accelerator, Program]:
+    """Give accelerator and program with the resources of a case freed."""
+    for resource in case:
+        if resource == "slots":
+            program = Program(
+                name=program.name, body=tuple(_more_slots(n, _Around()) for n in program.body)
+            )
+        accelerator = _SECTIONS[resource](accelerator)
+    return accelerator, program
+
+
+def _with(spec: _AnySpec, **sections: object) -> _AnySpec:
+    """Copy a spec with other fields; ``model_copy`` would keep its cached rates."""
+    fields = {name: getattr(spec, name) for name in type(spec).model_fields}
+    return type(spec).model_validate(fields | sections)
+
+
+def _fields(spec: Spec) -> dict[str, object]:
+    return {name: getattr(spec, name) for name in type(spec).model_fields}
+
+
+def _dram_bandwidth(one: Accelerator) -> Accelerator:
+    return _with(one, dram=_with(one.dram, bandwidth_bytes_per_second=None))
+
+
+def _dram_latency(one: Accelerator) -> Accelerator:
+    return _with(one, dram=_with(one.dram, latency_cycles=0))
+
+
+def _buffer_ports(one: Accelerator) -> Accelerator:
+    ports = {"read_bytes_per_second": None, "write_bytes_per_second": None}
+    return _with(one, buffer=_with(one.buffer, **ports))
+
+
+def _noc(one: Accelerator) -> Accelerator:
+    pipes = {
+        "distribution": _with(one.noc.distribution, topology="unlimited"),
+        "collection": _with(one.noc.collection, topology="unlimited"),
+    }
+    return _with(one, noc=_with(one.noc, **pipes))
+
+
+def _sfu(one: Accelerator) -> Accelerator:
+    return _with(one, sfu=FreeSfu.model_validate(_fields(one.sfu)))
+
+
+def _array(one: Accelerator) -> Accelerator:
+    kind = FreeArray if isinstance(one.array, ArraySpec) else FreePes
+    return _with(one, array=kind.model_validate(_fields(one.array)))
+
+
+def _slots(one: Accelerator) -> Accelerator:
+    """Make room for the slots: a bound, not a design."""
+    if isinstance(one.array, SpatialArraySpec):
+        memories = one.array.memories
+        free = {
+            name: _with(memory, capacity_bytes=None)
+            for name, memory in _fields(memories).items()
+            if isinstance(memory, PeMemorySpec)
+        }
+        roomy = _with(one.array, memories=_with(memories, **free))
+        one = _with(one, array=roomy)
+    return _with(one, buffer=_with(one.buffer, capacity_bytes=None))
+
+
+_SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
+    "dram_bandwidth": _dram_bandwidth,
+    "dram_latency": _dram_latency,
+    "buffer_ports": _buffer_ports,
+    "noc": _noc,
+    "sfu": _sfu,
+    "array": _array,
+    "slots": _slots,
+}
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What stands around a node: the tiles that it sees, and the most slots of partial sums."""
+
+    tiles: Mapping[str, Tile] = field(default_factory=dict)
+    sums: Mapping[str, int] = field(default_factory=dict)
+
+    def freed(self, tile: Tile) -> Tile:
+        """Give a tile more slots.
+
+        Partial sums that go away and come back get no more than there are tiles of them in any
+        step of the reduction: then a free slot tells that the sums to be loaded have been stored.
+        """
+        most = min(FREE_SLOTS, self.sums.get(tile.name, FREE_SLOTS))
+        return replace(tile, slots=max(most, tile.slots))
+
+
+def _more_slots(node: Node, around: _Around) -> Node:
+    """Give the tiles below a node more slots."""
+    if isinstance(node, Loop | Operator):
+        if isinstance(node, Operator):
+            around = replace(around, sums=_tiles_of_sums(node))
+        tiles = tuple(around.freed(tile) for tile in node.tiles)
+        around = replace(around, tiles={**around.tiles, **{tile.name: tile for tile in tiles}})
+        return replace(node, tiles=tiles, body=tuple(_more_slots(n, around) for n in node.body))
+    return _on_tiles(node, around.tiles)
+
+
+def _tiles_of_sums(operator: Operator) -> dict[str, int]:
+    """Count the tiles of partial sums in the shortest step of a reduction around them, by name."""
+    found = {}
+    for name, ranks in _going_back(operator).items():
+        _, steps = _in_steps(operator.body, name, ranks)
+        found[name] = min(steps, default=FREE_SLOTS)
+    return found
+
+
+def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[int, set[int]]:
+    """Count the tiles of a name in a body, and in each step of the reductions inside.
+
+    Tiles inside such a step count for it alone: it is the innermost one.
+    """
+    own, steps = 0, set[int]()
+    for node in body:
+        if not isinstance(node, Loop):
+            continue
+        inside, found = _in_steps(node.body, name, ranks)
+        inside += any(tile.name == name for tile in node.tiles)
+        steps |= found
+        if node.rank in ranks:
+            own += node.trips * inside
+        elif inside:
+            steps.add(inside)
+    return own, steps
+
+
+def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
+    """Give a command with the tiles of these names."""
+    if isinstance(command, Gemm):
+        out, a, b = (tiles[tile.name] for tile in (command.out, command.a, command.b))
+        return replace(command, out=out, a=a, b=b)
+    if isinstance(command, Pass):
+        inputs = tuple(tiles[tile.name] for tile in command.inputs)
+        return replace(command, out=tiles[command.out.name], inputs=inputs)
+    if isinstance(command, Load) and command.source is not None:
+        command = replace(command, source=tiles[command.source.name])
+    if isinstance(command, Store) and command.target is not None:
+        command = replace(command, target=tiles[command.target.name])
+    return replace(command, tile=tiles[command.tile.name])
+
+
+def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
+    """Name the tiles that are stored and loaded again in one operator (sums), with their ranks."""
+    ways: dict[type, dict[tuple[str, str], Tile]] = {Load: {}, Store: {}}
+    for command in commands(operator.body):
+        if isinstance(command, Load | Store):
+            view, _ = transferred(command)
+            ways[type(command)][command.tile.name, view.name] = command.tile
+    both = ways[Load].keys() & ways[Store].keys()
+    return {
+        name: tile.view.names for (name, view), tile in ways[Load].items() if (name, view) in both
+    }

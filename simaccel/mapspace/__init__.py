@@ -1,0 +1,1 @@
+"""Which mappings there are: factors with remainders, constraints, search."""

@@ -1,0 +1,208 @@
+"""One block of a search: mappings by number, drawn, or like the best so far; and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.nest import Costs, evaluate, fit_memories
+from simaccel.mapping.nest import Ints, Nests
+from simaccel.mapspace.space import Genes, Space
+from simaccel.workload import Einsum, Tensor
+
+Objective = Literal["cycles", "energy", "edp"]
+OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp")
+Floats = npt.NDArray[np.float64]
+Score = tuple[float, float]
+"""The objective and what decides between equals: the smaller the better."""
+ELITE: Final = 128
+"""Mappings in a population, at most."""
+_BLOCK: Final = 4096
+"""Mappings in a drawn block."""
+_NEW: Final = 0.125
+"""The part of a block that is drawn from everywhere once there are parents."""
+_CROSSED, _REORDERED, _KEPT_ANEW = 0.5, 0.1, 0.1
+"""How often a child has chains of a second parent, an order of its own, and roles of its own."""
+_OF_OTHER: Final = 0.5
+"""The part of the ranks that a crossed child has from the second parent."""
+_MIX: Final = 1_000_003
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is searched: mapspaces of one einsum, and the bytes per element of its tensors.
+
+    ``known``: mappings to start from, those of the mapspaces that are nearest to them.
+    """
+
+    einsum: Einsum
+    tensors: Mapping[str, Tensor]
+    spaces: tuple[Space, ...]
+    known: Nests | None = None
+
+
+@dataclass(frozen=True)
+class Population:
+    """Good and different mappings, the best first.
+
+    ``values`` of the objective, ``ties`` that decide between equals, and ``niches``: numbers of the
+    ways to spread the work over the spatial levels.
+    """
+
+    values: Floats
+    ties: Floats
+    niches: Ints
+    genes: Genes
+
+    def __len__(self) -> int:
+        """Count the mappings."""
+        return len(self.values)
+
+    @property
+    def best(self) -> Score:
+        """The score of the best mapping."""
+        return float(self.values[0]), float(self.ties[0])
+
+    def take(self, which: Ints | slice) -> Population:
+        """Give some of them."""
+        return Population(
+            self.values[which], self.ties[which], self.niches[which], self.genes.take(which)
+        )
+
+    def joined(self, other: Population | None) -> Population:
+        """Give the elite of both."""
+        if other is None:
+            return self
+        return Population(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.ties, other.ties]),
+            np.concatenate([self.niches, other.niches]),
+            Genes.concatenate([self.genes, other.genes]),
+        ).elite()
+
+    def elite(self) -> Population:
+        """Give the best of every niche, then the second best of every niche, and so on."""
+        order = np.lexsort((self.ties, self.values, self.niches))
+        columns = [column[order] for column in (self.niches, self.values, self.ties)]
+        again = [np.concatenate([[False], column[1:] == column[:-1]]) for column in columns]
+        different = ~(again[0] & again[1] & again[2])
+        order, niches = order[different], columns[0][different]
+        place = np.arange(len(niches)) - np.searchsorted(niches, niches)
+        values, ties = self.values[order], self.ties[order]
+        chosen = order[np.lexsort((ties, values, place))[:ELITE]]
+        return self.take(chosen[np.lexsort((self.ties[chosen], self.values[chosen]))])
+
+
+@dataclass(frozen=True)
+class Task:
+    """One block: mappings ``start`` to ``stop`` of a complete search, or a drawn one."""
+
+    problem: Problem
+    objective: Objective
+    space: int
+    """Which mapspace of the problem."""
+    start: int = 0
+    stop: int = 0
+    seed: tuple[int, ...] | None = None
+    perfect: bool = False
+    """Draw more perfect chains than there are."""
+    parents: Genes | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a block found: how many mappings, its improvements, and its best."""
+
+    space: int
+    gone: int
+    """Mappings gone through, invalid ones included."""
+    valid: int = 0
+    steps: tuple[tuple[int, float], ...] = ()
+    """(number of valid mappings until then, objective) of each improvement in the block."""
+    found: Population | None = None
+
+
+def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
+    """Give the objective of each candidate, and what decides between equals."""
+    cycles = costs.cycles.astype(np.float64)
+    if objective == "cycles":
+        return cycles, costs.energy_pj
+    if objective == "energy":
+        return costs.energy_pj, cycles
+    return costs.edp, cycles
+
+
+def run_block(task: Task) -> Outcome:
+    """Evaluate one block."""
+    space = task.problem.spaces[task.space]
+    if task.seed is None:
+        gone, genes, factors = space.block(task.start, task.stop)
+    else:
+        drawn = _drawn(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
+        genes, factors = space.fitting(drawn)
+        gone = len(drawn)
+    return judge(task, gone, genes, factors)
+
+
+def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
+    """Evaluate mappings, and give the best of them."""
+    problem, space = task.problem, task.problem.spaces[task.space]
+    nests = space.nests(genes, factors)
+    fits = fit_memories(problem.einsum, problem.tensors, space.hierarchy, nests)
+    genes, factors, nests = genes.take(fits), factors[fits], nests.take(fits)
+    costs = evaluate(problem.einsum, problem.tensors, space.hierarchy, nests)
+    valid = np.flatnonzero(costs.valid)
+    if not len(valid):
+        return Outcome(task.space, gone)
+    value, tie = (column[valid] for column in score(task.objective, costs))
+    falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
+    found = Population(value, tie, _niches(space, factors[valid]), genes.take(valid))
+    return Outcome(
+        task.space,
+        gone,
+        len(valid),
+        tuple((int(at) + 1, float(value[at])) for at in falls),
+        found.elite(),
+    )
+
+
+def _niches(space: Space, factors: Ints) -> Ints:
+    """Number the ways to spread work over the spatial levels; different ones may share a number."""
+    found = np.zeros(len(factors), dtype=np.int64)
+    for level in space.hierarchy.spatial:
+        for rank in range(factors.shape[2]):
+            found = found * _MIX + factors[:, level, rank]
+    return found
+
+
+def _drawn(space: Space, task: Task, rng: np.random.Generator) -> Genes:
+    if task.parents is None:
+        return space.random(rng, _BLOCK, perfect=task.perfect)
+    new = int(_BLOCK * _NEW)
+    drawn = space.random(rng, new, perfect=task.perfect)
+    return Genes.concatenate([drawn, _children(space, task.parents, _BLOCK - new, rng)])
+
+
+def _children(space: Space, parents: Genes, n: int, rng: np.random.Generator) -> Genes:
+    """Cross good mappings and change a little of them: the best of them most often."""
+    found = parents.take(np.floor(np.square(rng.random(n)) * len(parents)).astype(np.int64))
+    other = parents.take(rng.integers(0, len(parents), n))
+    chains = found.chains.copy()
+    n_ranks = chains.shape[1]
+    crossed = (rng.random(n) < _CROSSED)[:, np.newaxis] & (rng.random((n, n_ranks)) < _OF_OTHER)
+    np.copyto(chains, other.chains, where=crossed)
+    free = np.flatnonzero(np.array(space.chain_counts()) > 1)
+    changed = rng.random((n, len(free))) < rng.integers(0, 4, (n, 1)) / max(len(free), 1)
+    if len(free):
+        changed[np.arange(n), rng.integers(0, len(free), n)] = True
+    for at, rank in enumerate(free.tolist()):
+        rows = np.flatnonzero(changed[:, at])
+        chains[rows, rank] = space.moved(rng, rank, chains[rows, rank])
+    reordered = rng.random(found.orders.shape) < _REORDERED
+    orders = np.where(reordered, space.random_orders(rng, n), found.orders)
+    keeps = np.where(rng.random(n) < _KEPT_ANEW, space.random_keeps(rng, n), found.keeps)
+    return Genes(chains, orders, keeps)

@@ -1,0 +1,287 @@
+"""Searching mapspaces of nests: all of them where they are few, else at random and nearby.
+
+Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
+and the block's number, blocks are judged in their order, and what one round of blocks found is
+known only to the next round; so the result doesn't depend on how many processes work on them.
+
+The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
+the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
+each way to spread the work over the spatial levels, so that not all end in the same local optimum.
+
+A mapspace that has smaller ones inside (perfect factorisations in Ruby-S, Ruby-S in Ruby) is
+searched after those, each by the same rules as it would be alone, and starts from what they found.
+So a larger mapspace never comes out worse than a smaller one with the same effort.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from simaccel.mapping.nest import Nests
+from simaccel.mapspace.blocks import (
+    Objective,
+    Outcome,
+    Population,
+    Problem,
+    Score,
+    Task,
+    judge,
+    run_block,
+)
+from simaccel.mapspace.chains import MAPSPACES
+from simaccel.mapspace.space import Genes, Space
+
+_ROWS: Final = 1 << 16
+"""Mappings in a block of a complete search, at most."""
+_ROUND: Final = 4
+"""Blocks with the same parents: at most as many processes have work."""
+_GOOD: Final = 16
+"""Mappings that a search gives besides its best, at most."""
+_WORST: Final[Score] = (float("inf"), float("inf"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How long to search, and for what; the smaller mapspaces inside get the same once more each.
+
+    ``patience``: valid mappings without an improvement after which a random search ends;
+    ``exhaustive``: mapspaces of at most that many mappings are searched completely; ``most``:
+    mappings to evaluate at most. With ``budget_seconds``, which is for all together, the result
+    depends on the machine's speed; otherwise it follows from the seed. ``refine``: also look near
+    the best so far, and first in the smaller mapspaces.
+    """
+
+    objective: Objective = "edp"
+    patience: int = 100_000
+    exhaustive: int = 1_000_000
+    most: int | None = None
+    budget_seconds: float | None = None
+    seed: int = 0
+    refine: bool = True
+
+
+Each = Callable[[Callable[[Task], Outcome], Sequence[Task]], Iterable[Outcome]]
+"""Runs tasks, perhaps in parallel; gives the outcomes in the order of the tasks."""
+Watch = Callable[[float, str], None]
+"""Told the part that is done, from 0 to 1, and how it stands."""
+Ended = Literal["all seen", "patience", "budget", "most"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The best mapping and how it was found; ``nests`` is empty if none was valid.
+
+    ``good``: the best ones that spread the work differently over the spatial levels; the best of
+    all is the first of them.
+    """
+
+    space: Space
+    nests: Nests | None
+    good: Nests | None
+    score: float
+    size: int
+    """Mappings in the mapspace."""
+    gone: int
+    valid: int
+    complete: bool
+    ended: Ended
+    curve: tuple[tuple[int, float], ...]
+    """(valid mappings until then, best objective) at each improvement."""
+
+
+def search(
+    problem: Problem, effort: Effort, each: Each = map, watch: Watch = lambda _done, _note: None
+) -> Found:
+    """Find the best mapping; ``each`` may run blocks in other processes."""
+    started = time.monotonic()
+    stages = _stages(problem, effort)
+    done: dict[tuple[Space, ...], _Standing] = {}
+    seen = _Seen()
+    for number, spaces in enumerate(stages):
+        standing = _Standing(replace(problem, spaces=spaces), effort, seen)
+        if effort.budget_seconds is not None:
+            standing.until = started + effort.budget_seconds * (number + 1) / len(stages)
+        standing.watch = _part(watch, number, len(stages))
+        inside = [done[(one,)] for space in spaces for one in space.inside if (one,) in done]
+        standing.start(inside)
+        _search(standing, each)
+        done[spaces] = standing
+    return standing.found(seen)
+
+
+def _stages(problem: Problem, effort: Effort) -> list[tuple[Space, ...]]:
+    """Give what is searched one after the other: the smaller mapspaces inside first."""
+    found: list[tuple[Space, ...]] = []
+
+    def add(spaces: tuple[Space, ...]) -> None:
+        if effort.refine and sum(space.size() for space in spaces) > effort.exhaustive:
+            for space in spaces:
+                for one in space.inside:
+                    if one.combinations:
+                        add((one,))
+        if spaces not in found:
+            found.append(spaces)
+
+    add(problem.spaces)
+    return found
+
+
+def _part(watch: Watch, number: int, of: int) -> Watch:
+    return lambda done, note: watch((number + done) / of, note)
+
+
+def _search(standing: _Standing, each: Each) -> None:
+    """Search the mapspaces of one stage."""
+    rounds = 0
+    while not standing.ended:
+        tasks = list(_every(standing)) if standing.small else _drawn(standing, rounds)
+        for outcome in each(run_block, tasks):
+            standing.add(outcome)
+            if standing.ended:
+                break
+        rounds += 1
+        if standing.small and not standing.ended:
+            standing.ended = "all seen"
+
+
+def _every(standing: _Standing) -> Iterator[Task]:
+    problem, objective = standing.problem, standing.effort.objective
+    for at, space in enumerate(problem.spaces):
+        width = max(1, _ROWS // space.widest)
+        for start in range(0, space.combinations, width):
+            stop = min(start + width, space.combinations)
+            yield Task(problem, objective, at, start, stop)
+
+
+def _drawn(standing: _Standing, rounds: int) -> list[Task]:
+    problem, effort = standing.problem, standing.effort
+    tasks = []
+    for number in range(rounds * _ROUND, (rounds + 1) * _ROUND):
+        space = number % len(problem.spaces)
+        elite = standing.elite.get(space) if effort.refine else None
+        task = Task(
+            problem,
+            effort.objective,
+            space,
+            seed=(effort.seed, MAPSPACES.index(problem.spaces[space].mapspace), number),
+            perfect=effort.refine,
+            parents=None if elite is None else elite.genes,
+        )
+        tasks.append(task)
+    return tasks
+
+
+@dataclass
+class _Seen:
+    """What all stages so far went through."""
+
+    gone: int = 0
+    valid: int = 0
+    best: float = float("inf")
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class _Standing:
+    """What is known so far of the mapspaces of one stage."""
+
+    problem: Problem
+    effort: Effort
+    seen: _Seen
+    watch: Watch = lambda _done, _note: None
+    until: float = float("inf")
+    best: Score = _WORST
+    space: int = 0
+    gone: int = 0
+    valid: int = 0
+    improved: int = 0
+    """Valid mappings until the last improvement."""
+    ended: Ended | Literal[""] = ""
+    elite: dict[int, Population] = field(default_factory=dict)
+    """The parents, by mapspace."""
+
+    def __post_init__(self) -> None:
+        """Count the mappings."""
+        self.size = sum(space.size() for space in self.problem.spaces)
+        self.small = self.size <= self.effort.exhaustive
+
+    def start(self, inside: Sequence[_Standing]) -> None:
+        """Begin with what is known, and what smaller mapspaces inside have found."""
+        known = [] if self.problem.known is None else [self.problem.known]
+        known += [nests for one in inside for nests in one.winners()]
+        if not known or self.small:
+            return
+        nests = Nests.concatenate(known)
+        for at, space in enumerate(self.problem.spaces):
+            genes, factors = space.fitting(space.near(nests))
+            task = Task(self.problem, self.effort.objective, at)
+            self.add(judge(task, len(nests), genes, factors))
+
+    def winners(self) -> list[Nests]:
+        """Give the best of each mapspace."""
+        return [self._nests(space, elite.genes) for space, elite in self.elite.items()]
+
+    def _nests(self, at: int, genes: Genes) -> Nests:
+        space = self.problem.spaces[at]
+        return space.nests(*space.fitting(genes))
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in a block; end the search if it is time."""
+        for at, value in outcome.steps:
+            if value < self.best[0]:
+                self.improved = self.valid + at
+            if value < self.seen.best:
+                self.seen.best = value
+                self.seen.curve.append((self.seen.valid + at, value))
+        if outcome.found is not None:
+            if outcome.found.best < self.best:
+                self.best, self.space = outcome.found.best, outcome.space
+            elite = self.elite.get(outcome.space)
+            self.elite[outcome.space] = outcome.found.joined(elite)
+        for seen in (self, self.seen):
+            seen.gone += outcome.gone
+            seen.valid += outcome.valid
+        self._judge()
+        self._tell()
+
+    def _judge(self) -> None:
+        effort = self.effort
+        if effort.most is not None and self.valid >= effort.most:
+            self.ended = "most"
+        elif time.monotonic() >= self.until:
+            self.ended = "budget"
+        elif not self.small and self._idle() >= effort.patience:
+            self.ended = "patience"
+
+    def _idle(self) -> int:
+        """Give the mappings since the last improvement; with none valid, invalid ones count."""
+        return self.valid - self.improved if self.valid else self.gone // 10
+
+    def _tell(self) -> None:
+        effort, spent = self.effort, max(time.monotonic() - self.seen.started, 1e-9)
+        done = self.gone / self.size if self.small else self._idle() / effort.patience
+        if effort.budget_seconds is not None:
+            done = max(done, spent / effort.budget_seconds)
+        note = f"{self.seen.gone / spent:,.0f} mappings/s, best {effort.objective} "
+        self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
+
+    def found(self, seen: _Seen) -> Found:
+        """Give the result."""
+        elite = self.elite.get(self.space)
+        good = None if elite is None else self._nests(self.space, elite.genes.take(slice(0, _GOOD)))
+        return Found(
+            space=self.problem.spaces[self.space],
+            nests=None if good is None else good.take(slice(0, 1)),
+            good=good,
+            score=self.best[0],
+            size=self.size,
+            gone=seen.gone,
+            valid=seen.valid,
+            complete=self.ended == "all seen",
+            ended=self.ended or "all seen",
+            curve=tuple(seen.curve),
+        )

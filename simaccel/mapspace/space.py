@@ -1,0 +1,293 @@
+"""The mapspace of an einsum on a hierarchy: all mappings, counted, by number and at random.
+
+A mapping is a chain of tiles per rank, a loop order per memory and the roles that each memory
+keeps; the mapspace is their product. It is never made: chains have numbers (`ChainTable`), orders
+and keeps too, so any block of mappings can be made by itself.
+
+What is left out because something else costs the same: of two chains with the same numbers of tiles
+the one with larger tiles (`chains.imperfect`), orders of loops of one trip, and orders that make
+the same loops move the same tensors (`orders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
+from itertools import product
+from math import prod
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.hardware.dataflow import Constraints
+from simaccel.hardware.levels import Hierarchy, Spatial
+from simaccel.mapping.nest import Ints, Nests
+from simaccel.mapspace.book import Book
+from simaccel.mapspace.chains import MAPSPACES, Mapspace
+from simaccel.mapspace.limits import Limits, limits
+from simaccel.workload import Einsum
+
+Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
+STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
+_INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
+    "pfm": (),
+    "ruby-s": ("pfm",),
+    "ruby-t": ("pfm",),
+    "ruby": ("ruby-s", "ruby-t"),
+}
+_PERFECT: Final = 0.5
+_FAR: Final = 0.5
+"""How often a chain that moves gets any number of pieces at a level, not one near the old."""
+_KEYS: Final = 2**40
+"""Random numbers of orders: far more than orders, so that all are about as likely."""
+
+
+@dataclass(frozen=True)
+class Genes:
+    """Mappings as numbers, a row each.
+
+    ``chains`` (rank) of the table of each rank, ``orders`` (temporal level) modulo the number of
+    distinct orders, ``keeps`` of `Limits.keeps`.
+    """
+
+    chains: Ints
+    orders: Ints
+    keeps: Ints
+
+    def __len__(self) -> int:
+        """Count the mappings."""
+        return len(self.chains)
+
+    def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Genes:
+        """Give some of them."""
+        return Genes(self.chains[which], self.orders[which], self.keeps[which])
+
+    @classmethod
+    def concatenate(cls, parts: list[Genes]) -> Genes:
+        """Put several behind each other."""
+        return cls(
+            np.concatenate([part.chains for part in parts]),
+            np.concatenate([part.orders for part in parts]),
+            np.concatenate([part.keeps for part in parts]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """A mapspace; small, hashable, and the same in every process.
+
+    ``einsum`` has the sizes that are run, padding included.
+    """
+
+    einsum: Einsum
+    hierarchy: Hierarchy
+    mapspace: Mapspace
+    limits: Limits
+
+    @cached_property
+    def book(self) -> Book:
+        """The tables, which are made once in a process."""
+        return _book(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the tables behind: another process makes its own."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def chain_counts(self) -> tuple[int, ...]:
+        """Count the chains of each rank, within the constraints and the fan-out of each level."""
+        return tuple(table.count for table in self.book.tables)
+
+    def size(self) -> int:
+        """Count the mappings: chains, distinct orders and keeps.
+
+        Capacities, and fan-outs that several ranks share, may make some of them invalid.
+        """
+        return self.book.size
+
+    def random(self, rng: np.random.Generator, n: int, *, perfect: bool = False) -> Genes:
+        """Draw mappings, uniformly over the chains of each rank.
+
+        ``perfect``: every other chain is a perfect one where there are any. They are few among
+        chains with remainders, and good more often.
+        """
+        chains = np.zeros((len(self.einsum.ranks), n), dtype=np.int64)
+        perfect = perfect and self.mapspace != "pfm"
+        for rank, table in enumerate(self.book.tables):
+            if table.count > 1:
+                chains[rank] = rng.integers(0, table.count, n)
+            if table.count > 1 and perfect and self.book.perfect[rank].count:
+                drawn = self.book.draw_perfect(rng, rank, n)
+                np.copyto(chains[rank], drawn, where=rng.random(n) < _PERFECT)
+        return Genes(chains.T, self.random_orders(rng, n), self.random_keeps(rng, n))
+
+    def random_orders(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw keys of orders (mapping, temporal level)."""
+        return rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
+
+    def random_keeps(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw what memories keep."""
+        return rng.integers(0, len(self.limits.keeps), n)
+
+    @property
+    def inside(self) -> tuple[Space, ...]:
+        """The mapspaces that are part of this one, and of none that is smaller than this."""
+        return tuple(replace(self, mapspace=name) for name in _INSIDE[self.mapspace])
+
+    def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
+        """Draw chains of a rank that are near the given ones.
+
+        One level makes more or fewer pieces; what it loses another one gets, or the outermost.
+        """
+        table, n = self.book.tables[rank], len(numbers)
+        rows = self.book.chains(rank, numbers)
+        levels = np.flatnonzero([split.exactly is None for split in self.limits.splits[rank]])
+        each, level = np.arange(n), levels[rng.integers(0, len(levels), n)]
+        other = rng.integers(0, rows.shape[1], n)
+        old = rows[each, level]
+        near = old * np.exp2(rng.normal(size=n))
+        new = np.where(rng.random(n) < _FAR, table.size ** rng.random(n), near)
+        gets = np.maximum(np.rint(rows[each, other] * (old / new)), 1)
+        rows[each, other] = gets
+        rows[each, level] = np.maximum(np.rint(new), 1)
+        return table.numbers(rows)
+
+    def near(self, nests: Nests) -> Genes:
+        """Give the mappings of this mapspace that are nearest to given ones.
+
+        A mapping that is in the mapspace, or costs the same as one that is, gives that one.
+        """
+        known = self.book
+        chains = np.stack(
+            [
+                table.numbers(nests.factors[:, ::-1, rank])
+                for rank, table in enumerate(known.tables)
+            ],
+            axis=1,
+        )
+        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in nests.keeps]
+        return Genes(
+            chains,
+            known.keys(known.factors(chains), nests.orders),
+            np.array([found[0] if len(found) else 0 for found in keeps], dtype=np.int64),
+        )
+
+    def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
+        """Keep the mappings within the fan-outs; give them with their factors."""
+        factors = self.book.factors(genes.chains)
+        fits: npt.NDArray[np.bool_] = np.ones(len(genes), dtype=bool)
+        for at in self.hierarchy.spatial:
+            level = self.hierarchy.levels[at]
+            assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
+            pieces = factors[:, at].prod(axis=1, dtype=np.float64)
+            fits[pieces > level.fanout] = False
+        return genes.take(fits), factors[fits]
+
+    def nests(self, genes: Genes, factors: Ints) -> Nests:
+        """Write mappings out as arrays for the closed form."""
+        return Nests(
+            factors=factors,
+            orders=self.book.orders(factors, genes.orders),
+            keeps=self.book.keeps[genes.keeps],
+            sizes=np.broadcast_to(self.book.extents, (len(genes), len(self.einsum.ranks))),
+        )
+
+    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Nests]]:
+        """Give all mappings within the fan-outs, and how many were gone through, block by block."""
+        for start in range(0, self.combinations, block):
+            gone, genes, factors = self.block(start, min(start + block, self.combinations))
+            yield gone, self.nests(genes, factors)
+
+    @property
+    def combinations(self) -> int:
+        """The number of combinations of chains: what `block` counts."""
+        return prod(self.chain_counts())
+
+    @property
+    def widest(self) -> int:
+        """The most mappings that one combination of chains stands for."""
+        loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
+        return self.book.most(loops) * len(self.limits.keeps)
+
+    def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
+        """Give the mappings of some combinations of chains that are within the fan-outs.
+
+        First how many of `size` are gone through, then as of `fitting`.
+        """
+        left = np.arange(start, stop, dtype=np.int64)
+        chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
+        for rank, count in reversed(list(enumerate(self.chain_counts()))):
+            left, chains[:, rank] = np.divmod(left, count)
+        nothing = np.zeros((len(chains), 0), dtype=np.int64)
+        every = self.book.counts(self.book.factors(chains)).prod(axis=1)
+        genes, factors = self.fitting(Genes(chains, nothing, nothing[:, :0].sum(axis=1)))
+        counts = self.book.counts(factors)
+        whole = np.concatenate([counts, np.full((len(counts), 1), len(self.limits.keeps))], axis=1)
+        copies = whole.prod(axis=1)
+        row = np.repeat(np.arange(len(genes)), copies)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
+        digits = np.empty((len(row), whole.shape[1]), dtype=np.int64)
+        for at in range(whole.shape[1]):
+            within, digits[:, at] = np.divmod(within, whole[row, at])
+        found = Genes(genes.chains[row], digits[:, :-1], digits[:, -1])
+        gone = int(every.sum()) * len(self.limits.keeps)
+        return gone, found, factors[row]
+
+
+@lru_cache(64)
+def _book(space: Space) -> Book:
+    """Give the tables of a mapspace; they are made once."""
+    return Book(space.einsum, space.hierarchy, space.mapspace, space.limits)
+
+
+def spaces(
+    einsum: Einsum,
+    hierarchy: Hierarchy,
+    strategy: Strategy,
+    dataflow: Constraints | None = None,
+    asked: Constraints | None = None,
+) -> tuple[Space, ...]:
+    """Give the mapspaces of a strategy: one, except where there is a choice of what to pad.
+
+    Padding: at every spatial level one rank that may be split there is padded to a multiple of the
+    fan-out, and all is factorised perfectly; each choice of ranks is a mapspace.
+
+    Raises:
+        InputError: constraints that can't be.
+
+    """
+    allowed = limits(einsum, hierarchy, dataflow or {}, asked or {})
+    if strategy != "padded":
+        return (Space(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),)
+    found = []
+    for padded in _padded(einsum, hierarchy, allowed):
+        again = limits(padded, hierarchy, dataflow or {}, asked or {})
+        found.append(Space(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again))
+    return tuple(found)
+
+
+def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: Limits) -> list[Einsum]:
+    """Pad one rank for each spatial level, in all ways."""
+    n_levels = len(hierarchy.levels)
+    choices: list[list[tuple[int, int]]] = []
+    for at in hierarchy.spatial:
+        level = hierarchy.levels[at]
+        assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
+        able = [
+            (rank, level.fanout)
+            for rank, splits in enumerate(allowed.splits)
+            if splits[n_levels - 1 - at].exactly is None
+        ]
+        choices.append(able or [(0, 1)])
+    found: dict[tuple[int, ...], Einsum] = {}
+    for chosen in product(*choices):
+        multiples = dict.fromkeys(range(len(einsum.ranks)), 1)
+        for rank, fanout in chosen:
+            multiples[rank] *= fanout
+        sizes = {
+            rank: -(-size // multiples[at]) * multiples[at]
+            for at, (rank, size) in enumerate(einsum.ranks.items())
+        }
+        found.setdefault(tuple(sizes.values()), replace(einsum, ranks=sizes))
+    return list(found.values())

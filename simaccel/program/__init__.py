@@ -1,0 +1,1 @@
+"""The machine's language: commands and loops, lowering, text form, interpreter."""

@@ -1,0 +1,378 @@
+"""Execute a program on numpy tensors, in program order.
+
+The interpreter checks what the machine takes for granted: a command reads only what was
+written, inside the bounds of a living tile; each element of an output is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
+
+from simaccel.program.program import (
+    Command,
+    Gemm,
+    Load,
+    Loop,
+    Node,
+    Operator,
+    Pass,
+    Program,
+    ProgramError,
+    Sfu,
+    Store,
+    Tile,
+    View,
+)
+
+Array = npt.NDArray[np.float64]
+Coordinates = dict[str, int]
+
+
+@dataclass
+class _Slot:
+    """A living tile: where its block starts, and its values (NaN = not written yet)."""
+
+    start: tuple[int, ...]
+    values: Array
+
+
+class Surroundings(Protocol):
+    """The DRAM around a program whose operators see the same tensor in different shapes."""
+
+    def enter(self, operator: str) -> dict[str, Array]:
+        """Give what an operator finds in DRAM: view name -> array of the view's shape."""
+
+    def leave(self, operator: str, tensors: dict[str, Array]) -> None:
+        """Take what the operator leaves in DRAM."""
+
+
+@dataclass
+class _State:
+    dram: dict[str, Array]
+    surroundings: Surroundings | None = None
+    slots: dict[str, _Slot] = field(default_factory=dict)
+    past: dict[str, _Slot] = field(default_factory=dict)
+    """The last tile of each name, for windows that slide."""
+    statistics: dict[tuple[int, ...], tuple[Array, Array, Array]] = field(default_factory=dict)
+
+
+def interpret_operator(operator: Operator, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """Execute one operator; ``tensors`` maps view name -> array of the view's shape.
+
+    Returns every tensor after the run. Outputs come in as arrays full of NaN.
+
+    Raises:
+        ProgramError: a read of something not written, or outside a living tile.
+
+    """
+    state = _State(dict(tensors))
+    _body((operator,), {}, state, ())
+    return state.dram
+
+
+def interpret(program: Program, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """Execute a whole program whose operators see every tensor in one shape."""
+    state = _State(dict(tensors))
+    _body(program.body, {}, state, ())
+    return state.dram
+
+
+def interpret_within(program: Program, surroundings: Surroundings) -> None:
+    """Execute a whole program; tiles around its operators stay alive between them.
+
+    Raises:
+        ProgramError: a read of something not written, or outside a living tile.
+
+    """
+    _body(program.body, {}, _State({}, surroundings), ())
+
+
+def _body(body: Sequence[Node], at: Coordinates, state: _State, tiles: Sequence[Tile]) -> None:
+    _open(tiles, at, state)
+    for node in body:
+        _node(node, at, state)
+    _close(tiles, state)
+
+
+def _open(tiles: Sequence[Tile], at: Coordinates, state: _State) -> None:
+    for tile in tiles:
+        if tile.name in state.slots:
+            raise ProgramError(f"tile {tile.name} is declared while it is alive")
+        origin = tile.origin or (0,) * len(tile.shape)
+        start = tuple(s + o for s, o in zip(tile.view.start(at), origin, strict=True))
+        state.slots[tile.name] = _Slot(start, np.full(tile.shape, np.nan))
+
+
+def _close(tiles: Sequence[Tile], state: _State) -> None:
+    for tile in tiles:
+        state.past[tile.name] = state.slots.pop(tile.name)
+
+
+def _node(node: Node, at: Coordinates, state: _State) -> None:
+    if isinstance(node, Operator):
+        _operator(node, at, state)
+    elif isinstance(node, Loop):
+        _loop(node, at, state)
+    else:
+        _command(node, at, state)
+
+
+def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
+    if state.surroundings is None:
+        _body(operator.body, at, state, operator.tiles)
+        return
+    state.dram = state.surroundings.enter(operator.name)
+    state.statistics.clear()
+    _body(operator.body, at, state, operator.tiles)
+    state.surroundings.leave(operator.name, state.dram)
+
+
+def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
+    """Run the iterations; nodes that run ahead see the next iteration's tiles and coordinates."""
+    places = [
+        at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}
+        for i in range(loop.trips)
+    ]
+    if not loop.ahead:
+        for place in places:
+            _body(loop.body, place, state, loop.tiles)
+        return
+    behind: dict[str, _Slot] = {}
+    for i in range(loop.trips + 1):
+        if i < loop.trips:
+            _open(loop.tiles, places[i], state)
+            for node in loop.body[: loop.ahead]:
+                _node(node, places[i], state)
+            new = {tile.name: state.slots.pop(tile.name) for tile in loop.tiles}
+        if i > 0:
+            state.slots |= behind
+            for node in loop.body[loop.ahead :]:
+                _node(node, places[i - 1], state)
+            _close(loop.tiles, state)
+        behind = new
+
+
+def _command(command: Command, at: Coordinates, state: _State) -> None:
+    if isinstance(command, Load | Store):
+        _transfer(command, state)
+    elif isinstance(command, Gemm):
+        _gemm(command, at, state)
+    elif isinstance(command, Pass):
+        _pass(command, at, state)
+    elif isinstance(command, Sfu):
+        _SFU[command.work](command, at, state)
+    else:
+        _slot(command.tile, state)
+
+
+def _transfer(command: Load | Store, state: _State) -> None:
+    tile = command.tile
+    slot = _slot(tile, state)
+    outside, block = _outside(command, slot, state)
+    if block.shape != tile.shape:
+        raise ProgramError(f"tile {tile.name} at {slot.start} reaches beyond {outside}")
+    if isinstance(command, Store):
+        block[...] = _written(slot.values, f"tile {tile.name}")
+        return
+    slot.values[...] = _written(block, outside)
+    if command.slides:
+        _slide(command, slot, state)
+
+
+def _outside(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Array]:
+    """Give what a transfer reads or writes: a tile's name or a tensor's, and the block of it."""
+    tile = command.tile
+    other = command.source if isinstance(command, Load) else command.target
+    if other is None:
+        view, origin = command.view or tile.view, (0,) * len(tile.shape)
+        name, values = f"{view.name} in DRAM", state.dram[view.name]
+    else:
+        there = _slot(other, state)
+        name, origin, values = f"tile {other.name}", there.start, there.values
+    low = [s - o for s, o in zip(slot.start, origin, strict=True)]
+    if min(low) < 0:
+        raise ProgramError(f"tile {tile.name} at {slot.start} starts before {name}")
+    where = tuple(slice(s, s + n) for s, n in zip(low, tile.shape, strict=True))
+    return name, values[where]
+
+
+def _slide(command: Load, slot: _Slot, state: _State) -> None:
+    """Take what the tile shares with the one before from there; only the rest was to be moved."""
+    tile = command.tile
+    past = state.past.get(tile.name)
+    if past is None:
+        raise ProgramError(f"tile {tile.name} slides, and there was none before")
+    shift = [new - old for new, old in zip(slot.start, past.start, strict=True)]
+    shared = tuple(
+        max(0, min(old - s, new)) if s >= 0 else 0
+        for s, old, new in zip(shift, past.values.shape, tile.shape, strict=True)
+    )
+    there = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
+    here = tuple(slice(0, n) for n in shared)
+    slot.values[here] = _written(past.values[there], f"the part of {tile.name} that stays")
+    fresh = (slot.values.size - int(np.prod(shared))) * tile.view.bytes_per_element
+    if command.moved is None or command.moved.outer != fresh:
+        raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
+
+
+def _slot(tile: Tile, state: _State) -> _Slot:
+    if tile.name not in state.slots:
+        raise ProgramError(f"tile {tile.name} is used outside the body that declares it")
+    return state.slots[tile.name]
+
+
+def _written(values: Array, what: str) -> Array:
+    if np.isnan(values).any():
+        raise ProgramError(f"{what} is read before it is written")
+    return values
+
+
+def _block(tile: Tile, shape: Mapping[str, int], at: Coordinates, state: _State) -> Array:
+    """Give the part of a tile that a command at ``at`` means: ``shape`` by rank name."""
+    slot = _slot(tile, state)
+    where = []
+    for rank, start, extent in zip(tile.view.ranks, slot.start, tile.shape, strict=True):
+        low = at.get(rank, 0) - start
+        if low < 0 or low + shape[rank] > extent:
+            raise ProgramError(
+                f"rank {rank} {low + start}..{low + start + shape[rank]} is outside tile "
+                f"{tile.name} {start}..{start + extent}"
+            )
+        where.append(slice(low, low + shape[rank]))
+    return slot.values[tuple(where)]
+
+
+def _gemm(command: Gemm, at: Coordinates, state: _State) -> None:
+    shape = dict(zip(command.ranks, command.shape, strict=True))
+    a = _written(_block(command.a, shape, at, state), f"tile {command.a.name}")
+    b = _written(_block(command.b, shape, at, state), f"tile {command.b.name}")
+    out = _block(command.out, shape, at, state)
+    letters = dict(zip(command.ranks, "gmkn", strict=True))
+    spec = [
+        "".join(letters[r] for r in tile.view.ranks) for tile in (command.a, command.b, command.out)
+    ]
+    product = np.einsum(f"{spec[0]},{spec[1]}->{spec[2]}", a, b)
+    if command.accumulate:
+        product = product + _written(out, f"partial sums of {command.out.name}")
+    elif not np.isnan(out).all():
+        raise ProgramError(f"partial sums of {command.out.name} are overwritten")
+    out[...] = product
+
+
+def _pass(command: Pass, at: Coordinates, state: _State) -> None:
+    sizes = dict(zip(command.ranks, command.shape, strict=True))
+    number = {rank: index for index, rank in enumerate(command.ranks)}
+    arguments: list[object] = []
+    for tile in command.inputs:
+        block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
+        view, names = by_rank(block, tile.view, sizes)
+        arguments += [view, [number[rank] for rank in names]]
+    out = _box(command.out, sizes, at, state)
+    ranks = [number[rank] for dim in command.out.view.terms for rank, _ in dim]
+    made = np.asarray(np.einsum(*arguments, ranks, optimize=True))  # type: ignore[call-overload]
+    if command.accumulate:
+        made = made + _written(out, f"partial sums of {command.out.name}")
+    elif not np.isnan(out).all():
+        raise ProgramError(f"partial sums of {command.out.name} are overwritten")
+    out[...] = made
+
+
+def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -> Array:
+    """Give the bounding box of a block of ranks in a tile."""
+    slot = _slot(tile, state)
+    extent = tile.view.extent(sizes)
+    low = [s - o for s, o in zip(tile.view.start(at), slot.start, strict=True)]
+    ends = [s + n for s, n in zip(low, extent, strict=True)]
+    if min(low) < 0 or any(end > n for end, n in zip(ends, tile.shape, strict=True)):
+        raise ProgramError(f"a pass reaches {low}..{ends} of tile {tile.name} {tile.shape}")
+    return slot.values[tuple(slice(s, e) for s, e in zip(low, ends, strict=True))]
+
+
+def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:
+    """View a block with one dimension per rank: a step of a rank is a step in its dimension."""
+    strides = {
+        rank: c * stride
+        for dim, stride in zip(view.terms, array.strides, strict=True)
+        for rank, c in dim
+    }
+    shape = [sizes[rank] for rank in strides]
+    return as_strided(array, shape, list(strides.values()), writeable=False), list(strides)
+
+
+def _sfu_block(command: Sfu, at: Coordinates, state: _State) -> tuple[Array, tuple[int, ...]]:
+    ranks = command.tile.view.ranks
+    shape = dict(zip(ranks, command.shape, strict=True))
+    values = _written(_block(command.tile, shape, at, state), f"tile {command.tile.name}")
+    return values, tuple(at.get(r, 0) for r in ranks[:-1])
+
+
+def _softmax(command: Sfu, at: Coordinates, state: _State) -> None:
+    values, _ = _sfu_block(command, at, state)
+    scaled = values * command.scale
+    powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
+    values[...] = powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _update(command: Sfu, at: Coordinates, state: _State) -> tuple[Array, Array]:
+    """Bring running maximum, sum and correction of these rows up to date."""
+    values, rows = _sfu_block(command, at, state)
+    first = at.get(command.tile.view.ranks[-1], 0) == 0
+    scaled = values * command.scale
+    new = scaled.max(axis=-1, keepdims=True)
+    if first:
+        old, total = np.full_like(new, -np.inf), np.zeros_like(new)
+    else:
+        old, total, _ = state.statistics[rows]
+    new = np.maximum(old, new)
+    powers = np.exp(scaled - new)
+    correction = np.exp(old - new)
+    total = total * correction + powers.sum(axis=-1, keepdims=True)
+    state.statistics[rows] = (new, total, correction)
+    return values, powers
+
+
+def _statistics(command: Sfu, at: Coordinates, state: _State) -> None:
+    _update(command, at, state)
+
+
+def _online(command: Sfu, at: Coordinates, state: _State) -> None:
+    values, powers = _update(command, at, state)
+    values[...] = powers
+
+
+def _known(command: Sfu, rows: tuple[int, ...], state: _State) -> tuple[Array, Array, Array]:
+    if rows not in state.statistics:
+        raise ProgramError(f"rows {rows} of {command.tile.name} have no statistics yet")
+    return state.statistics[rows]
+
+
+def _normalise(command: Sfu, at: Coordinates, state: _State) -> None:
+    values, rows = _sfu_block(command, at, state)
+    maximum, total, _ = _known(command, rows, state)
+    values[...] = np.exp(values * command.scale - maximum) / total
+
+
+def _rescale(command: Sfu, at: Coordinates, state: _State) -> None:
+    values, rows = _sfu_block(command, at, state)
+    values *= _known(command, rows, state)[2]
+
+
+def _divide(command: Sfu, at: Coordinates, state: _State) -> None:
+    values, rows = _sfu_block(command, at, state)
+    values /= _known(command, rows, state)[1]
+
+
+_SFU = {
+    "softmax": _softmax,
+    "statistics": _statistics,
+    "normalise": _normalise,
+    "online": _online,
+    "rescale": _rescale,
+    "divide": _divide,
+}

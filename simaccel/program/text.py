@@ -1,0 +1,314 @@
+"""The text form of a program: an indented loop tree that prints and parses back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import cast, get_args
+
+from simaccel.hardware import STATIONARITIES, SfuWork, Stationarity
+from simaccel.program.program import (
+    BUFFER,
+    Command,
+    Gemm,
+    Load,
+    Loop,
+    Moved,
+    Node,
+    Operator,
+    Pass,
+    Program,
+    ProgramError,
+    Reserve,
+    Sfu,
+    Store,
+    Tile,
+    View,
+)
+
+
+def program_text(program: Program) -> str:
+    """Print a program, one node a line, two spaces a level."""
+    return "\n".join([f"program {program.name}", *_body_lines(program.body, 1), ""])
+
+
+def _view_text(view: View) -> str:
+    ranks = ",".join(f"{r}={s}" for r, s in zip(view.ranks, view.shape, strict=True))
+    return f"{view.name}[{ranks}] {view.bytes_per_element}B"
+
+
+def _tile_line(tile: Tile) -> str:
+    shape = "x".join(map(str, tile.shape))
+    origin = f" at {','.join(map(str, tile.origin))}" if tile.origin else ""
+    part = "" if tile.part_bytes is None else f" {tile.part_bytes}B each"
+    place = "" if tile.place == BUFFER else f" in {tile.place}{part}"
+    return f"tile {tile.name} {shape} x{tile.slots}{origin}{place} of {_view_text(tile.view)}"
+
+
+def _command_line(command: Command) -> str:
+    if isinstance(command, Reserve):
+        return f"reserve {command.tile.name} queue {command.queue}{' noc' * command.noc}"
+    if isinstance(command, Load):
+        return _load_line(command)
+    if isinstance(command, Store):
+        tensor = f" into {_view_text(command.view)}" if command.view else ""
+        tile = f" into tile {command.target.name}" if command.target else ""
+        return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
+    if isinstance(command, Gemm):
+        sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
+        sign = "+=" if command.accumulate else "="
+        names = f"{command.out.name} {sign} {command.a.name} {command.b.name}"
+        return f"gemm {names} over {sizes} {command.stationarity}"
+    if isinstance(command, Pass):
+        return _pass_line(command)
+    shape = "x".join(map(str, command.shape))
+    return f"sfu {command.work} {command.tile.name} {shape} scale {command.scale!r}"
+
+
+def _load_line(load: Load) -> str:
+    tensor = f" from {_view_text(load.view)}" if load.view else ""
+    tile = f" from tile {load.source.name}" if load.source else ""
+    how = " back" * load.back + " slides" * load.slides
+    return f"load {load.tile.name} queue {load.queue}{tensor}{tile}{how}{_moves_text(load.moved)}"
+
+
+def _pass_line(command: Pass) -> str:
+    sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
+    sign = "+=" if command.accumulate else "="
+    inputs = " ".join(tile.name for tile in command.inputs)
+    reads = " ".join(map(_moved_text, command.reads))
+    return (
+        f"pass {command.out.name} {sign} {inputs} over {sizes} steps {command.steps} "
+        f"on {command.pes[0]}x{command.pes[1]} reads {reads} writes {_moved_text(command.writes)}"
+    )
+
+
+def _moved_text(moved: Moved) -> str:
+    return f"{moved.outer}/{moved.inner}"
+
+
+def _moves_text(moved: Moved | None) -> str:
+    return f" moves {_moved_text(moved)}" if moved else ""
+
+
+def _body_lines(body: Sequence[Node], depth: int) -> list[str]:
+    pad = "  " * depth
+    lines: list[str] = []
+    for node in body:
+        if isinstance(node, Operator):
+            lines.append(f"{pad}operator {node.name}")
+        elif isinstance(node, Loop):
+            ahead = f" ahead {node.ahead}" if node.ahead else ""
+            lines.append(
+                f"{pad}loop {node.rank} {node.trips} from {node.start} step {node.step}{ahead}"
+            )
+        else:
+            lines.append(pad + _command_line(node))
+            continue
+        lines += [f"{pad}  {_tile_line(tile)}" for tile in node.tiles]
+        lines += _body_lines(node.body, depth + 1)
+    return lines
+
+
+_VIEW = re.compile(r"(\S+)\[(\S+)\] (\d+)B")
+_MOVES = r"(?: moves (\d+/\d+))?"
+_TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
+_LOOP = re.compile(r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?")
+_LOAD = re.compile(
+    r"load (\S+) queue (\d+)(?: from (?!tile )(\S+ \d+B))?(?: from tile (\S+))?( back)?( slides)?"
+    + _MOVES
+)
+_RESERVE = re.compile(r"reserve (\S+) queue (\d+)( noc)?")
+_STORE = re.compile(r"store (\S+)(?: into (?!tile )(\S+ \d+B))?(?: into tile (\S+))?" + _MOVES)
+_PASS = re.compile(
+    r"pass (\S+) (\+?=) (.+) over (.+) steps (\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)"
+)
+_GEMM = re.compile(r"gemm (\S+) (\+?=) (\S+) (\S+) over (\S+) (\S+) (\S+) (\S+) (\S+)")
+_SFU = re.compile(r"sfu (\S+) (\S+) (\S+) scale (\S+)")
+
+
+def parse_program(text: str) -> Program:
+    """Read a program's text form.
+
+    Raises:
+        ProgramError: names the line that can't be read.
+
+    """
+    lines = [
+        (number, (len(line) - len(line.lstrip())) // 2, line.strip())
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip()
+    ]
+    if not lines or not lines[0][2].startswith("program "):
+        raise ProgramError("line 1: a program starts with 'program NAME'")
+    body, _, end = _parse_body(lines, 1, 1, {})
+    if end != len(lines):
+        raise ProgramError(f"line {lines[end][0]}: wrong indentation: {lines[end][2]!r}")
+    return Program(name=lines[0][2].removeprefix("program "), body=body)
+
+
+_Lines = list[tuple[int, int, str]]
+
+
+def _parse_body(
+    lines: _Lines, at: int, depth: int, scope: dict[str, Tile]
+) -> tuple[tuple[Node, ...], tuple[Tile, ...], int]:
+    nodes: list[Node] = []
+    tiles: list[Tile] = []
+    while at < len(lines) and lines[at][1] == depth:
+        number, _, line = lines[at]
+        try:
+            if line.startswith("tile "):
+                tiles.append(_parse_tile(line))
+                scope = scope | {tiles[-1].name: tiles[-1]}
+                at += 1
+            elif line.startswith(("loop ", "operator ")):
+                body, inner, at = _parse_body(lines, at + 1, depth + 1, scope)
+                nodes.append(_parse_block(line, body, inner))
+            else:
+                nodes.append(_parse_command(line, scope))
+                at += 1
+        except (KeyError, ValueError) as error:
+            raise ProgramError(f"line {number}: can't read {line!r}: {error}") from None
+    return tuple(nodes), tuple(tiles), at
+
+
+def _match(pattern: re.Pattern[str], line: str) -> re.Match[str]:
+    found = pattern.fullmatch(line)
+    if found is None:
+        raise ValueError(f"expected {pattern.pattern}")
+    return found
+
+
+def _sizes(text: str, separator: str) -> tuple[int, ...]:
+    return tuple(int(s) for s in text.split(separator))
+
+
+def _parse_view(text: str) -> View:
+    tensor, ranks, width = _match(_VIEW, text).groups()
+    pairs = [r.split("=") for r in ranks.split(",")]
+    return View(
+        name=tensor,
+        ranks=tuple(r for r, _ in pairs),
+        shape=tuple(int(s) for _, s in pairs),
+        bytes_per_element=int(width),
+    )
+
+
+def _parse_tile(line: str) -> Tile:
+    name, shape, slots, origin, place, part, view = _match(_TILE, line).groups()
+    return Tile(
+        name=name,
+        view=_parse_view(view),
+        shape=_sizes(shape, "x"),
+        slots=int(slots),
+        origin=_sizes(origin, ",") if origin else (),
+        place=place or BUFFER,
+        part_bytes=None if part is None else int(part),
+    )
+
+
+def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> Node:
+    if line.startswith("operator "):
+        return Operator(name=line.removeprefix("operator "), body=body, tiles=tiles)
+    rank, trips, start, step, ahead = _match(_LOOP, line).groups()
+    return Loop(
+        rank=rank,
+        trips=int(trips),
+        start=int(start),
+        step=int(step),
+        ahead=int(ahead or 0),
+        body=body,
+        tiles=tiles,
+    )
+
+
+def _parse_command(line: str, scope: dict[str, Tile]) -> Command:
+    parse = _PARSERS.get(line.split(" ", maxsplit=1)[0], _parse_sfu)
+    return parse(line, scope)
+
+
+def _parse_load(line: str, scope: dict[str, Tile]) -> Load:
+    name, queue, view, source, back, slides, moved = _match(_LOAD, line).groups()
+    return Load(
+        tile=scope[name],
+        queue=int(queue),
+        view=_parse_view(view) if view else None,
+        source=scope[source] if source else None,
+        moved=_parse_moved(moved) if moved else None,
+        slides=slides is not None,
+        back=back is not None,
+    )
+
+
+def _parse_reserve(line: str, scope: dict[str, Tile]) -> Reserve:
+    name, queue, noc = _match(_RESERVE, line).groups()
+    return Reserve(tile=scope[name], queue=int(queue), noc=noc is not None)
+
+
+def _parse_store(line: str, scope: dict[str, Tile]) -> Store:
+    name, view, target, moved = _match(_STORE, line).groups()
+    return Store(
+        tile=scope[name],
+        view=_parse_view(view) if view else None,
+        target=scope[target] if target else None,
+        moved=_parse_moved(moved) if moved else None,
+    )
+
+
+def _parse_gemm(line: str, scope: dict[str, Tile]) -> Gemm:
+    out, sign, a, b, *sizes, stationarity = _match(_GEMM, line).groups()
+    if stationarity not in STATIONARITIES:
+        raise ValueError(f"{stationarity}: one of {', '.join(STATIONARITIES)}")
+    g, m, k, n = (s.split("=") for s in sizes)
+    return Gemm(
+        out=scope[out],
+        a=scope[a],
+        b=scope[b],
+        ranks=(g[0], m[0], k[0], n[0]),
+        shape=(int(g[1]), int(m[1]), int(k[1]), int(n[1])),
+        stationarity=cast("Stationarity", stationarity),
+        accumulate=sign == "+=",
+    )
+
+
+def _parse_pass(line: str, scope: dict[str, Tile]) -> Pass:
+    out, sign, inputs, sizes, steps, rows, cols, reads, writes = _match(_PASS, line).groups()
+    pairs = [size.split("=") for size in sizes.split(" ")]
+    return Pass(
+        out=scope[out],
+        inputs=tuple(scope[name] for name in inputs.split(" ")),
+        ranks=tuple(rank for rank, _ in pairs),
+        shape=tuple(int(size) for _, size in pairs),
+        steps=int(steps),
+        pes=(int(rows), int(cols)),
+        reads=tuple(_parse_moved(one) for one in reads.split(" ")),
+        writes=_parse_moved(writes),
+        accumulate=sign == "+=",
+    )
+
+
+def _parse_moved(text: str) -> Moved:
+    outer, inner = text.split("/")
+    return Moved(int(outer), int(inner))
+
+
+def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
+    work, name, shape, scale = _match(_SFU, line).groups()
+    if work not in get_args(SfuWork):
+        raise ValueError(f"{work}: one of {', '.join(get_args(SfuWork))}")
+    return Sfu(
+        work=cast("SfuWork", work),
+        tile=scope[name],
+        shape=_sizes(shape, "x"),
+        scale=float(scale),
+    )
+
+
+_PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {
+    "load": _parse_load,
+    "reserve": _parse_reserve,
+    "store": _parse_store,
+    "gemm": _parse_gemm,
+    "pass": _parse_pass,
+}

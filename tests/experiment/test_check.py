@@ -1,0 +1,92 @@
+"""The check finds programs that compute something else than their workload."""
+
+from dataclasses import replace
+
+import pytest
+
+from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check
+from simaccel.hardware.load import load_accelerator
+from simaccel.program.lower import lower
+from simaccel.program.program import Gemm, Loop, Node, Operator, Program, Store
+from simaccel.program.text import parse_program, program_text
+from simaccel.schedulers import DATAFLOWS, NothingFitsError, make_mapping
+from simaccel.workload import Dimensions, Workload, attention, gemm
+
+SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize("capacity", ["1 KiB", "unlimited"])
+def test_every_dataflow_computes_the_model(dataflow: str, capacity: str) -> None:
+    workload = attention(SMALL, batch=2, seq_len=11, scope="model")
+    accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
+    try:
+        mapping = make_mapping(workload, accelerator, dataflow)
+    except NothingFitsError:
+        assert capacity != "unlimited"
+        return
+    found = check(workload, mapping, lower(workload, mapping))
+    assert [one.operator for one in found] == [one.name for one in workload.operators]
+    for one in found:
+        if one.operator not in ("L", "softmax"):
+            assert one.compared == one.elements
+        assert one.deviation < 1e-12
+
+
+def _checked(workload: Workload, edit: tuple[str, str]) -> None:
+    mapping = make_mapping(workload, load_accelerator("toy"), "naive")
+    text = program_text(lower(workload, mapping))
+    assert edit[0] in text
+    check(workload, mapping, parse_program(text.replace(*edit)))
+
+
+def test_a_wrong_scale_is_found() -> None:
+    workload = attention(SMALL, batch=1, seq_len=5, scope="la")
+    with pytest.raises(CheckFailedError, match=r"check failed: softmax writes .* plain numpy has"):
+        _checked(workload, ("scale 0.4", "scale 0.5"))
+
+
+def test_a_missing_reduction_step_is_found() -> None:
+    workload = gemm(m=9, k=7, n=5)
+    mapping = make_mapping(workload, load_accelerator("toy"), "naive")
+    program = lower(workload, mapping)
+
+    def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
+        kept = [n for n in body if not (isinstance(n, Gemm) and n.accumulate)]
+        return tuple(
+            replace(n, body=without(n.body)) if isinstance(n, Loop | Operator) else n for n in kept
+        )
+
+    with pytest.raises(CheckFailedError, match="check failed: gemm writes"):
+        check(workload, mapping, Program(name="p", body=without(program.body)))
+
+
+def test_an_output_that_is_not_stored_is_found() -> None:
+    workload = gemm(m=9, k=7, n=5)
+    mapping = make_mapping(workload, load_accelerator("toy"), "naive")
+    program = lower(workload, mapping)
+
+    def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
+        return tuple(
+            replace(n, body=without(n.body)) if isinstance(n, Loop | Operator) else n
+            for n in body
+            if not isinstance(n, Store)
+        )
+
+    with pytest.raises(CheckFailedError, match="leaves 45 of 45 elements of C unwritten"):
+        check(workload, mapping, Program(name="p", body=without(program.body)))
+
+
+def test_a_missing_operator_is_found() -> None:
+    workload = attention(SMALL, batch=1, seq_len=5, scope="la")
+    mapping = make_mapping(workload, load_accelerator("toy"), "naive")
+    program = lower(workload, mapping)
+    with pytest.raises(CheckFailedError, match="the program lacks operator A"):
+        check(workload, mapping, Program(name="p", body=program.body[:-1]))
+
+
+def test_a_large_workload_is_refused() -> None:
+    workload = gemm(m=1000, k=1000, n=1000)
+    mapping = make_mapping(workload, load_accelerator("edge"), "naive")
+    with pytest.raises(TooLargeToCheckError, match=r"1,000,000,000 MACs.*at most 100,000,000"):
+        check(workload, mapping, lower(workload, mapping))

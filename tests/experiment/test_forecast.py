@@ -1,0 +1,46 @@
+"""A forecast bounds what the run then costs."""
+
+import pytest
+
+from simaccel.experiment.forecast import forecast
+from simaccel.experiment.run import simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.choices import GemmGroup, GemmMapping, Mapping, WorkloadReference
+from simaccel.program.lower import lower
+from simaccel.workload import Dimensions, attention, gemm
+
+SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flat-r", "flash"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        ["dram.channels=2", "dram.bandwidth_bytes_per_second=1 GB/s", "dram.max_outstanding=1"],
+        ["buffer.read_bytes_per_second=1 GB/s", "buffer.write_bytes_per_second=1 GB/s"],
+        ["dma.in_queues=single", "noc.distribution.link_bytes_per_cycle=1"],
+    ],
+)
+def test_events_are_bounded(dataflow: str, settings: list[str]) -> None:
+    workload = attention(SMALL, batch=2, seq_len=11)
+    accelerator = load_accelerator("toy", settings)
+    result = simulate(workload, accelerator, dataflow, fast_forward=False)
+    expected = forecast(workload, accelerator, result.mapping, result.program)
+    assert result.run.events <= expected.most_events
+
+
+def test_commands_and_folds_are_counted() -> None:
+    workload = gemm(m=8, k=8, n=8)
+    accelerator = load_accelerator("toy", ["buffer.capacity_bytes=64 KiB"])
+    tiles = GemmMapping(m=4, k=8, n=8, order="mkn", stationarity="os")
+    mapping = Mapping(
+        workload=WorkloadReference(name="gemm", fingerprint=workload.fingerprint),
+        dataflow="mine",
+        groups=(GemmGroup(operator="gemm", mapping=tiles),),
+    )
+    expected = forecast(workload, accelerator, mapping, lower(workload, mapping))
+    assert expected.folds == 2 * 2
+    assert expected.commands == 1 + 2 * 3  # B stays; A, the GEMM and C are for each block of rows
+    assert expected.calibration.done == 1
+    assert expected.trace_bytes > 0

@@ -1,0 +1,266 @@
+"""One experiment from Python: its figures are complete and add up."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping as Items
+from typing import Any
+
+import pytest
+
+from simaccel.analytic.estimate import estimate
+from simaccel.errors import InputError
+from simaccel.experiment.run import Result, energy_pj, moved_tree, result_json, simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.accounts import Cause, Wait
+from simaccel.mapping.choices import FusedGroup, Mapping
+from simaccel.program.lower import NotThisWorkloadError
+from simaccel.program.program import DoesNotFitError, Program, ProgramError
+from simaccel.schedulers import Options, make_mapping
+from simaccel.workload import Dimensions, attention, gemm
+
+SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
+TOY = load_accelerator("toy")
+
+
+@pytest.fixture(scope="module", params=["naive", "flat"])
+def result(request: pytest.FixtureRequest) -> Result:
+    return simulate(attention(SMALL, batch=2, seq_len=9, scope="model"), TOY, request.param)
+
+
+@pytest.fixture(scope="module")
+def figures(result: Result) -> dict[str, Any]:
+    return result_json(result)
+
+
+def test_all_keys_of_the_json_object(figures: dict[str, Any]) -> None:
+    assert set(figures) >= {
+        "cycles",
+        "macs",
+        "ideal_cycles",
+        "utilisation",
+        "estimate",
+        "bytes",
+        "engines",
+        "energy_pj",
+        "peak_buffer_bytes",
+        "operators",
+        "events",
+        "wall_seconds",
+    }
+    assert set(figures["estimate"]) >= {"cycles", "resource_bound_cycles", "relative_error"}
+    assert set(figures["bytes"]) == {"dram", "buffer", "noc"}
+    assert set(figures["bytes"]["dram"]) == set(figures["bytes"]["buffer"]) == {"read", "write"}
+    assert set(figures["bytes"]["noc"]) == {"distribution", "collection"}
+    for engine in figures["engines"].values():
+        assert set(engine) == {"busy", "idle", "stalls"}
+
+
+def test_the_object_is_plain_json(figures: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+
+
+def test_operators_add_up(figures: dict[str, Any]) -> None:
+    operators = figures["operators"]
+    for name in ("cycles", "macs"):
+        assert sum(one[name] for one in operators) == figures[name]
+    for name in ("cycles", "resource_bound_cycles"):
+        assert sum(one["estimate"][name] for one in operators) == figures["estimate"][name]
+    for level, energy in figures["energy_pj"].items():
+        assert sum(one["energy_pj"][level] for one in operators) == pytest.approx(energy)
+    total: Counter[tuple[str, str, str]] = Counter()
+    for one in operators:
+        total.update(_flat(one["bytes"]))
+    assert total == _flat(figures["bytes"])
+
+
+def _flat(tree: dict[str, dict[str, dict[str, int]]]) -> Counter[tuple[str, str, str]]:
+    return Counter(
+        {
+            (level, direction, tensor): n
+            for level, directions in tree.items()
+            for direction, tensors in directions.items()
+            for tensor, n in tensors.items()
+        }
+    )
+
+
+def test_every_cycle_of_every_engine_is_accounted_for(figures: dict[str, Any]) -> None:
+    for scope in (figures, *figures["operators"]):
+        assert set(scope["engines"]) == set(figures["engines"])
+        for engine in scope["engines"].values():
+            used = engine["busy"] + engine["idle"] + sum(engine["stalls"].values())
+            assert used == scope["cycles"]
+    for name, engine in figures["engines"].items():
+        parts = [one["engines"][name] for one in figures["operators"]]
+        assert sum(part["busy"] for part in parts) == engine["busy"]
+        stalls: Counter[str] = Counter()
+        for part in parts:
+            stalls.update(part["stalls"])
+        assert +stalls == +Counter(engine["stalls"])
+
+
+def test_ratios(figures: dict[str, Any], result: Result) -> None:
+    assert figures["ideal_cycles"] == -(-figures["macs"] // 16)
+    assert figures["utilisation"] == pytest.approx(figures["macs"] / 16 / figures["cycles"])
+    assert 0 < figures["utilisation"] <= 1
+    for scope in (figures, *figures["operators"]):
+        predicted = scope["estimate"]
+        error = (predicted["cycles"] - scope["cycles"]) / scope["cycles"]
+        assert predicted["relative_error"] == pytest.approx(error)
+        assert predicted["resource_bound_cycles"] <= scope["cycles"]
+    assert figures["seconds"] == figures["cycles"] / 10**9
+    assert figures["peak_buffer_bytes"] <= figures["reserved_buffer_bytes"] <= 1024
+    assert figures["events"] > 0
+    assert figures["wall_seconds"] > 0
+    assert figures["workload"] == result.workload.name
+
+
+def test_energy_is_counts_times_prices(result: Result, figures: dict[str, Any]) -> None:
+    """Toy: 1 pJ a MAC and a NoC byte, 2 an SFU element, 5 a buffer byte, 100 a DRAM byte."""
+    moved: Counter[str] = Counter()
+    for (level, _), n_bytes in result.run.moved.items():
+        moved[level] += n_bytes
+    assert figures["energy_pj"] == {
+        "mac": 1.0 * result.run.macs,
+        "sfu": 2.0 * result.run.elements,
+        "buffer": 5.0 * (moved["buffer_read"] + moved["buffer_write"]),
+        "noc": 1.0 * (moved["noc_distribution"] + moved["noc_collection"]),
+        "dram": 100.0 * (moved["dram_read"] + moved["dram_write"]),
+    }
+    predicted = estimate(result.workload, result.mapping, TOY).energy_pj
+    assert energy_pj(result.run, TOY) == pytest.approx(predicted)
+
+
+def test_energy_by_hand() -> None:
+    """4 x 4 x 4: 64 MACs; 64 B in and 32 B out at each of DRAM (100), NoC (1), twice buffer (5)."""
+    found = simulate(gemm(m=4, k=4, n=4), TOY, "naive")
+    assert energy_pj(found.run, TOY) == {
+        "mac": 64.0,
+        "sfu": 0.0,
+        "buffer": 2 * 96 * 5.0,
+        "noc": 96.0,
+        "dram": 9600.0,
+    }
+
+
+def test_a_mapping_runs_as_its_dataflow_does() -> None:
+    workload = gemm(m=9, k=7, n=5)
+    mapping = make_mapping(workload, TOY, "flex")
+    by_name, by_mapping = simulate(workload, TOY, "flex"), simulate(workload, TOY, mapping)
+    assert by_mapping.mapping == by_name.mapping
+    assert by_mapping.run == by_name.run
+    assert by_mapping.estimate == by_name.estimate
+
+
+def test_flat_is_the_default() -> None:
+    workload = attention(SMALL, batch=1, seq_len=5, scope="la")
+    assert simulate(workload, TOY).mapping.dataflow == "flat"
+
+
+def test_options_reach_the_scheduler() -> None:
+    workload = attention(SMALL, batch=1, seq_len=8, scope="la")
+    found = simulate(workload, TOY, "flat", options=Options(pipeline=True))
+    (group,) = found.mapping.groups
+    assert isinstance(group, FusedGroup)
+    assert group.mapping.pipelined
+
+
+def test_a_pipeline_with_one_intermediate_slot_is_refused() -> None:
+    workload = attention(SMALL, batch=1, seq_len=8, scope="la")
+    mapping = make_mapping(workload, TOY, "flat", Options(pipeline=True))
+    (group,) = mapping.groups
+    assert isinstance(group, FusedGroup)
+    tiles = group.mapping.model_copy(update={"tile_slots": 1})
+    broken = group.model_copy(update={"mapping": tiles})
+    with pytest.raises(ProgramError, match=r"tile S .* has 1 slot; allowed: 2 or more"):
+        simulate(workload, TOY, mapping.model_copy(update={"groups": (broken,)}))
+
+
+def test_fast_forward_changes_no_figure() -> None:
+    workload = attention(SMALL, batch=4, seq_len=16, scope="model")
+    fast, slow = (simulate(workload, TOY, "flat", fast_forward=on) for on in (True, False))
+    skipped, full = result_json(fast), result_json(slow)
+    for name in ("events", "wall_seconds"):
+        del skipped[name], full[name]
+    assert skipped == full
+
+
+class _Listener:
+    """Counts what it hears."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def interval(self, *_: str | int | Cause | Wait) -> None:
+        self.heard += 1
+
+    def served(self, *_: str | int, busy: bool) -> None:
+        self.heard += busy or 1
+
+    def held(self, *_: str | int) -> None:
+        self.heard += 1
+
+    def announce(self, lanes: Items[str, str]) -> None:
+        """Nothing is kept."""
+
+    def checkpoint(self, now: int) -> None:
+        """Nothing is kept."""
+
+    def position(self) -> int:
+        return self.heard
+
+    def repeat(self, first_row: int, period_cycles: int, times: int) -> None:
+        """Nothing is kept."""
+
+
+def test_a_listener_is_asked_for_before_the_run() -> None:
+    ear, seen = _Listener(), list[tuple[Mapping, Program]]()
+
+    def listener(mapping: Mapping, program: Program) -> _Listener:
+        assert ear.heard == 0
+        seen.append((mapping, program))
+        return ear
+
+    found = simulate(gemm(m=9, k=7, n=5), TOY, "naive", listener=listener)
+    assert seen == [(found.mapping, found.program)]
+    assert ear.heard > 0
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, float]] = []
+    simulate(
+        gemm(m=200, k=40, n=40),
+        TOY,
+        "naive",
+        progress=lambda cycle, part: told.append((cycle, part)),
+        fast_forward=False,
+    )
+    assert told == sorted(told)
+    assert all(0 <= part <= 1 for _, part in told)
+
+
+def test_refusals() -> None:
+    workload = gemm(m=9, k=7, n=5)
+    with pytest.raises(InputError, match="did you mean 'naive'"):
+        simulate(workload, TOY, "naiv")
+    with pytest.raises(NotThisWorkloadError, match="the mapping is for workload gemm"):
+        simulate(gemm(m=9, k=7, n=6), TOY, make_mapping(workload, TOY, "flex"))
+    tight = load_accelerator("toy", ["buffer.capacity_bytes=64 B", "dram.interleave_bytes=16 B"])
+    with pytest.raises(DoesNotFitError, match="the buffer has 64 B"):
+        simulate(workload, tight, make_mapping(workload, TOY, "flex"))
+
+
+def test_moved_tree_keeps_every_byte() -> None:
+    moved = {
+        ("dram_read", "A"): 1,
+        ("dram_write", "C"): 2,
+        ("buffer_read", "A"): 3,
+        ("buffer_write", "C"): 4,
+        ("noc_distribution", "A,B"): 5,
+        ("noc_collection", "C"): 6,
+    }
+    assert moved_tree(moved) == {
+        "dram": {"read": {"A": 1}, "write": {"C": 2}},
+        "buffer": {"read": {"A": 3}, "write": {"C": 4}},
+        "noc": {"distribution": {"A,B": 5}, "collection": {"C": 6}},
+    }

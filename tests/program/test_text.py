@@ -1,0 +1,125 @@
+import pytest
+from hypothesis import given
+
+from simaccel.program.program import (
+    Load,
+    Loop,
+    Operator,
+    Program,
+    ProgramError,
+    Reserve,
+    Sfu,
+    Store,
+    Tile,
+    View,
+)
+from simaccel.program.text import parse_program, program_text
+from tests.program.programs import Case, cases
+
+SMALL = """\
+program small
+  operator scale
+    loop q 3 from 1 step 2 ahead 1
+      tile X 2x5 x2 at 0,1 of X[q=7,c=6] 4B
+      load X queue 1 from Y[q=7,c=6] 2B
+      sfu softmax X 2x5 scale 0.5
+      store X into Z[q=7,c=6] 2B
+"""
+
+
+@given(cases())
+def test_a_lowered_program_parses_back(case: Case) -> None:
+    text = program_text(case.program)
+    assert parse_program(text) == case.program
+    assert program_text(parse_program(text)) == text
+
+
+def test_text_says_every_field() -> None:
+    x = View(name="X", ranks=("q", "c"), shape=(7, 6), bytes_per_element=4)
+    y = View(name="Y", ranks=("q", "c"), shape=(7, 6), bytes_per_element=2)
+    z = View(name="Z", ranks=("q", "c"), shape=(7, 6), bytes_per_element=2)
+    tile = Tile(name="X", view=x, shape=(2, 5), slots=2, origin=(0, 1))
+    loop = Loop(
+        rank="q",
+        trips=3,
+        start=1,
+        step=2,
+        ahead=1,
+        tiles=(tile,),
+        body=(
+            Load(tile=tile, queue=1, view=y),
+            Sfu(work="softmax", tile=tile, shape=(2, 5), scale=0.5),
+            Store(tile=tile, view=z),
+        ),
+    )
+    program = Program(name="small", body=(Operator(name="scale", body=(loop,)),))
+    assert program_text(program) == SMALL
+    assert parse_program(SMALL) == program
+
+
+def test_reserve_and_gemm_lines() -> None:
+    text = """\
+program p
+  operator gemm
+    tile C 1x2x3 x1 of C[g=1,m=2,n=3] 2B
+    tile A 1x2x4 x1 of A[g=1,m=2,k=4] 2B
+    tile B 1x4x3 x1 of B[g=1,k=4,n=3] 2B
+    reserve C queue 2
+    gemm C = A B over g=1 m=2 k=4 n=3 os
+    gemm C += A B over g=1 m=2 k=4 n=3 is
+"""
+    program = parse_program(text)
+    (operator,) = program.body
+    assert isinstance(operator, Operator)
+    assert operator.body[0] == Reserve(tile=operator.tiles[0], queue=2)
+    assert program_text(program) == text
+
+
+@pytest.mark.parametrize("scale", [1.0, 1 / 3, 0.1, 1e-300, 5.0e22])
+def test_a_scale_keeps_every_bit(scale: float) -> None:
+    text = SMALL.replace("scale 0.5", f"scale {scale!r}")
+    assert program_text(parse_program(text)) == text
+
+
+def test_blank_lines_and_trailing_spaces_are_nothing() -> None:
+    spaced = SMALL.replace("\n", "  \n\n")
+    assert program_text(parse_program(spaced)) == SMALL
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("program small", "prog small", r"line 1: a program starts with 'program NAME'"),
+        ("loop q 3 from 1", "loop q three from 1", r"line 3: can't read 'loop q three .*expected"),
+        ("tile X 2x5", "tile X 2by5", r"line 4: can't read 'tile X 2by5 .*"),
+        ("[q=7,c=6] 4B", "[q,c=6] 4B", r"line 4: can't read 'tile X .*"),
+        ("[q=7,c=6] 4B", "[q=7,c=6]", r"line 4: can't read 'tile X .*expected"),
+        ("load X", "load Q", r"line 5: can't read 'load Q .*: 'Q'"),
+        ("load X queue 1", "load X", r"line 5: can't read 'load X from .*expected"),
+        ("softmax X", "sofmax X", r"line 6: can't read 'sfu sofmax .*: sofmax: one of softmax, "),
+        ("scale 0.5", "scale half", r"line 6: can't read 'sfu softmax .*half"),
+        ("store X", "stroe X", r"line 7: can't read 'stroe X .*expected"),
+        ("      store", "          store", r"line 7: wrong indentation: 'store X .*"),
+    ],
+)
+def test_a_faulty_line_is_named(old: str, new: str, message: str) -> None:
+    assert old in SMALL
+    with pytest.raises(ProgramError, match=message):
+        parse_program(SMALL.replace(old, new, 1))
+
+
+def test_an_unknown_stationarity_is_refused_with_what_is_allowed() -> None:
+    text = """\
+program p
+  operator gemm
+    tile A 1x1x1 x1 of A[g=1,m=1,k=1] 2B
+    gemm A = A A over g=1 m=1 k=1 n=1 rs
+"""
+    with pytest.raises(ProgramError, match=r"line 4: .*: rs: one of ws, os, is"):
+        parse_program(text)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_an_empty_text_is_refused(text: str) -> None:
+    with pytest.raises(ProgramError, match="line 1"):
+        parse_program(text)
