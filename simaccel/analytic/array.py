@@ -1,27 +1,18 @@
-"""Closed form of one GEMM command on the array, limited by array, NoC and buffer ports."""
+"""Closed form of one block on a systolic array, limited by array, NoC and buffer ports."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from simaccel.analytic.work import Ints, ints
+from simaccel.analytic.family import Ints, ints
 from simaccel.hardware import Accelerator, Stationarity, spatial
 
 
 @dataclass(frozen=True)
-class Widths:
-    """Bytes per element of a GEMM's operands."""
-
-    a: int
-    b: int
-    out: int
-
-
-@dataclass(frozen=True)
-class ArrayPass:
-    """One GEMM command: cycles as executed, compute cycles alone, bytes moved."""
+class Folded:
+    """One block: cycles as executed, compute cycles alone, bytes, cycles of ports and pipes."""
 
     cycles: Ints
     compute: Ints
@@ -29,108 +20,102 @@ class ArrayPass:
     b_bytes: Ints
     sums_bytes: Ints
     out_bytes: Ints
-    distribution_bytes: Ints
+    a_sent: Ints
+    b_sent: Ints
+    distribution: Ints
+    collection: Ints
     read_port: Ints
     write_port: Ints
 
 
-def array_pass(
+Sides = tuple[Ints | None, Ints | None]
+
+
+def folded(
     accelerator: Accelerator,
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
-    widths: Widths,
+    widths: tuple[int, int, int],
     *,
     accumulate: bool,
-) -> ArrayPass:
+    sides: Sides = (None, None),
+) -> Folded:
     """Charge out[g, m, n] (+)= a[g, m, k] b[g, k, n].
 
     Bytes follow from reuse: the stationary operand is read once per fold, the streamed one
     once per strip of columns, partial sums once per row fold after the first (ws, is).
+    ``sides``: rows and columns of a full fold, where they are not the array's.
     """
     g, m, k, n = shape
     array = accelerator.systolic
     high, wide, stream = spatial(m, k, n, stationarity)
-    totals = _Totals(accelerator, stationarity, widths, stream)
-    side, across = ints(array.rows), ints(array.cols)
-    strips = (
-        (wide // array.cols, across),
-        (ints(wide % array.cols > 0), wide % array.cols),
-    )
-    full, edge = high // array.rows, high % array.rows
-    first_high = np.minimum(high, array.rows)
+    side = ints(array.rows) if sides[0] is None else sides[0]
+    across = ints(array.cols) if sides[1] is None else sides[1]
+    strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
+    full, edge = high // side, high % side
+    first_high = np.minimum(high, side)
     reduces = stationarity != "os"
+    parts: list[tuple[Ints, Folded]] = []
+
+    def add(times: Ints, rows: Ints, cols: Ints, *, sums: bool) -> None:
+        if np.any(times > 0):
+            one = _fold(accelerator, (rows, cols), ints(stream), stationarity, widths, sums=sums)
+            parts.append((times, one))
+
     for n_strips, cols in strips:
         if reduces and not accumulate:
-            totals.add(n_strips, first_high, cols, sums=False)
-            totals.add(n_strips * (full - (full > 0)), side, cols, sums=True)
-            totals.add(n_strips * ints((full > 0) & (edge > 0)), edge, cols, sums=True)
+            add(n_strips, first_high, cols, sums=False)
+            add(n_strips * (full - (full > 0)), side, cols, sums=True)
+            add(n_strips * ints((full > 0) & (edge > 0)), edge, cols, sums=True)
         else:
-            totals.add(n_strips * full, side, cols, sums=accumulate)
-            totals.add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
+            add(n_strips * full, side, cols, sums=accumulate)
+            add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
+    totals = {
+        one.name: g * sum((times * getattr(fold, one.name) for times, fold in parts), start=ints(0))
+        for one in fields(Folded)
+    }
     lead = array.lead_cycles(first_high, stationarity)
-    tail = array.tail_cycles((high - 1) % array.rows + 1, (wide - 1) % array.cols + 1, stream)
+    tail = array.tail_cycles((high - 1) % side + 1, (wide - 1) % across + 1, stream)
     latency = accelerator.lead_latency_cycles + accelerator.tail_latency_cycles
-    return ArrayPass(
-        cycles=g * totals.cycles + lead + tail + latency,
-        compute=g * totals.compute + lead + tail,
-        a_bytes=g * totals.a_bytes,
-        b_bytes=g * totals.b_bytes,
-        sums_bytes=g * totals.sums_bytes,
-        out_bytes=g * totals.out_bytes,
-        distribution_bytes=g * totals.distribution_bytes,
-        read_port=g * totals.read_port,
-        write_port=g * totals.write_port,
+    totals["cycles"] = totals["cycles"] + lead + tail + latency
+    totals["compute"] = totals["compute"] + lead + tail
+    return Folded(**{name: ints(value) for name, value in totals.items()})
+
+
+def _fold(
+    accelerator: Accelerator,
+    sides: tuple[Ints, Ints],
+    stream: Ints,
+    stationarity: Stationarity,
+    widths: tuple[int, int, int],
+    *,
+    sums: bool,
+) -> Folded:
+    """Charge one fold: compute, NoC and ports all at once."""
+    array = accelerator.systolic
+    moved = array.fold_bytes(
+        sides, stream, stationarity, widths, multicasts=accelerator.noc.distribution.multicasts
     )
-
-
-class _Totals:
-    """Sums over the folds of one g."""
-
-    def __init__(
-        self, accelerator: Accelerator, stationarity: Stationarity, widths: Widths, stream: Ints
-    ) -> None:
-        self.accelerator, self.stationarity = accelerator, stationarity
-        self.widths, self.stream = widths, stream
-        noc = accelerator.noc.distribution
-        self.copies = noc.topology != "systolic" and not noc.multicast
-        zero = ints(0)
-        self.cycles = self.compute = self.a_bytes = self.b_bytes = zero
-        self.sums_bytes = self.out_bytes = self.distribution_bytes = zero
-        self.read_port = self.write_port = zero
-
-    def add(self, times: Ints, rows: Ints, cols: Ints, *, sums: bool) -> None:
-        """Add ``times`` folds of ``rows`` x ``cols``."""
-        hardware, widths, stream = self.accelerator, self.widths, self.stream
-        along_rows, along_cols = rows * stream, cols * stream
-        per_col, per_row = (cols, rows) if self.copies else (1, 1)
-        if self.stationarity == "os":
-            a, b, made = along_rows * widths.a, along_cols * widths.b, rows * cols
-            spread = a * per_col + b * per_row
-        elif self.stationarity == "ws":
-            a, b, made = along_rows * widths.a, rows * cols * widths.b, along_cols
-            spread = a * per_col + b
-        else:
-            a, b, made = rows * cols * widths.a, along_rows * widths.b, along_cols
-            spread = a + b * per_col
-        out = made * widths.out
-        read = hardware.read_rate.cycles(a + b + out * int(sums))
-        write = hardware.write_rate.cycles(out)
-        compute = hardware.systolic.fold_cycles(rows, cols, stream, self.stationarity)
-        limits = (
-            hardware.distribution_rate.cycles(spread),
-            hardware.collection_rate.cycles(out),
-            read,
-            write,
-        )
-        longest = compute
-        for limit in limits:
-            longest = np.maximum(longest, limit)
-        self.cycles = self.cycles + times * longest
-        self.compute = self.compute + times * compute
-        self.a_bytes = self.a_bytes + times * a
-        self.b_bytes = self.b_bytes + times * b
-        self.sums_bytes = self.sums_bytes + times * out * int(sums)
-        self.out_bytes = self.out_bytes + times * out
-        self.distribution_bytes = self.distribution_bytes + times * spread
-        self.read_port = self.read_port + times * read
-        self.write_port = self.write_port + times * write
+    compute = ints(array.fold_cycles(*sides, stream, stationarity))
+    sums_bytes = moved.out * int(sums)
+    distribution = accelerator.distribution_rate.cycles(moved.a_sent + moved.b_sent)
+    collection = accelerator.collection_rate.cycles(moved.out)
+    read = accelerator.read_rate.cycles(moved.a + moved.b + sums_bytes)
+    write = accelerator.write_rate.cycles(moved.out)
+    longest = compute
+    for limit in (distribution, collection, read, write):
+        longest = np.maximum(longest, limit)
+    return Folded(
+        cycles=longest,
+        compute=compute,
+        a_bytes=ints(moved.a),
+        b_bytes=ints(moved.b),
+        sums_bytes=ints(sums_bytes),
+        out_bytes=ints(moved.out),
+        a_sent=ints(moved.a_sent),
+        b_sent=ints(moved.b_sent),
+        distribution=ints(distribution),
+        collection=ints(collection),
+        read_port=ints(read),
+        write_port=ints(write),
+    )

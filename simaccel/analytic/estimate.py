@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from simaccel.analytic.array import Widths
-from simaccel.analytic.attention import (
-    AttentionProblem,
-    softmax_work,
-    staged_gemm_work,
-    staged_softmax_work,
-)
-from simaccel.analytic.fused import fused_work
-from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
-from simaccel.analytic.nest_work import nest_work
-from simaccel.analytic.row_blocks import FusedTiles
-from simaccel.analytic.work import Level, Work, energy_pj, ints
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.blocks import Units
+from simaccel.analytic.counts import Counts, Level, count
+from simaccel.analytic.family import Family, Floats, Ints, family_of, ints
+from simaccel.analytic.schedule import bodies
+from simaccel.analytic.timeline import cycles
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.choices import (
-    FusedGroup,
-    FusedMapping,
-    GemmGroup,
-    GemmMapping,
-    Group,
-    Mapping,
-    NestGroup,
-    SoftmaxGroup,
-    StagedGroup,
-)
-from simaccel.workload import Einsum, Softmax, Workload, as_matmul, as_rows
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import BUFFER, Mapping
+from simaccel.workload import Workload
 
 
 class EstimateError(SimaccelError):
-    """A mapping names operators that the workload doesn't have in this form."""
+    """A workload that the closed form can't count; the message says why."""
 
 
 @dataclass(frozen=True)
 class OperatorEstimate:
-    """Prediction for one operator or fused group, all repetitions."""
+    """Prediction for one group, all repetitions."""
 
     name: str
     cycles: int
@@ -58,7 +46,7 @@ class OperatorEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Prediction for a mapping. Operators run one after another."""
+    """Prediction for a mapping. Groups run one after another."""
 
     operators: tuple[OperatorEstimate, ...]
 
@@ -69,12 +57,12 @@ class Estimate:
 
     @property
     def resource_bound_cycles(self) -> int:
-        """Sum of the operators' resource bounds: no run is shorter."""
+        """Sum of the groups' resource bounds: no run is shorter."""
         return sum(o.resource_bound_cycles for o in self.operators)
 
     @property
     def macs(self) -> int:
-        """MACs of all operators."""
+        """MACs of all groups."""
         return sum(o.macs for o in self.operators)
 
     @property
@@ -116,6 +104,70 @@ def require_countable(workload: Workload) -> None:
         raise EstimateError(f"{workload.name}: {workload.macs} MACs; allowed: at most 2^60")
 
 
+@dataclass(frozen=True)
+class Totals:
+    """The counts of a family, what bounds its cycles, and how to time it."""
+
+    family: Family
+    accelerator: Accelerator
+    counts: Counts
+
+    def resources(self) -> dict[str, Ints]:
+        """Return the cycles of each resource's work."""
+        counts, hardware = self.counts, self.accelerator
+        dram = counts.total("dram_read") + counts.total("dram_write")
+        loads = counts.total("dram_read"), counts.total("dram_write")
+        channels = hardware.dram.channels
+        found = {
+            "array": counts.busy.get("array", ints(0)),
+            "sfu": counts.busy.get("sfu", ints(0)),
+            "dram": ints(hardware.channel_rate.cycles(dram // channels)),
+        }
+        chip = [n for (level, _), n in counts.moved.items() if level == "buffer_read"]
+        del chip, loads
+        for name, rate in (
+            ("buffer_read", hardware.read_rate),
+            ("buffer_write", hardware.write_rate),
+        ):
+            found[name] = ints(rate.cycles(counts.total(name)))
+        noc = (
+            hardware.distribution_rate.cycles(counts.total("noc_distribution")),
+            hardware.collection_rate.cycles(counts.total("noc_collection")),
+        )
+        found["noc"] = ints(np.maximum(*noc))
+        return found
+
+    def bound(self) -> Ints:
+        """Return the total work of the busiest resource. No run is shorter."""
+        found = ints(0)
+        for work in self.resources().values():
+            found = np.maximum(found, work)
+        return found
+
+    def cycles(self) -> Ints:
+        """Return the estimated cycles from the first load to the last store."""
+        units = Units(self.family, self.accelerator)
+        found: Floats = cycles(bodies(self.family), self.family.space, units, self.accelerator)
+        return ints(np.maximum(np.ceil(found), self.bound()))
+
+    def buffer_bytes(self) -> Ints:
+        """Return the bytes that the tiles need in the buffer, those kept around not counted."""
+        return self.counts.room(BUFFER)
+
+    def energy_pj(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the energy by level in pJ."""
+        counts = self.counts
+        found: dict[str, Any] = self.accelerator.energy_by_level(
+            counts.macs, counts.elements, counts.moved
+        )
+        return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
+
+
+def evaluate(family: Family, accelerator: Accelerator) -> Totals:
+    """Count a family on an accelerator."""
+    return Totals(family, accelerator, count(family, accelerator))
+
+
 def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> Estimate:
     """Predict a mapping of a whole workload.
 
@@ -125,158 +177,24 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     """
     require_countable(workload)
     found: list[OperatorEstimate] = []
-    for group in mapping.groups:
-        for name, work in group_works(workload, group, accelerator):
-            found.append(_figures(name, work, workload.repeat, accelerator))
+    for group, around in mapping.placed():
+        space = space_of(workload, group)
+        totals = evaluate(family_of(space, group, around), accelerator)
+        kept = sum(around_bytes(workload, mapping, keep) for keep in around)
+        found.append(_figures(group.name, totals, workload.repeat, kept))
     return Estimate(tuple(found))
 
 
-def _figures(name: str, work: Work, repeat: int, accelerator: Accelerator) -> OperatorEstimate:
-    resources = {
-        "array": work.array,
-        "sfu": work.sfu,
-        "dram": work.dram,
-        "buffer_read": work.read_port,
-        "buffer_write": work.write_port,
-        "noc": work.noc,
-    }
-    moved = {level: int(n) * repeat for level, n in work.moved.items() if int(n)}
+def _figures(name: str, totals: Totals, repeat: int, kept: int) -> OperatorEstimate:
+    counts = totals.counts
     return OperatorEstimate(
         name=name,
-        cycles=int(work.cycles()) * repeat,
-        resource_bound_cycles=int(work.bound()) * repeat,
-        macs=int(work.macs) * repeat,
-        elements=int(work.elements) * repeat,
-        moved=moved,
-        buffer_bytes=int(work.buffer_bytes),
-        resources={resource: int(n) * repeat for resource, n in resources.items()},
-        energy_pj={k: float(v) * repeat for k, v in energy_pj(work, accelerator).items()},
+        cycles=int(totals.cycles()) * repeat,
+        resource_bound_cycles=int(totals.bound()) * repeat,
+        macs=int(counts.macs) * repeat,
+        elements=int(counts.elements) * repeat,
+        moved={level: int(n) * repeat for level, n in counts.moved.items() if int(n)},
+        buffer_bytes=int(totals.buffer_bytes()) + kept,
+        resources={one: int(n) * repeat for one, n in totals.resources().items()},
+        energy_pj={level: float(n) * repeat for level, n in totals.energy_pj().items()},
     )
-
-
-def gemm_problem(workload: Workload, name: str) -> GemmProblem:
-    """Give the sizes, tensors and widths of an einsum that is a GEMM."""
-    operator = workload.operator(name)
-    if not isinstance(operator, Einsum):
-        raise EstimateError(f"operator {name} is not an einsum")
-    matmul = as_matmul(operator)
-    names = (matmul.a, matmul.b, matmul.out)
-    widths = Widths(*(workload.tensors[t].bytes_per_element for t in names))
-    return GemmProblem(g=matmul.g, m=matmul.m, k=matmul.k, n=matmul.n, names=names, widths=widths)
-
-
-def attention_problem(workload: Workload, operators: tuple[str, str, str]) -> AttentionProblem:
-    """Give the sizes, tensors and widths of L, softmax and A."""
-    first = gemm_problem(workload, operators[0])
-    last = gemm_problem(workload, operators[2])
-    names = {
-        "q": first.names[0],
-        "k": first.names[1],
-        "logits": first.names[2],
-        "weights": last.names[0],
-        "v": last.names[1],
-        "z": last.names[2],
-    }
-    return AttentionProblem(
-        g=first.g,
-        q=first.m,
-        c=first.n,
-        d=first.k,
-        e=last.n,
-        names=names,
-        widths={role: workload.tensors[t].bytes_per_element for role, t in names.items()},
-    )
-
-
-def softmax_problem(workload: Workload, name: str) -> AttentionProblem:
-    """Give the sizes of a softmax on its own (no d, no e)."""
-    operator = workload.operator(name)
-    if not isinstance(operator, Softmax):
-        raise EstimateError(f"operator {name} is not a softmax")
-    rows = as_rows(operator)
-    names = {"logits": operator.input.tensor, "weights": operator.output.tensor}
-    return AttentionProblem(
-        g=rows.g,
-        q=rows.m,
-        c=rows.cols,
-        d=0,
-        e=0,
-        names=names,
-        widths={role: workload.tensors[t].bytes_per_element for role, t in names.items()},
-    )
-
-
-def tiles_of(mapping: GemmMapping) -> GemmTiles:
-    """Give one mapping as candidates of one."""
-    return GemmTiles(
-        m=ints(mapping.m),
-        k=ints(mapping.k),
-        n=ints(mapping.n),
-        order=mapping.order,
-        stationarity=mapping.stationarity,
-        slots=(mapping.a_slots, mapping.b_slots, mapping.out_slots),
-    )
-
-
-def fused_tiles_of(mapping: FusedMapping) -> FusedTiles:
-    """Give one fused mapping as candidates of one."""
-    return FusedTiles(
-        heads=ints(mapping.heads),
-        rows=ints(mapping.rows),
-        keys=ints(mapping.keys),
-        online=mapping.online,
-        pipelined=mapping.pipelined,
-        stationarity=(mapping.logit_stationarity, mapping.attend_stationarity),
-        slots=(mapping.in_slots, mapping.out_slots, mapping.tile_slots),
-    )
-
-
-def group_works(
-    workload: Workload, group: Group, accelerator: Accelerator
-) -> list[tuple[str, Work]]:
-    """Predict a group: one or three operators, each with its work.
-
-    Raises:
-        EstimateError: an operator isn't what the group takes it for.
-
-    """
-    if isinstance(group, GemmGroup):
-        problem = gemm_problem(workload, group.operator)
-        return [(group.operator, gemm_work(problem, tiles_of(group.mapping), accelerator))]
-    if isinstance(group, SoftmaxGroup):
-        rows = softmax_problem(workload, group.operator)
-        mapping = group.mapping
-        work = softmax_work(
-            rows, ints(mapping.rows), ints(mapping.cols), mapping.slots, accelerator
-        )
-        return [(group.operator, work)]
-    if isinstance(group, NestGroup):
-        einsum = workload.operator(group.operator)
-        if not isinstance(einsum, Einsum):
-            raise EstimateError(f"operator {group.operator} is not an einsum")
-        return [(einsum.name, nest_work(einsum, workload.tensors, group.mapping, accelerator))]
-    attention = attention_problem(workload, group.operators)
-    if isinstance(group, FusedGroup):
-        work = fused_work(attention, fused_tiles_of(group.mapping), accelerator)
-        return [("+".join(group.operators), work)]
-    return _staged(attention, group, accelerator)
-
-
-def _staged(
-    problem: AttentionProblem, group: StagedGroup, accelerator: Accelerator
-) -> list[tuple[str, Work]]:
-    kept = group.resident_rows
-    softmax = group.softmax
-    works = (
-        staged_gemm_work(problem, "logit", tiles_of(group.logit), kept, accelerator),
-        staged_softmax_work(
-            problem,
-            ints(softmax.rows),
-            ints(softmax.cols),
-            softmax.slots,
-            kept,
-            accelerator,
-        ),
-        staged_gemm_work(problem, "attend", tiles_of(group.attend), kept, accelerator),
-    )
-    return list(zip(group.operators, works, strict=True))

@@ -1,0 +1,376 @@
+"""What one piece of work costs: a block on the array or the SFU, a tile on its way.
+
+The costs of single pieces come from the hardware's specs; how they compose is written here and in
+``timeline`` from the mapping alone, without the program and without the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.analytic.array import Folded, folded
+from simaccel.analytic.family import Bools, Fan, Family, Floats, Ints, Path, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent, number
+from simaccel.analytic.schedule import Tiled, Work
+from simaccel.analytic.transfers import Cost, Transfer
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Seen
+from simaccel.mapping.tree import BUFFER, STREAM
+from simaccel.mapping.view import View
+from simaccel.workload import Vector
+from simaccel.workload.vectors import VECTORS, Passes, Step
+
+
+@dataclass(frozen=True)
+class Block:
+    """One command: cycles of its unit, of both ports, and until its result is there after it."""
+
+    cycles: Floats
+    read: Ints
+    write: Ints
+    tail: int = 0
+
+
+@dataclass(frozen=True)
+class Move:
+    """One transfer: cycles at the memory outside and on the chip, latency, and where it goes."""
+
+    service: Ints
+    port: Ints
+    latency: int
+    on_chip: bool
+
+
+@dataclass
+class Units:
+    """Costs of the pieces of one family on one accelerator."""
+
+    family: Family
+    accelerator: Accelerator
+    known: dict[object, object] = field(default_factory=dict)
+    kept: list[object] = field(default_factory=list)
+    """Arrays whose identity is part of a key in ``known``."""
+
+    # -- tensors
+
+    def width(self, name: str) -> int:
+        """Return the bytes per element of a tensor in DRAM, by its name in the tree."""
+        return self.family.space.workload.tensors[name.partition(".")[0]].bytes_per_element
+
+    def in_place(self, name: str) -> list[str]:
+        """Return tensors that are made in the tile of another."""
+        return [out for out, source in self.family.aliases.items() if source == name]
+
+    def tile_width(self, name: str, view: View) -> int:
+        """Return the bytes per element of a tile: the most of all that is made in it."""
+        around = [keep.tensor for keep in self.family.around]
+        if name in around:
+            return max(self.width(one) for one in self._related(name))
+        return max([view.bytes_per_element, *(self.width(one) for one in self.in_place(name))])
+
+    def _related(self, name: str) -> Iterator[str]:
+        """Yield a tensor kept around groups, and what vector operators of the workload make of it."""
+        yield name
+        found = {name}
+        for operator in self.family.space.workload.operators:
+            if isinstance(operator, Vector) and operator.input.tensor in found:
+                if operator.output.tensor not in {keep.tensor for keep in self.family.around}:
+                    found.add(operator.output.tensor)
+                    yield operator.output.tensor
+
+    def names(self, seen: Seen) -> list[str]:
+        """Return the tensors whose tiles an operator touches."""
+        return [self.family.aliases.get(use, use).partition(".")[0] for use, _ in seen.uses]
+
+    def widths(self, seen: Seen) -> list[int]:
+        """Return the bytes per element of the tiles that an operator touches."""
+        uses = ((self.family.aliases.get(use, use), view) for use, view in seen.uses)
+        return [
+            self.tile_width(name, view)
+            if name in self.family.space.made or self.in_place(name) or self._around(name)
+            else view.bytes_per_element
+            for name, view in uses
+        ]
+
+    def _around(self, name: str) -> bool:
+        return any(keep.tensor == name for keep in self.family.around)
+
+    # -- vector work
+
+    def cost(self, step: Step) -> Passes:
+        """Return the passes of a step on this accelerator's SFU."""
+        return self.accelerator.sfu.chosen(step, step.merged)
+
+    def vector_bytes(self, seen: Seen, step: Step) -> Iterator[tuple[str, int, Cost]]:
+        """Yield (level and direction, position of the operand, bytes of a block) of a step."""
+        cost, widths = self.cost(step), self.widths(seen)
+        for position, times in enumerate(cost.reads[: len(seen.inputs)]):
+            yield f"{BUFFER}_read", position, self._n_bytes(
+                seen.inputs[position], times * widths[position]
+            )
+        yield f"{BUFFER}_write", -1, self._n_bytes(seen.output, cost.writes * widths[-1])
+
+    @staticmethod
+    def _n_bytes(view: View, width: int) -> Cost:
+        def cost(sizes: dict[str, Ints]) -> Ints:
+            return width * math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1))
+
+        return cost
+
+    def vector_cycles(self, seen: Seen, step: Step) -> dict[str, Cost]:
+        """Return the cycles of SFU and ports for a block of a step."""
+        accelerator, passes = self.accelerator, self.cost(step).passes
+        parts = [(level, cost) for level, _, cost in self.vector_bytes(seen, step)]
+
+        def sfu(sizes: dict[str, Ints]) -> Ints:
+            elements = math.prod((sizes[rank] for rank in seen.ranks), start=ints(1))
+            return ints(accelerator.sfu.cycles(passes, elements))
+
+        def read(sizes: dict[str, Ints]) -> Ints:
+            total = sum((cost(sizes) for level, cost in parts if "read" in level), start=ints(0))
+            return ints(accelerator.read_rate.cycles(total))
+
+        def write(sizes: dict[str, Ints]) -> Ints:
+            return ints(accelerator.write_rate.cycles(parts[-1][1](sizes)))
+
+        return {"sfu": sfu, "buffer_read": read, "buffer_write": write}
+
+    def correction_cycles(self, view: View, step: Step) -> dict[str, Cost]:
+        """Return the cycles of SFU and ports for a step in place on sums."""
+        accelerator = self.accelerator
+        ranks = tuple(rank for dim in view.terms for rank, _ in dim)
+        width = self.tile_width(view.name, view)
+
+        def elements(sizes: dict[str, Ints]) -> Ints:
+            return math.prod((sizes[rank] for rank in ranks), start=ints(1))
+
+        return {
+            "sfu": lambda s: ints(accelerator.sfu.cycles(step.passes, elements(s))),
+            "buffer_read": lambda s: ints(
+                accelerator.read_rate.cycles(step.reads[0] * width * elements(s))
+            ),
+            "buffer_write": lambda s: ints(
+                accelerator.write_rate.cycles(step.writes * width * elements(s))
+            ),
+        }
+
+    # -- einsums
+
+    def fold(self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool) -> Folded:
+        """Return what a systolic array does with a block."""
+        seen = self.family.space.seen(path.leaf.operator)
+        shape = self._shape(seen, sizes)
+        key = (id(path.leaf), accumulate, *(id(sizes[rank]) for rank in seen.ranks))
+        if key not in self.known:
+            self.kept += [sizes[rank] for rank in seen.ranks]
+            widths = self.widths(seen)
+            self.known[key] = folded(
+                self.accelerator,
+                shape,
+                path.leaf.stationarity or "ws",
+                (widths[0], widths[1], widths[-1]),
+                accumulate=accumulate,
+                sides=fold_sides(cuts),
+            )
+        found = self.known[key]
+        assert isinstance(found, Folded)  # noqa: S101 - narrows the type
+        return found
+
+    @staticmethod
+    def _shape(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
+        found = dict.fromkeys("gmkn", ints(1))
+        first, second = (view.names for view in seen.inputs)
+        for rank in seen.ranks:
+            where = rank in first, rank in second, rank in seen.output.names
+            plays = {
+                (True, True, True): "g",
+                (True, True, False): "k",
+                (False, True, True): "n",
+            }.get(where, "m")
+            found[plays] = found[plays] * sizes[rank]
+        return found["g"], found["m"], found["k"], found["n"]
+
+    # -- for the timeline
+
+    def block(self, work: Work, sizes: dict[str, Ints], begun: Bools) -> Block:
+        """Return the cost of a leaf's command on a block of these sizes."""
+        seen = work.seen
+        sizes = self._widened(sizes)
+        key = (id(work), work.step, *(id(sizes[rank]) for rank in seen.ranks), np.ndim(begun), bool(np.all(begun)), bool(np.any(begun)))
+        mixed = bool(np.any(begun)) and not bool(np.all(begun))
+        if key in self.known and not mixed:
+            return self.known[key]  # type: ignore[return-value]
+        found = self._block(work, sizes, begun)
+        self.kept += [sizes[rank] for rank in seen.ranks]
+        self.known[key] = found
+        return found
+
+    def _widened(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
+        derived = self.family.space.derived
+        if not derived:
+            return sizes
+        found = dict(sizes)
+        for rank, terms in derived.items():
+            key = ("derived", rank, *(id(found[one]) for one, _ in terms))
+            if key not in self.known:
+                self.kept += [found[one] for one, _ in terms]
+                self.known[key] = extent(terms, found)
+            found[rank] = self.known[key]  # type: ignore[assignment]
+        return found
+
+    def _block(self, work: Work, sizes: dict[str, Ints], begun: Bools) -> Block:
+        seen, path = work.seen, work.path
+        if isinstance(seen.operator, Vector):
+            step = VECTORS[seen.operator.kind].steps[work.step]
+            costs = {name: cost(sizes) for name, cost in self.vector_cycles(seen, step).items()}
+            most = np.maximum(costs["sfu"], np.maximum(costs["buffer_read"], costs["buffer_write"]))
+            return Block(most, costs["buffer_read"], costs["buffer_write"])
+        cuts = Cuts(self.family.space, path)
+        if work.do.unit == "mac":
+            return self._pass(work, cuts, sizes)
+        adds = self.fold(path, cuts, sizes, accumulate=True)
+        if np.all(begun):
+            return Block(adds.cycles, adds.read_port, adds.write_port)
+        starts = self.fold(path, cuts, sizes, accumulate=False)
+        return Block(
+            np.where(begun, adds.cycles, starts.cycles),
+            np.where(begun, adds.read_port, starts.read_port),
+            np.where(begun, adds.write_port, starts.write_port),
+        )
+
+    def _pass(self, work: Work, cuts: Cuts, sizes: dict[str, Ints]) -> Block:
+        """Return the cycles of PEs with memories, and of what they take from the buffer."""
+        seen = work.seen
+        first = next((n for n, e in enumerate(cuts.entries) if isinstance(e, Fan)), len(cuts.entries))
+        steps = ints(1)
+        for rank in self.family.space.sizes:
+            size = sizes[rank]
+            boxes = [(ints(1), size)]
+            for at in range(first, len(cuts.entries)):
+                boxes = cuts.cut_once(boxes, rank, at)
+            laned = any(
+                isinstance(e, Fan) and e.level in ("vectors", "lanes") and e.rank == rank
+                for e in cuts.entries
+            )
+            each = rank in seen.ranks and not laned
+            steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
+        passes = self._passes(cuts, first)
+        read = write = down = up = ints(0)
+        for position, (_, view) in enumerate(seen.uses):
+            if not self._from_buffer(work, position):
+                continue
+            whole = Transfer(cuts=cuts, view=view, child=len(cuts.entries), shared=self._outside(work, position) + 1)
+            width = view.bytes_per_element
+            if position < len(seen.inputs):
+                n_bytes = -(-whole.elements() * width // passes)
+                read, down = read + n_bytes, down + n_bytes
+            else:
+                every, begins = whole.sums()
+                write = write + -(-every * width // passes)
+                up = write
+                again = -(-(every - begins) * width // passes)
+                read, down = read + again, down + again
+        a = self.accelerator
+        reads, writes = a.read_rate.cycles(read), a.write_rate.cycles(write)
+        most = np.maximum(steps, np.maximum(reads, writes))
+        most = np.maximum(most, a.distribution_rate.cycles(down))
+        most = np.maximum(most, a.collection_rate.cycles(up))
+        return Block(most, ints(reads), ints(writes))
+
+    def _passes(self, cuts: Cuts, first: int) -> Ints:
+        """Return how many passes there are."""
+        return math.prod(
+            (number(cuts.pieces(rank, first)) for rank in self.family.space.sizes), start=ints(1)
+        )
+
+    def _outside(self, work: Work, position: int) -> int:
+        name = self.family.aliases.get(work.seen.uses[position][0], work.seen.uses[position][0])
+        found = -1
+        for at, entry in enumerate(work.path.entries):
+            if getattr(entry, "tensor", None) == name:
+                found = at
+        return found
+
+    def _from_buffer(self, work: Work, position: int) -> bool:
+        at = self._outside(work, position)
+        return at >= 0 and getattr(work.path.entries[at], "level", "") == BUFFER
+
+    def correction(
+        self, step: str, work: Work, view: View, sizes: dict[str, Ints]
+    ) -> Block:
+        """Return the cost of a step in place on sums."""
+        assert isinstance(work.seen.operator, Vector)  # noqa: S101 - only these correct sums
+        form = VECTORS[work.seen.operator.kind].steps[step]
+        found = {name: cost(sizes) for name, cost in self.correction_cycles(view, form).items()}
+        most = np.maximum(found["sfu"], np.maximum(found["buffer_read"], found["buffer_write"]))
+        return Block(most, found["buffer_read"], found["buffer_write"])
+
+    def move(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, *, up: bool) -> Move:
+        """Return the cost of bringing a tile, or of taking it away (``up``)."""
+        if tiled.level == BUFFER:
+            n_bytes = self._tile_bytes(tiled, sizes, slid & (not up))
+            return self._dram(n_bytes, BUFFER, up=up)
+        key = (id(tiled), up)
+        if key not in self.known:
+            self.known[key] = self._to_pe(tiled, up=up)
+        return self.known[key]  # type: ignore[return-value]
+
+    def _tile_bytes(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools) -> Ints:
+        dims = expanded(self.family.space, tiled.view)
+        sides = [extent(dim, sizes) for dim in dims]
+        width = tiled.view.bytes_per_element
+        whole = width * math.prod(sides, start=ints(1))
+        if tiled.slide is None or not np.any(slid):
+            return ints(whole)
+        rank, c = tiled.slide
+        at = next(n for n, dim in enumerate(dims) if rank in dict(dim) and len(dim) > 1)
+        others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
+        # the window moved by the size of a full tile, of which a last one shares as much
+        reach = sides[at] - c * sizes[rank]
+        return ints(np.where(slid, whole - width * np.maximum(reach, 0) * others, whole))
+
+    def _dram(self, n_bytes: Ints, place: str, *, up: bool) -> Move:
+        accelerator, spec = self.accelerator, self.accelerator.dram
+        service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+        rate = accelerator.read_rate if up else accelerator.write_rate
+        if place != BUFFER:
+            rate = accelerator.collection_rate if up else accelerator.distribution_rate
+        return Move(ints(service), ints(rate.cycles(n_bytes)), 0 if up else spec.latency_cycles, on_chip=False)
+
+    def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:
+        """Return the mean transfer between PEs and the memory outside."""
+        accelerator = self.accelerator
+        cuts = Cuts(self.family.space, tiled.path)
+        outside = -1
+        for at, entry in enumerate(tiled.path.entries[: tiled.at]):
+            if getattr(entry, "tensor", None) == tiled.tensor:
+                outside = at
+        streams = tiled.level == STREAM
+        child = len(cuts.entries) if streams else tiled.at
+        one = Transfer(cuts=cuts, view=tiled.view, child=child, shared=outside + 1)
+        times = self._passes(cuts, tiled.at) if streams else one.times
+        n_bytes = one.volume * one.repeats() if up else one.elements()
+        n_bytes = -(-n_bytes * tiled.view.bytes_per_element // np.maximum(times, 1))
+        tail = accelerator.tail_latency_cycles if up and outside >= 0 else 0
+        lead = 0 if up else accelerator.lead_latency_cycles
+        if outside < 0:
+            found = self._dram(n_bytes, "pe", up=up)
+            return Move(found.service, found.port, found.latency + lead, on_chip=False)
+        port = accelerator.write_rate if up else accelerator.read_rate
+        pipe = accelerator.collection_rate if up else accelerator.distribution_rate
+        return Move(ints(pipe.cycles(n_bytes)), ints(port.cycles(n_bytes)), lead + tail, on_chip=True)
+
+
+def fold_sides(cuts: Cuts) -> tuple[Ints | None, Ints | None]:
+    """Return the sides of a full fold where a tree says them."""
+    found: dict[str, Ints] = {}
+    for at, entry in enumerate(cuts.entries):
+        if isinstance(entry, Fan) and entry.level in ("rows", "cols"):
+            pieces = -(-cuts.full[at][entry.rank] // entry.tile)
+            found[entry.level] = found.get(entry.level, ints(1)) * pieces
+    return found.get("rows"), found.get("cols")

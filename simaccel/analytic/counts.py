@@ -1,0 +1,417 @@
+"""What a family moves and computes, exactly, and the space that its tiles take.
+
+Bytes by (level and direction, tensor), MACs and element passes are the machine's, to the byte.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.analytic.blocks import Units
+from simaccel.analytic.family import Bools, Fan, Family, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import Cuts, Terms, expanded, extent, number, tiles
+from simaccel.analytic.transfers import Transfer, over_pieces
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Seen
+from simaccel.mapping.tree import BUFFER, DRAM, PE
+from simaccel.mapping.view import View
+from simaccel.workload import Vector
+from simaccel.workload.vectors import VECTORS, Step
+
+Level = tuple[str, str]
+"""(level and direction, tensor), e.g. ("dram_read", "K")."""
+PORTS = ("input", "weight")
+"""The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
+_HUGE = 1 << 62
+
+
+@dataclass
+class Counts:
+    """Totals of a family.
+
+    ``busy``: cycles of each unit's and channel's own work by name. ``tiles``: (bytes of a slot,
+    slots) by place and name.
+    """
+
+    macs: Ints = field(default_factory=lambda: ints(0))
+    elements: Ints = field(default_factory=lambda: ints(0))
+    busy: dict[str, Ints] = field(default_factory=dict)
+    moved: dict[Level, Ints] = field(default_factory=dict)
+    tiles: dict[Level, tuple[Ints, Ints]] = field(default_factory=dict)
+
+    def move(self, level: str, tensor: str, n_bytes: Ints) -> None:
+        """Count bytes."""
+        known = self.moved.get((level, tensor))
+        self.moved[level, tensor] = ints(n_bytes) if known is None else known + n_bytes
+
+    def work(self, name: str, cycles: Ints) -> None:
+        """Count cycles of a unit or channel."""
+        self.busy[name] = self.busy.get(name, ints(0)) + cycles
+
+    def hold(self, place: str, name: str, n_bytes: Ints, slots: Ints) -> None:
+        """Take space; tiles of one name share their slots."""
+        known = self.tiles.get((place, name), (ints(0), ints(0)))
+        self.tiles[place, name] = (np.maximum(known[0], n_bytes), np.maximum(known[1], slots))
+
+    def room(self, *places: str) -> Ints:
+        """Return the bytes that tiles in some places take together."""
+        found = (n * s for (place, _), (n, s) in self.tiles.items() if place in places)
+        return ints(sum(found, start=ints(0)))
+
+    def total(self, level: str) -> Ints:
+        """Return the bytes of all tensors at a level and direction."""
+        return ints(sum((n for (at, _), n in self.moved.items() if at == level), start=ints(0)))
+
+
+def port_of(seen: Seen, position: int) -> str:
+    """Return the memory of a PE that holds an operand, by its position among the uses."""
+    if position == len(seen.inputs):
+        return "output"
+    return PORTS[position] if position < len(PORTS) else f"input{position}"
+
+
+def count(family: Family, accelerator: Accelerator) -> Counts:
+    """Count a family on an accelerator."""
+    return _Counter(family, accelerator).count()
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A tile on its path, and the memory outside."""
+
+    cuts: Cuts
+    view: View
+    kept: Kept
+    at: int
+    place: str
+    outside: int
+    """Entry of the tile outside; -1 for DRAM."""
+
+    @property
+    def far(self) -> str:
+        return DRAM if self.outside < 0 else BUFFER
+
+    @property
+    def inside(self) -> Transfer:
+        return Transfer(cuts=self.cuts, view=self.view, child=self.at, shared=self.at)
+
+    @property
+    def beyond(self) -> Transfer:
+        return Transfer(cuts=self.cuts, view=self.view, child=self.at, shared=self.outside + 1)
+
+
+class _Counter:
+    def __init__(self, family: Family, accelerator: Accelerator) -> None:
+        self.family, self.space = family, family.space
+        self.accelerator = accelerator
+        self.units = Units(family, accelerator)
+        self.found = Counts()
+        self.known: set[tuple[int, str]] = set()
+
+    def count(self) -> Counts:
+        for path in self.family.paths():
+            seen, cuts = self.space.seen(path.leaf.operator), Cuts(self.space, path)
+            for position in range(len(seen.uses)):
+                self._operand(path, cuts, seen, position)
+            if isinstance(seen.operator, Vector):
+                self._vector(path, cuts, seen, seen.operator)
+                continue
+            ranks = seen.ranks
+            macs = over_pieces(cuts, ranks, lambda s, ranks=ranks: product(s, ranks))  # type: ignore[misc]
+            self.found.macs = self.found.macs + macs
+            if path.leaf.unit == "mac":
+                self._steps(cuts, seen)
+            else:
+                self._folds(path, cuts, seen)
+        return self.found
+
+    # -- tiles
+
+    def _operand(self, path: Path, cuts: Cuts, seen: Seen, position: int) -> None:
+        use, view = seen.uses[position]
+        name = self.family.aliases.get(use, use)
+        outside = -1
+        for at, entry in enumerate(path.entries):
+            if not isinstance(entry, Kept) or entry.tensor != name:
+                continue
+            place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
+            if (id(entry), place) not in self.known:
+                self.known.add((id(entry), place))
+                made = self.space.made.get(name)
+                if place != BUFFER and made != seen.name:
+                    made = None
+                own = self.space.seen(made).output if made else view
+                self._tile(path, _Side(cuts, own, entry, at, place, outside), made)
+            outside = at
+        if path.leaf.unit == "mac":
+            self._accesses(cuts, seen, position, outside)
+
+    def _tile(self, path: Path, side: _Side, made: str | None) -> None:
+        on, name = side.kept.slots > 0, side.kept.tensor
+        doubled = own_axis(self.family, path, self.space, side.at)
+        if made is None:
+            width = self.units.width(name)
+            inner, outer = (one.elements() * on * width for one in (side.inside, side.beyond))
+            self._down(side, side.view.name, outer * (1 + doubled), inner * (1 + doubled))
+            stored = self._stored(name) if side.place == BUFFER else []
+        else:
+            stored = self._stored(name) if side.place == BUFFER else [side.view]
+            spills = self._last_reduction(side, made) >= 0
+            back = []
+            for one in (side.beyond, side.inside):
+                every, first = one.sums()
+                back.append((every - first) * on * spills * side.view.bytes_per_element)
+            self._down(side, side.view.name, *back)
+        for view in stored:
+            outer, inner = (
+                one.volume * one.repeats() * on * view.bytes_per_element
+                for one in (side.beyond, side.inside)
+            )
+            self.found.move(f"{side.far}_write", view.name, outer)
+            self.found.move(f"{side.place}_read", view.name, inner)
+            if side.place != BUFFER:
+                self.found.move("noc_collection", view.name, outer)
+        self._hold(side, made, stored if doubled else [])
+
+    def _down(self, side: _Side, name: str, outer: Ints, inner: Ints) -> None:
+        self.found.move(f"{side.far}_read", name, outer)
+        self.found.move(f"{side.place}_write", name, inner)
+        if side.place != BUFFER:
+            multicasts = self.accelerator.noc.distribution.multicasts
+            self.found.move("noc_distribution", name, outer if multicasts else inner)
+
+    def _stored(self, name: str) -> list[View]:
+        """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
+        made = [name, *self.units.in_place(name)]
+        views = (self.space.seen(self.space.made[one]).output for one in made if one in self.space.made)
+        return [view for view in views if view.name in self.space.escapes]
+
+    def _last_reduction(self, side: _Side, made: str) -> Ints:
+        """Return the place of the innermost loop that adds to sums which leave their tile; or -1."""
+        cuts, last = side.cuts, ints(-1)
+        position = side.inside.position
+        for (at, rank), place in cuts.places.items():
+            if at < side.at and rank in self.space.seen(made).reduced:
+                last = np.maximum(last, np.where(place < position, place, -1))
+        return last
+
+    def _hold(self, side: _Side, made: str | None, doubled: list[View]) -> None:
+        name, on = side.kept.tensor, side.kept.slots > 0
+        width = self.units.tile_width(name, side.view)
+        dims = expanded(self.space, side.view)
+        sizes = side.cuts.full[side.at]
+        n_bytes = on * width * math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
+        position = side.inside.position
+        slots = np.where(position < 0, np.minimum(side.kept.slots, 1), side.kept.slots)
+        if made is not None:
+            last = self._last_reduction(side, made)
+            spills = last >= 0
+            if np.any(spills):
+                slots = np.where(spills, np.minimum(slots, self._tiles_in_a_step(side, last)), slots)
+                if side.place == BUFFER:
+                    self.found.hold(side.place, f"{name}_sums", n_bytes * spills, slots * spills)
+                    n_bytes, slots = n_bytes * ~spills, slots * ~spills
+        self.found.hold(side.place, name, ints(n_bytes), ints(slots))
+        for view in doubled:
+            self.found.hold(side.place, view.name, ints(n_bytes), ints(slots))
+
+    def _tiles_in_a_step(self, side: _Side, last: Ints) -> Ints:
+        """Return how many tiles of sums a step of the reduction has, at least."""
+        cuts, most = side.cuts, ints(1)
+        for (at, rank), place in cuts.places.items():
+            if at < side.at and rank in side.inside.ranks:
+                tile = next(one for r, one in tiles(cuts.entries[at]) if r == rank)
+                least: Ints = ints(_HUGE)
+                for n, size in cuts.pieces(rank, at):
+                    least = np.minimum(least, np.where(n > 0, -(-size // tile), _HUGE))
+                most = most * np.where(place > last, least, 1)
+        return ints(most)
+
+    # -- vector work
+
+    def _vector(self, path: Path, cuts: Cuts, seen: Seen, vector: Vector) -> None:
+        axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
+        pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
+        if not np.any(pieces > 1):
+            self._pass(cuts, seen, steps["whole"])
+        elif own_axis(self.family, path, self.space, len(path.entries)):
+            self._pass(cuts, seen, steps["statistics"])
+            self._pass(cuts, seen, steps["normalise"])
+        else:
+            self._pass(cuts, seen, steps["online"])
+            first = next(
+                n for n, e in enumerate(path.entries) if axis in {rank for rank, _ in tiles(e)}
+            )
+            around = Cuts(self.space, Path(path.entries[:first], path.leaf))
+            for one in self.space.operators:
+                if seen.output.name in {v.name for v in one.inputs} and axis in one.reduced:
+                    self._correct(cuts, one, steps["rescale"])
+                    self._correct(cuts, one, steps["rescale"], frozenset({axis or ""}), -1)
+                    self._correct(around, one, steps["divide"])
+
+    def _pass(self, cuts: Cuts, seen: Seen, step: Step) -> None:
+        names = self.units.names(seen)
+        for level, position, cost in self.units.vector_bytes(seen, step):
+            self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
+        for name, cost in self.units.vector_cycles(seen, step).items():
+            self.found.work(name, over_pieces(cuts, seen.ranks, cost))
+        passes = self.units.cost(step).passes
+        elements = over_pieces(cuts, seen.ranks, lambda s: product(s, seen.ranks))
+        self.found.elements = self.found.elements + passes * elements
+
+    def _correct(
+        self, cuts: Cuts, summed: Seen, step: Step, first: frozenset[str] = frozenset(), sign: int = 1
+    ) -> None:
+        """Count a step in place on the sums of an einsum behind an online vector operator."""
+        view = summed.output
+        ranks = tuple(rank for dim in view.terms for rank, _ in dim)
+        name = self.family.aliases.get(view.name, view.name)
+        elements = over_pieces(cuts, ranks, lambda s: product(s, ranks), first) * sign
+        width = self.units.tile_width(name, view)
+        self.found.elements = self.found.elements + step.passes * elements
+        self.found.move(f"{BUFFER}_read", name, step.reads[0] * width * elements)
+        self.found.move(f"{BUFFER}_write", name, step.writes * width * elements)
+        for unit, cost in self.units.correction_cycles(view, step).items():
+            self.found.work(unit, sign * over_pieces(cuts, ranks, cost, first))
+
+    # -- einsums
+
+    def _folds(self, path: Path, cuts: Cuts, seen: Seen) -> None:
+        """Count the folds of a systolic array; the first step of a reduction starts the sums."""
+        names = self.units.names(seen)
+        starts = not any(
+            start and rank in seen.reduced for rank, start in part_starts(cuts).items()
+        )
+
+        def total(what: str) -> Ints:
+            adds = over_pieces(
+                cuts, seen.ranks, lambda s: getattr(self.units.fold(path, cuts, s, accumulate=True), what)
+            )
+            if not starts:
+                return adds
+            return adds + over_pieces(
+                cuts,
+                seen.ranks,
+                lambda s: getattr(self.units.fold(path, cuts, s, accumulate=False), what)
+                - getattr(self.units.fold(path, cuts, s, accumulate=True), what),
+                seen.reduced,
+            )
+
+        for name, what in (
+            ("array", "compute"),
+            ("chain", "cycles"),
+            ("buffer_read", "read_port"),
+            ("buffer_write", "write_port"),
+            ("noc_distribution", "distribution"),
+            ("noc_collection", "collection"),
+        ):
+            self.found.work(name, total(what))
+        for level, position, what in (
+            ("buffer_read", 0, "a_bytes"),
+            ("buffer_read", 1, "b_bytes"),
+            ("buffer_read", -1, "sums_bytes"),
+            ("buffer_write", -1, "out_bytes"),
+            ("noc_distribution", 0, "a_sent"),
+            ("noc_distribution", 1, "b_sent"),
+            ("noc_collection", -1, "out_bytes"),
+        ):
+            self.found.move(level, names[position], total(what))
+
+    def _steps(self, cuts: Cuts, seen: Seen) -> None:
+        """Count the steps of PEs with memories; a part lasts as its first PE."""
+        steps = ints(1)
+        for rank in self.space.sizes:
+            boxes = cuts.pieces(
+                rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], Fan)
+            )
+            laned = any(
+                isinstance(e, Fan) and e.level in ("vectors", "lanes") and e.rank == rank
+                for e in cuts.entries
+            )
+            each = rank in seen.ranks and not laned
+            steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
+        self.found.work("array", steps)
+        self.found.work("chain", steps)
+
+    def _accesses(self, cuts: Cuts, seen: Seen, position: int, outside: int) -> None:
+        """Count what MACs take from the innermost memory of an operand."""
+        view = seen.uses[position][1]
+        end = len(cuts.entries)
+        entry = cuts.entries[outside] if outside >= 0 else None
+        in_pe = isinstance(entry, Kept) and entry.level != BUFFER
+        place = DRAM if entry is None else f"{PE}.{port_of(seen, position)}" if in_pe else BUFFER
+        beyond = Transfer(cuts=cuts, view=view, child=end, shared=outside + 1)
+        behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1) + 1
+        each = Transfer(cuts=cuts, view=view, child=end, shared=behind)
+        width = view.bytes_per_element
+        multicasts = self.accelerator.noc.distribution.multicasts
+        if position < len(seen.inputs):
+            outer, inner = beyond.elements() * width, each.elements() * width
+            self.found.move(f"{place}_read", view.name, outer)
+            if not in_pe:
+                self.found.move("noc_distribution", view.name, outer if multicasts else inner)
+            return
+        every, first = (n * width for n in beyond.sums())
+        self.found.move(f"{place}_write", view.name, every)
+        self.found.move(f"{place}_read", view.name, every - first)
+        if not in_pe:
+            more, fewer = (n * width for n in each.sums())
+            back = every - first if multicasts else more - fewer
+            self.found.move("noc_distribution", view.name, back)
+            self.found.move("noc_collection", view.name, every)
+
+
+def _is_side(entry: object) -> bool:
+    return isinstance(entry, Fan) and entry.level in ("rows", "cols")
+
+
+def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
+    """Return the elements of a block."""
+    return math.prod((sizes[rank] for rank in ranks), start=ints(1))
+
+
+def part_starts(cuts: Cuts) -> dict[str, int]:
+    """Return where the parts on a path start, by rank."""
+    found: dict[str, int] = {}
+    for entry in cuts.entries:
+        start = getattr(entry, "start", None)
+        if start is not None:
+            found[entry.rank] = found.get(entry.rank, 0) + start  # type: ignore[union-attr]
+    return found
+
+
+def own_axis(family: Family, path: Path, space: object, upto: int) -> Bools:
+    """Say whether loops outside of an entry cut the axis of the leaf for it alone."""
+    axis = family.space.axes.get(path.leaf.operator)
+    if axis is None:
+        return np.zeros((), dtype=np.bool_)
+    cuts = Cuts(family.space, path)
+    mine = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]
+    cutting = [at for (at, rank) in cuts.places if rank == axis]
+    if not mine or shared_entries(family, path) > min(cutting):
+        return np.zeros((), dtype=np.bool_)
+    return np.any(np.stack(np.broadcast_arrays(*[place >= 0 for place in mine])), axis=0)
+
+
+def shared_entries(family: Family, path: Path) -> int:
+    """Return how many entries of a path other leaves have too."""
+    found = 0
+    for other in family.paths():
+        if other.leaf is path.leaf:
+            continue
+        same = 0
+        for one, two in zip(path.entries, other.entries, strict=False):
+            if one is not two:
+                break
+            same += 1
+        found = max(found, same)
+    return found
+
+
+def iterate_loops(entries: tuple[object, ...]) -> Iterator[Loops]:
+    """Yield the loops of a path."""
+    yield from (entry for entry in entries if isinstance(entry, Loops))

@@ -1,0 +1,268 @@
+"""The bodies of a family, in one order of loops: where tiles come and go, and what is done.
+
+A tile belongs to the body of the innermost loop that moves it; which one that is may differ by
+candidate, so each body says of its tiles for which candidates they are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from simaccel.analytic.family import (
+    Bools,
+    Branch,
+    Cut,
+    Family,
+    Fan,
+    Forked,
+    Ints,
+    Kept,
+    Loops,
+    Parted,
+    Path,
+    ints,
+)
+from simaccel.analytic.pieces import Cuts, expanded
+from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.tree import BUFFER, STREAM, Do
+from simaccel.mapping.view import View
+from simaccel.workload import Vector
+
+
+@dataclass(eq=False)
+class Tiled:
+    """A tile of a body; ``own``: candidates whose tile comes and goes in this body."""
+
+    tensor: str
+    view: View
+    level: str
+    slots: Ints
+    queue: int
+    maker: Seen | None
+    stores: tuple[View, ...]
+    own: Bools
+    spills: Bools
+    key: int
+    """The same for all bodies in which the tile may live."""
+    at: int
+    """Its entry on the path."""
+    path: Path
+    outside: int | None = None
+    """The key of the tile in the buffer that it comes from or goes to; None for DRAM."""
+    slide: tuple[str, int] | None = None
+    """Rank and coefficient along which the body's loop slides it."""
+
+
+@dataclass(eq=False)
+class Work:
+    """A leaf: an operator on the block that the loops leave."""
+
+    seen: Seen
+    do: Do
+    path: Path
+    keys: tuple[int | None, ...]
+    """The tiles that it touches, the one that it makes last; None is kept around the group."""
+    step: str = "whole"
+    corrects: tuple[Work, ...] = ()
+    """Einsums that sum up behind an online vector operator."""
+
+
+@dataclass(eq=False)
+class Bodies:
+    """A loop's body (``rank`` is cut into ``tile``), a part's (``cut``), or the group's."""
+
+    rank: str = ""
+    tile: Ints = field(default_factory=lambda: ints(1))
+    place: int = -1
+    part: Cut | None = None
+    tiles: list[Tiled] = field(default_factory=list)
+    items: list[Bodies | Work] = field(default_factory=list)
+    ahead: int = 0
+    divides: list[tuple[Work, Work]] = field(default_factory=list)
+    """(vector operator, einsum whose sums it divides after the loop)."""
+
+    @cached_property
+    def works(self) -> tuple[Work, ...]:
+        """All leaves below."""
+        found: list[Work] = []
+        for item in self.items:
+            found += item.works if isinstance(item, Bodies) else [item]
+        return tuple(found)
+
+    @cached_property
+    def adders(self) -> frozenset[str]:
+        """Operators below that sum over the loop's rank."""
+        rank = self.part.rank if self.part else self.rank
+        return frozenset(work.seen.name for work in self.works if rank in work.seen.reduced)
+
+
+def bodies(family: Family) -> Bodies:
+    """Return the bodies of a family whose loops all have one order."""
+    return _Builder(family).build(family.branch)
+
+
+class _Builder:
+    def __init__(self, family: Family) -> None:
+        space = family.space
+        self.space, self.aliases, self.escapes = space, family.aliases, space.escapes
+        self.around = {keep.tensor for keep in family.around}
+        self.streams: list[Kept] = []
+        self.known: set[tuple[int, int]] = set()
+        read = [name for seen in space.operators for name in seen.names]
+        made = [seen.output.name for seen in space.operators]
+        names = dict.fromkeys([*(name for name in read if name not in made), *made])
+        self.queues = {name: at for at, name in enumerate(names)}
+
+    def build(self, branch: Branch) -> Bodies:
+        top = Bodies()
+        self._walk(branch, (), [(top, -1)])
+        self._vectors(top, [])
+        return top
+
+    def _walk(
+        self, branch: Branch, entries: tuple[object, ...], around: list[tuple[Bodies, int]]
+    ) -> None:
+        for node in branch:
+            if isinstance(node, Do):
+                self._leaf(node, Path(entries, node), around)  # type: ignore[arg-type]
+            elif isinstance(node, Forked | Parted):
+                body = around[-1][0]
+                for number, inner in enumerate(node.branches):
+                    if isinstance(node, Forked) and number == node.ahead and node.ahead:
+                        body.ahead = len(body.items)
+                    self._walk(inner, entries, list(around))
+            else:
+                at, entries = len(entries), (*entries, node)
+                fanned = any(isinstance(one, Fan) for one in entries)
+                if isinstance(node, Loops) and not fanned:
+                    for rank, tile, place in _ordered(node):
+                        self._enter(Bodies(rank=rank, tile=tile, place=at * 16 + place), at, around)
+                elif isinstance(node, Cut):
+                    self._enter(Bodies(part=node), at, around)
+
+    @staticmethod
+    def _enter(body: Bodies, at: int, around: list[tuple[Bodies, int]]) -> None:
+        around[-1][0].items.append(body)
+        around.append((body, at))
+
+    def _leaf(self, do: Do, path: Path, around: list[tuple[Bodies, int]]) -> None:
+        seen = self.space.seen(do.operator)
+        cuts = Cuts(self.space, path)
+        keys: list[int | None] = []
+        for use, view in seen.uses:
+            name, key = self.aliases.get(use, use), None
+            for at, entry in enumerate(path.entries):
+                if isinstance(entry, Kept) and entry.tensor == name:
+                    self._tile(entry, at, view, cuts, path, around, seen, outside=key)
+                    key = id(entry)
+            if key is None and do.unit == "mac" and name not in self.around:
+                stream = Kept(name, STREAM, ints(2))
+                at = next(n for n, one in enumerate(path.entries) if isinstance(one, Fan))
+                self.streams.append(stream)
+                self._tile(stream, at, view, cuts, path, around, seen, outside=None)
+                key = id(stream)
+            keys.append(key)
+        around[-1][0].items.append(Work(seen, do, path, tuple(keys)))
+
+    def _tile(
+        self,
+        kept: Kept,
+        at: int,
+        view: View,
+        cuts: Cuts,
+        path: Path,
+        around: list[tuple[Bodies, int]],
+        seen: Seen,
+        *,
+        outside: int | None,
+    ) -> None:
+        maker = self.space.made.get(kept.tensor)
+        if kept.level != BUFFER and maker != seen.name:
+            maker = None
+        own = self.space.seen(maker) if maker else None
+        view = own.output if own else view
+        dims = expanded(self.space, view)
+        ranks = frozenset(rank for dim in dims for rank, _ in dim)
+        moving = frozenset(self.space.sizes) if kept.level == STREAM else ranks
+        position = cuts.position(moving, at)
+        parts = [n for n, (body, _) in enumerate(around) if body.part and body.part.rank in ranks]
+        base = max(parts, default=0)
+        lost = np.zeros((), dtype=np.bool_)
+        for (where, rank), place in cuts.places.items():
+            if where < at and own is not None and rank in own.reduced:
+                lost = lost | ((place >= 0) & (place < position))
+        for n, (body, where) in enumerate(around):
+            if where >= at or n < base:
+                continue
+            if body.rank:
+                here = (position == body.place) & (cuts.places[where, body.rank] >= 0) if (
+                    (where, body.rank) in cuts.places
+                ) else np.zeros((), dtype=np.bool_)
+            elif n == base:
+                here = (position < 0) | (position < around[n][1] * 16)
+            else:
+                continue
+            if not np.any(here) or (id(body), id(kept)) in self.known:
+                continue
+            self.known.add((id(body), id(kept)))
+            slide = [
+                (body.rank, c) for dim in dims for rank, c in dim if len(dim) > 1 and rank == body.rank
+            ]
+            body.tiles.append(
+                Tiled(
+                    tensor=kept.tensor,
+                    view=view,
+                    level=kept.level,
+                    slots=kept.slots,
+                    queue=self.queues[kept.tensor],
+                    maker=own,
+                    stores=self._stores(kept.tensor),
+                    own=here & (kept.slots > 0),
+                    spills=lost,
+                    key=id(kept),
+                    at=at,
+                    path=path,
+                    outside=outside,
+                    slide=slide[0] if slide and kept.level != STREAM else None,
+                )
+            )
+            body.tiles.sort(key=lambda tiled: (tiled.level != BUFFER, tiled.queue))
+
+    def _stores(self, tensor: str) -> tuple[View, ...]:
+        made = [tensor, *(out for out, source in self.aliases.items() if source == tensor)]
+        return tuple(
+            self.space.seen(self.space.made[one]).output for one in made if one in self.escapes
+        )
+
+    def _vectors(self, item: Bodies, around: list[Bodies]) -> None:
+        """Give vector operators whose axis is cut their steps."""
+        for inner in list(item.items):
+            if isinstance(inner, Bodies):
+                self._vectors(inner, [*around, item])
+                continue
+            axis = self.space.axes.get(inner.seen.name)
+            cutting = [body for body in (*around, item) if axis and body.rank == axis]
+            if not cutting or not isinstance(inner.seen.operator, Vector):
+                continue
+            if cutting[0].works == (inner,):
+                inner.step = "normalise"
+                continue
+            made = inner.seen.output.name
+            inner.step = "online"
+            inner.corrects = tuple(
+                work
+                for work in cutting[0].works
+                if made in {view.name for view in work.seen.inputs} and axis in work.seen.reduced
+            )
+            cutting[0].divides += [(inner, one) for one in inner.corrects]
+
+
+def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:
+    """Yield rank, tile and place of each loop, from the outermost; all candidates have one order."""
+    first = [int(np.ravel(place)[0]) for place in loops.places]
+    for place, rank, tile in sorted(zip(first, loops.ranks, loops.tiles, strict=True)):
+        yield rank, tile, place

@@ -1,0 +1,414 @@
+"""How long a family takes: engines and tiles as max-plus recurrences, a few iterations a loop.
+
+Every engine runs its commands in program order, a command starts when its tiles are there and its
+slot is free, a slot is free when its tile has been used: a marked graph, whose times grow evenly
+after a few iterations of a loop (Baccelli et al., *Synchronization and Linearity*, chapter 3). So the
+first iterations of a loop, its steady interval and the smaller last one say all. The interval is no
+shorter than the work of any resource in it, nor than its requests need with those in flight
+(Little's law). What starts at once shares a channel in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from simaccel.analytic.blocks import Move, Units
+from simaccel.analytic.family import Bools, Floats, Ints, ints
+from simaccel.analytic.schedule import Bodies, Tiled, Work
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Space
+from simaccel.mapping.tree import BUFFER
+
+Times = dict[object, Floats]
+_FEW = 3
+"""Iterations of a loop that are gone through, beyond the slots of its tiles."""
+_RING = 6
+"""Slots that are told apart; more never wait."""
+_STEADY = 2
+_ZERO = np.zeros(())
+_FALSE = np.zeros((), dtype=np.bool_)
+_TRUE = np.ones((), dtype=np.bool_)
+_ARRAY, _SFU, _DMA_OUT, _NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
+_DRAM, _LOADS, _STORES, _REQUESTS = "dram", "dram loads", "dram stores", "requests"
+_READ, _WRITE = "read port", "write port"
+_COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _REQUESTS, _READ, _WRITE})
+
+
+def cycles(top: Bodies, space: Space, units: Units, accelerator: Accelerator) -> Floats:
+    """Return the cycles of a family whose loops have one order."""
+    timeline = _Timeline(units, accelerator)
+    timeline.body(top, {rank: ints(size) for rank, size in space.sizes.items()})
+    return timeline.end()
+
+
+class _Timeline:
+    """What each engine and tile has reached (``x``), in cycles by candidate."""
+
+    def __init__(self, units: Units, accelerator: Accelerator) -> None:
+        self.units, self.accelerator = units, accelerator
+        self.x: Times = {}
+        self.begun: dict[str, Bools] = {}
+        self.slid: Bools = _FALSE
+        self.gathers = False
+
+    def end(self) -> Floats:
+        found = _ZERO
+        for key, time in self.x.items():
+            if isinstance(key, str) and key.startswith("at "):
+                found = np.maximum(found, time)
+        return found
+
+    def get(self, key: object) -> Floats:
+        return self.x.get(key, _ZERO)
+
+    # -- bodies and loops
+
+    def body(self, body: Bodies, sizes: dict[str, Ints]) -> None:
+        self._open(body.tiles, sizes)
+        for item in body.items:
+            self._item(item, sizes)
+        self._close(body.tiles, sizes)
+
+    def _item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
+        if isinstance(item, Work):
+            self._work(item, sizes)
+        elif item.part is not None:
+            adders = item.adders if item.part.start else frozenset()
+            with self._after(adders, _TRUE):
+                self.body(item, {**sizes, item.part.rank: ints(item.part.size)})
+        else:
+            if len(item.works) == 1 and item.works[0].step == "normalise":
+                item.works[0].step, self.gathers = "statistics", True
+                self._loop(item, sizes)
+                item.works[0].step, self.gathers = "normalise", False
+            self._loop(item, sizes)
+            for work, summed in item.divides:
+                self._correct("divide", work, summed, sizes, _TRUE)
+
+    @contextmanager
+    def _after(self, adders: frozenset[str], where: Bools) -> Iterator[None]:
+        """Take sums as begun, and windows as slid, where there was an iteration before."""
+        begun, slid = self.begun, self.slid
+        self.begun = {**begun, **{name: begun.get(name, _FALSE) | where for name in adders}}
+        self.slid = where
+        yield
+        self.begun, self.slid = begun, slid
+
+    def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
+        size, tile = sizes[body.rank], body.tile
+        full, rest = size // tile, size % tile
+        if not np.any(size > tile):
+            with self._after(frozenset(), _FALSE):
+                self.body(body, sizes)
+            return
+        whole = {**sizes, body.rank: tile}
+        runs = _Ahead(self, body) if body.ahead else self.body
+        slots = max((int(np.max(tiled.slots)) for tiled in body.tiles), default=1)
+        most = min(int(np.max(full)), _FEW + min(slots, _RING))
+        last: Times = {}
+        done = 0
+        while done < most:
+            older, last = last, dict(self.x)
+            with self._after(body.adders if done else frozenset(), _TRUE if done else _FALSE):
+                self._where(full > done, runs, body, whole)
+            done += 1
+            if done > _STEADY and _grows_evenly(older, last, self.x):
+                break
+        if np.any(full > done):
+            self._extrapolate(last, np.maximum(full - done, 0))
+        if np.any(rest):
+            with self._after(body.adders, full > 0):
+                self._where(rest > 0, runs, body, {**sizes, body.rank: np.maximum(rest, 1)})
+        if isinstance(runs, _Ahead):
+            runs.finish()
+
+    def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: dict[str, Ints]) -> None:
+        """Run an iteration for some of the candidates."""
+        if np.all(where):
+            runs(body, sizes)
+            return
+        before = dict(self.x)
+        runs(body, sizes)
+        for key, new in self.x.items():
+            old = before.get(key, _ZERO)
+            if new is not old:
+                self.x[key] = np.where(where, new, old)
+
+    def _extrapolate(self, last: Times, more: Ints) -> None:
+        """Let ``more`` iterations follow at the steady interval."""
+        growth = {
+            key: time - last.get(key, _ZERO)
+            for key, time in self.x.items()
+            if time is not last.get(key)
+        }
+        interval = self._interval(growth)
+        for key, value in growth.items():
+            if key in _COUNTERS:
+                self.x[key] = self.x[key] + more * value
+            else:
+                self.x[key] = self.x[key] + np.where(value > 0, more * interval, 0)
+
+    def _interval(self, growth: Times) -> Floats:
+        """Return the steady interval: of engines, and of the work of each resource."""
+        spec = self.accelerator.dram
+        turns = np.minimum(growth.get(_LOADS, _ZERO), growth.get(_STORES, _ZERO))
+        found = growth.get(_DRAM, _ZERO) + 2 * spec.turnaround_cycles * turns
+        found = np.maximum(found, growth.get(_REQUESTS, _ZERO) / spec.max_outstanding)
+        for key in (_READ, _WRITE, _ARRAY, _SFU, _DMA_OUT, _NOC_OUT):
+            found = np.maximum(found, growth.get(key, _ZERO))
+        return found
+
+    # -- tiles
+
+    def _open(self, tiles: list[Tiled], sizes: dict[str, Ints], *, early: int = 0) -> None:
+        batch: list[tuple[Tiled, Floats]] = []
+        for tiled in tiles:
+            free = self._free(tiled, early)
+            if tiled.maker is None:
+                self._load(tiled, sizes, free, tiled.own, batch)
+                continue
+            ready = ("ready", tiled.key)
+            self.x[ready] = np.where(tiled.own, free, self.get(ready))
+            back = tiled.own & tiled.spills & self.begun.get(tiled.maker.name, _FALSE)
+            if np.any(back):
+                self._load(tiled, sizes, free, back, batch)
+
+    def _free(self, tiled: Tiled, early: int) -> Floats:
+        """Return when a slot of a tile is free; ``early``: one release is still to come."""
+        found, slots = _ZERO, tiled.slots - early
+        for n in range(1, min(int(np.max(slots)), _RING) + 1):
+            here = slots == n
+            if np.all(here):
+                return self.get((tiled.key, n))
+            if np.any(here):
+                found = np.where(here, self.get((tiled.key, n)), found)
+        return found
+
+    def _load(
+        self,
+        tiled: Tiled,
+        sizes: dict[str, Ints],
+        free: Floats,
+        where: Bools,
+        batch: list[tuple[Tiled, Floats]],
+    ) -> None:
+        move = self.units.move(tiled, sizes, self.slid, up=False)
+        engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
+        begin = np.maximum(self.get(engine), free)
+        if tiled.outside is not None:
+            begin = np.maximum(begin, self.get(("ready", tiled.outside)))
+        end = begin + np.maximum(move.service, move.port)
+        if not move.on_chip:
+            end = end + self._shared(begin, move, batch, sizes)
+        self.x[engine] = _pick(where, end, self.get(engine))
+        ready = ("ready", tiled.key)
+        self.x[ready] = _pick(where, end + move.latency, self.get(ready))
+        if tiled.outside is not None:
+            self._used(tiled.outside, self.x[engine])
+        elif not move.on_chip:
+            batch.append((tiled, begin))
+        self._count(move, where, loads=True)
+
+    def _shared(
+        self, begin: Floats, move: Move, batch: list[tuple[Tiled, Floats]], sizes: dict[str, Ints]
+    ) -> Floats:
+        """Return what a load takes longer beside loads and stores that have begun, in turns."""
+        more = _ZERO
+        for other, since in batch:
+            engine = f"at dma_in{other.queue}"
+            left = self.get(engine) - np.maximum(begin, since)
+            both = np.maximum(np.minimum(move.service, left), 0)
+            more = more + both
+            delayed = np.where(both > 0, np.maximum(0, np.minimum(left, move.service)), 0)
+            delayed = np.where(left < move.service, 0, 0) * delayed
+            self.x[engine] = self.get(engine) + delayed
+        for n in (0, 1):
+            left = self.get(("store", n, "end")) - np.maximum(begin, self.get(("store", n, "begin")))
+            more = more + np.maximum(np.minimum(move.service, left), 0)
+        return more
+
+    def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
+        """Count the work of ports, of the DRAM channel and of requests in flight."""
+        port = _READ if loads == move.on_chip else _WRITE
+        if not self.accelerator_pipe(move):
+            self.x[port] = self.get(port) + where * move.port
+        if move.on_chip:
+            return
+        spec = self.accelerator.dram
+        turns = _LOADS if loads else _STORES
+        self.x[_DRAM] = self.get(_DRAM) + where * move.service
+        self.x[turns] = self.get(turns) + where * -(-move.service // spec.turn_cycles)
+        self.x[_REQUESTS] = self.get(_REQUESTS) + where * (
+            move.service + (spec.latency_cycles if loads else 0)
+        )
+
+    @staticmethod
+    def accelerator_pipe(move: Move) -> bool:
+        return False and move.on_chip
+
+    def _used(self, key: int, end: Floats) -> None:
+        name = ("used", key)
+        self.x[name] = np.maximum(self.get(name), end)
+
+    def _close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
+        for tiled in reversed(tiles):
+            if tiled.maker is not None and tiled.level != BUFFER:
+                self._store(tiled, sizes)
+            elif not (self.gathers and tiled.maker is None):
+                for _ in tiled.stores:
+                    self._store(tiled, sizes)
+            self._release(tiled)
+
+    def _release(self, tiled: Tiled) -> None:
+        used = self.get(("used", tiled.key))
+        for n in range(min(int(np.max(tiled.slots)), _RING), 1, -1):
+            self.x[tiled.key, n] = _pick(
+                tiled.own, self.get((tiled.key, n - 1)), self.get((tiled.key, n))
+            )
+        self.x[tiled.key, 1] = _pick(tiled.own, used, self.get((tiled.key, 1)))
+
+    def _store(self, tiled: Tiled, sizes: dict[str, Ints]) -> None:
+        move = self.units.move(tiled, sizes, self.slid, up=True)
+        engine = _NOC_OUT if move.on_chip else _DMA_OUT
+        begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
+        if tiled.outside is not None:
+            begin = np.maximum(begin, self.get(("begun", tiled.outside)))
+        end = begin + np.maximum(move.service, move.port)
+        self.x[engine] = _pick(tiled.own, end, self.get(engine))
+        if not move.on_chip:
+            for part, value in (("begin", begin), ("end", end)):
+                newest = self.get(("store", 0, part))
+                self.x["store", 1, part] = _pick(tiled.own, newest, self.get(("store", 1, part)))
+                self.x["store", 0, part] = _pick(tiled.own, value, newest)
+        self._used(tiled.key, _pick(tiled.own, end + move.latency, _ZERO))
+        if tiled.outside is not None:
+            ready = ("ready", tiled.outside)
+            self.x[ready] = np.maximum(self.get(ready), end + move.latency)
+            self._used(tiled.outside, self.x[ready])
+        self._count(move, tiled.own, loads=False)
+
+    # -- work
+
+    def _work(self, work: Work, sizes: dict[str, Ints]) -> None:
+        engine = _SFU if work.do.unit == "sfu" else _ARRAY
+        block = self.units.block(work, sizes, self.begun.get(work.seen.name, _FALSE))
+        keys = [key for key in work.keys if key is not None]
+        begin = self.get(engine)
+        for key in keys:
+            begin = np.maximum(begin, self.get(("ready", key)))
+        end = begin + block.cycles
+        self.x[engine] = end
+        self._finish(keys, work.keys[-1], end, block.read, block.write)
+        for summed in work.corrects if work.step == "online" else ():
+            begun = self.begun.get(summed.seen.name, _FALSE)
+            if np.any(begun):
+                self._correct("rescale", work, summed, sizes, begun)
+
+    def _finish(
+        self, keys: list[int], made: int | None, end: Floats, read: Ints, write: Ints
+    ) -> None:
+        self.x[_READ] = self.get(_READ) + read
+        self.x[_WRITE] = self.get(_WRITE) + write
+        for key in keys:
+            self._used(key, end)
+        if made is not None:
+            self.x["ready", made] = end
+
+    def _correct(
+        self, step: str, work: Work, summed: Work, sizes: dict[str, Ints], where: Bools
+    ) -> None:
+        block = self.units.correction(step, work, summed.seen.output, sizes)
+        key = summed.keys[-1]
+        ready = self.get(("ready", key)) if key is not None else _ZERO
+        end = np.maximum(self.get(_SFU), ready) + block.cycles
+        self.x[_SFU] = _pick(where, end, self.get(_SFU))
+        if key is not None:
+            self.x["ready", key] = _pick(where, end, ready)
+            self._used(key, self.x["ready", key])
+        self.x[_READ] = self.get(_READ) + where * block.read
+        self.x[_WRITE] = self.get(_WRITE) + where * block.write
+
+
+class _Ahead:
+    """A loop whose body's first items run an iteration early (software pipelining)."""
+
+    def __init__(self, timeline: _Timeline, body: Bodies) -> None:
+        self.timeline, self.whole = timeline, body
+        cut = body.ahead
+        early = {key for item in body.items[:cut] for work in _works(item) for key in work.keys}
+        late = {key for item in body.items[cut:] for work in _works(item) for key in work.keys}
+        self.first = [tiled for tiled in body.tiles if tiled.key in early]
+        self.crossing = [tiled for tiled in self.first if tiled.key in late]
+        self.second = [tiled for tiled in body.tiles if tiled.key not in early]
+        self.waits: tuple[Times, dict[str, Ints], dict[str, Bools], Bools] | None = None
+
+    def __call__(self, body: Bodies, sizes: dict[str, Ints]) -> None:
+        timeline = self.timeline
+        mine = self._tiles(self.crossing)
+        for tiled in self.first:
+            early = int(tiled in self.crossing and self.waits is not None)
+            timeline._open([tiled], sizes, early=early)  # noqa: SLF001 - one algorithm in two classes
+        for key in [key for key in mine if key[0] == "used"]:
+            timeline.x[key] = _ZERO
+        for item in body.items[: body.ahead]:
+            timeline._item(item, sizes)  # noqa: SLF001
+        timeline._close([t for t in self.first if t not in self.crossing], sizes)  # noqa: SLF001
+        made = self._tiles(self.crossing)
+        now = made, sizes, timeline.begun, timeline.slid
+        if self.waits is not None:
+            self._behind()
+            timeline.x.update({key: made[key] for key in made})
+        self.waits = now
+
+    def _tiles(self, tiles: list[Tiled]) -> Times:
+        x = self.timeline.x
+        return {
+            key: x.get(key, _ZERO)
+            for tiled in tiles
+            for key in (("ready", tiled.key), ("used", tiled.key))
+        }
+
+    def _behind(self) -> None:
+        """Run the later part of the iteration before."""
+        assert self.waits is not None  # noqa: S101 - narrows the type
+        timeline = self.timeline
+        made, sizes, begun, slid = self.waits
+        timeline.x.update(made)
+        now = timeline.begun, timeline.slid
+        timeline.begun, timeline.slid = begun, slid
+        timeline._open(self.second, sizes)  # noqa: SLF001
+        for item in self.whole.items[self.whole.ahead :]:
+            timeline._item(item, sizes)  # noqa: SLF001
+        timeline._close([*self.second, *self.crossing], sizes)  # noqa: SLF001
+        timeline.begun, timeline.slid = now
+
+    def finish(self) -> None:
+        """Run what is left."""
+        if self.waits is not None:
+            self._behind()
+
+
+Runs = _Ahead | type(_Timeline.body)
+
+
+def _works(item: Bodies | Work) -> tuple[Work, ...]:
+    return item.works if isinstance(item, Bodies) else (item,)
+
+
+def _pick(where: Bools, new: Floats, old: Floats) -> Floats:
+    """Take the new where something holds."""
+    return new if np.all(where) else np.where(where, new, old)
+
+
+def _grows_evenly(older: Times, last: Times, now: Times) -> bool:
+    """Whether the last two iterations took the same everywhere."""
+    for key, time in now.items():
+        before = last.get(key, _ZERO)
+        if time is before:
+            continue
+        if not np.array_equal(time - before, before - older.get(key, _ZERO)):
+            return False
+    return True

@@ -1,0 +1,259 @@
+"""What one tensor moves between two neighbours that keep it, in elements.
+
+A transfer has two sides: what the memory outside reads (for sums: writes) once for all instances
+inside that need it at the same time, and what each of them gets (gives). Both are a sum over the
+tiles that the loops outside bring, of the tile's volume, less what a sliding window still has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from simaccel.analytic.family import Bools, Fan, Ints, Loops, ints
+from simaccel.analytic.pieces import (
+    Box,
+    Cuts,
+    Mode,
+    Terms,
+    cut,
+    expanded,
+    extent,
+    number,
+    tiles,
+    total_extent,
+)
+from simaccel.mapping.view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """Tiles of a tensor on their way to what keeps them at entry ``child`` of a path.
+
+    The instances of fan-outs from entry ``shared`` to the child are served together (none if
+    ``shared`` is the child). ``child`` = the path's length: MACs, which get a tile each time.
+    """
+
+    cuts: Cuts
+    view: View
+    child: int
+    shared: int
+
+    @cached_property
+    def dims(self) -> tuple[Terms, ...]:
+        """The tensor's dimensions in ranks that loops cut."""
+        return expanded(self.cuts.space, self.view)
+
+    @cached_property
+    def ranks(self) -> frozenset[str]:
+        """The ranks that move it."""
+        return frozenset(rank for dim in self.dims for rank, _ in dim)
+
+    @cached_property
+    def others(self) -> tuple[str, ...]:
+        """Ranks of the group that it lacks, and that something cuts."""
+        cut_ranks = {
+            rank
+            for at, entry in enumerate(self.cuts.entries[: self.child])
+            for rank, _ in tiles(entry)
+        }
+        return tuple(rank for rank in self.cuts.space.sizes if rank in cut_ranks - self.ranks)
+
+    @property
+    def for_macs(self) -> bool:
+        """Whether it goes to MACs."""
+        return self.child == len(self.cuts.entries)
+
+    @cached_property
+    def position(self) -> Ints:
+        """The place of the innermost loop that brings another tile."""
+        return self.cuts.position(self.ranks, self.child)
+
+    def _fan_counts(self, at: int) -> bool | None:
+        """Say whether all instances of a fan-out count; None where the entry is none."""
+        return at < self.shared if isinstance(self.cuts.entries[at], Fan) else None
+
+    def _repeats(self, rank: str) -> Ints:
+        """How often loops of a rank that the tensor lacks bring the same tile."""
+
+        def counts(at: int) -> Mode:
+            fan = self._fan_counts(at)
+            if fan is not None:
+                return fan
+            if not isinstance(self.cuts.entries[at], Loops) or self.for_macs:
+                return True
+            place = self.cuts.places.get((at, rank))
+            return False if place is None else place <= self.position
+
+        return number(self.cuts.pieces(rank, self.child, counts))
+
+    def _first_repeats(self, rank: str) -> Ints:
+        """As before, but for the first time that an instance gets a tile."""
+
+        def counts(at: int) -> Mode:
+            return bool(self._fan_counts(at))
+
+        return number(self.cuts.pieces(rank, self.child, counts))
+
+    @cached_property
+    def times(self) -> Ints:
+        """How often a tile comes, fan-outs left out."""
+
+        def counts(at: int) -> Mode:
+            entry = self.cuts.entries[at]
+            return isinstance(entry, Loops)
+
+        mine = [number(self.cuts.pieces(rank, self.child, counts)) for rank in sorted(self.ranks)]
+        position = None if self.for_macs else self.position
+        others = [self.cuts.loop_counts(rank, self.child, position) for rank in self.others]
+        return math.prod([*mine, *others], start=ints(1))
+
+    def repeats(self) -> Ints:
+        """How often each element comes: the product over the ranks that the tensor lacks."""
+        return math.prod((self._repeats(rank) for rank in self.others), start=ints(1))
+
+    def first_repeats(self) -> Ints:
+        """How often each element comes for the first time to an instance."""
+        return math.prod((self._first_repeats(rank) for rank in self.others), start=ints(1))
+
+    @cached_property
+    def volume(self) -> Ints:
+        """Sum of the volumes of all different tiles, overlaps counted each time."""
+        return math.prod((self._volume(dim) for dim in self.dims), start=ints(1))
+
+    def sums(self) -> tuple[Ints, Ints]:
+        """Elements of an output that move up over all residencies, and over the first of each."""
+        return self.volume * self.repeats(), self.volume * self.first_repeats()
+
+    def elements(self) -> Ints:
+        """Elements of an input that move down."""
+        volumes = [self._volume(dim) for dim in self.dims]
+        whole = self.volume
+        for at, dim in enumerate(self.dims):
+            if len(dim) > 1 and not self.for_macs:
+                rest = math.prod(volumes[:at] + volumes[at + 1 :], start=ints(1))
+                whole = whole - self._kept(dim) * rest
+        return ints(whole * self.repeats())
+
+    def _volume(self, dim: Terms) -> Ints:
+        ((rank, factor), *rest) = dim
+        if not rest and factor == 1:
+            return self._covered(rank)
+        return total_extent(dim, {one: self._boxes(one) for one, _ in dim})
+
+    def _covered(self, rank: str) -> Ints:
+        """Return the sum of the sizes of all pieces: what there is of the rank on this path."""
+        size = ints(self.cuts.space.sizes[rank])
+        for entry in self.cuts.entries[: self.child]:
+            for one, tile in tiles(entry):
+                if one == rank and not isinstance(entry, Loops | Fan):
+                    size = tile
+        return size
+
+    def _boxes(self, rank: str, first: tuple[int, Bools] | None = None) -> list[Box]:
+        """Return the boxes along a rank; of the loops ``first`` (where True) only first trips.
+
+        Instances that are served together share a box where their positions adjoin: where no
+        loop of the rank runs between their fan-out and the child.
+        """
+
+        def counts(at: int) -> Mode:
+            if first is not None and at == first[0]:
+                return ~first[1]
+            return self._fan_counts(at) is not False
+
+        boxes = self.cuts.pieces(rank, self.shared, counts)
+        for at, apart in self._apart(rank).items():
+            for one, tile in tiles(self.cuts.entries[at]):
+                if one != rank:
+                    continue
+                if first is not None and at == first[0]:
+                    apart_here = apart & ~first[1]
+                    boxes = cut(boxes, np.where(apart, tile, 1 << 62), apart_here)
+                else:
+                    boxes = cut(boxes, np.where(apart, tile, 1 << 62))
+        return boxes
+
+    def _apart(self, rank: str) -> dict[int, Bools]:
+        """Say by entry between ``shared`` and child whose pieces don't share a box."""
+        found: dict[int, Bools] = {}
+        apart: Bools = np.zeros((), dtype=np.bool_)
+        for at in range(self.child - 1, self.shared - 1, -1):
+            entry = self.cuts.entries[at]
+            mine = [tile for one, tile in tiles(entry) if one == rank]
+            if not mine:
+                continue
+            if isinstance(entry, Loops):
+                here = self.cuts.full[at][rank] > mine[0]
+                apart = apart | here
+                found[at] = here
+            else:
+                found[at] = apart
+        return dict(sorted(found.items())) if np.any(apart) else {}
+
+    def _kept(self, dim: Terms) -> Ints:
+        """Sum of what windows share with the ones before them, where they slide."""
+        total = ints(0)
+        for (at, rank), place in self.cuts.places.items():
+            if at >= self.child or rank not in dict(dim):
+                continue
+            here = (place == self.position) & (place >= 0)
+            if not np.any(here):
+                continue
+            boxes = {one: self._boxes(one) for one, _ in dim}
+            once = self._boxes(rank, first=(at, np.broadcast_to(here, np.shape(here))))
+            moved = number(boxes[rank]) - number(once)
+            tile = next(t for one, t in tiles(self.cuts.entries[at]) if one == rank)
+            skip = dict(dim)[rank] * (1 + tile - boxes[rank][0][1])
+            others = [(boxes[one], c) for one, c in dim if one != rank]
+            total = total + here * moved * _overlap(others, skip)
+        return total
+
+
+def _overlap(others: list[tuple[list[Box], int]], skip: Ints) -> Ints:
+    """Sum what windows share with the ones before, over the pieces of the other ranks."""
+    total = ints(0)
+    for combination in itertools.product(*(boxes for boxes, _ in others)):
+        reach, weight = 1 - skip, ints(1)
+        for (count, size), (_, c) in zip(combination, others, strict=True):
+            reach = reach + c * (size - 1)
+            weight = weight * count
+        total = total + weight * np.maximum(reach, 0)
+    return total
+
+
+Cost = Callable[[dict[str, Ints]], Ints]
+
+
+def over_pieces(
+    cuts: Cuts, ranks: tuple[str, ...], cost: Cost, first: frozenset[str] = frozenset()
+) -> Ints:
+    """Sum a cost of a block over all blocks that the leaf gets, by the sizes of its ``ranks``.
+
+    Loops over other ranks repeat the blocks. Of ranks in ``first`` only the first piece counts.
+    """
+    upto = len(cuts.entries)
+    plain = {rank: cuts.space.derived.get(rank, ((rank, 1),)) for rank in ranks}
+    needed = dict.fromkeys(one for terms in plain.values() for one, _ in terms)
+    repeats = ints(1)
+    boxes: dict[str, list[Box]] = {}
+    for rank in cuts.space.sizes:
+        pieces = cuts.pieces(rank, upto, lambda _, rank=rank: rank not in first)  # type: ignore[misc]
+        if rank in needed:
+            boxes[rank] = pieces
+        else:
+            repeats = repeats * number(pieces)
+    total = ints(0)
+    for combination in itertools.product(*(boxes[rank] for rank in needed)):
+        sizes = {rank: size for rank, (_, size) in zip(needed, combination, strict=True)}
+        for rank, terms in plain.items():
+            if rank not in sizes:
+                sizes[rank] = extent(terms, sizes)
+        count = math.prod((n for n, _ in combination), start=ints(1))
+        total = total + count * cost(sizes)
+    return ints(total * repeats)

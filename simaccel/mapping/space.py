@@ -1,0 +1,374 @@
+"""The ranks of a group: which ranks of its operators are one, and how tensors look in them.
+
+Ranks that index the same dimension of a tensor inside the group are one rank: ``n`` of the first
+GEMM is ``k`` of the second. Where a reader sees a dimension as a sum of ranks (a convolution's
+``2*p+r``), the writer's rank is *derived*: it follows from theirs, halo included. A group rank has
+the name that its first operator gives it, with a number behind it if another has that name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from simaccel.errors import SimaccelError
+from simaccel.mapping.tree import Group, Keep, Tree, nodes
+from simaccel.mapping.view import View
+from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
+
+Place = tuple[int, str]
+"""A rank of an operator: (number of the operator in the group, its rank)."""
+Terms = tuple[tuple[str, int], ...]
+
+
+class NotThisWorkloadError(SimaccelError):
+    """A mapping was made for another workload, or doesn't cover this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """An operator as its group sees it.
+
+    ``ranks``: its own ranks in the group's names; those in ``derived`` follow from others.
+    ``inputs`` and ``output`` are views in these ranks. ``names``: the tensor of each view, with a
+    number behind it where one tensor is read in several ways.
+    """
+
+    operator: Operator
+    ranks: tuple[str, ...]
+    inputs: tuple[View, ...]
+    output: View
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.operator.name
+
+    @cached_property
+    def reduced(self) -> frozenset[str]:
+        """Ranks that an einsum sums over; a vector operator has none."""
+        if isinstance(self.operator, Vector):
+            return frozenset()
+        return frozenset(rank for rank in self.ranks if rank not in self.output.names)
+
+    @cached_property
+    def uses(self) -> tuple[tuple[str, View], ...]:
+        """(name in the tree, view) of the inputs, then of the output."""
+        return (*zip(self.names, self.inputs, strict=True), (self.output.name, self.output))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """The ranks of a group with their sizes, and its operators in them.
+
+    ``derived``: ranks that are sums of others: rank -> terms. ``axes``: the axis of vector
+    operators by their name.
+    """
+
+    workload: Workload
+    sizes: Mapping[str, int]
+    operators: tuple[Seen, ...]
+    derived: Mapping[str, Terms] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)
+
+    def seen(self, name: str) -> Seen:
+        """Return an operator by its name; KeyError if the group lacks it."""
+        return {one.name: one for one in self.operators}[name]
+
+    @cached_property
+    def made(self) -> dict[str, str]:
+        """Operator that makes each tensor made in the group."""
+        return {one.output.name: one.name for one in self.operators}
+
+    @cached_property
+    def read(self) -> dict[str, tuple[str, ...]]:
+        """Operators of the group that read each tensor."""
+        found: dict[str, tuple[str, ...]] = {}
+        for one in self.operators:
+            for view in one.inputs:
+                found[view.name] = (*found.get(view.name, ()), one.name)
+        return found
+
+    @cached_property
+    def escapes(self) -> frozenset[str]:
+        """Tensors made here that the rest of the workload needs, so that they go to DRAM."""
+        inside = {one.name for one in self.operators}
+        needed = {
+            given.tensor
+            for operator in self.workload.operators
+            if operator.name not in inside
+            for given in operator.inputs
+        }
+        return frozenset(
+            name
+            for name in self.made
+            if name in needed
+            or self.workload.tensors[name].kind == "output"
+            or name not in self.read
+        )
+
+    def moves(self, view: View) -> frozenset[str]:
+        """Return the group's (not derived) ranks that move a tile of a view."""
+        found: set[str] = set()
+        for rank in view.names:
+            found |= {one for one, _ in self.derived.get(rank, ((rank, 1),))}
+        return frozenset(found)
+
+    def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes of all ranks, the derived ones (their halo included) too."""
+        found = dict(sizes)
+        for rank, terms in self.derived.items():
+            found[rank] = 1 + sum(c * (found[one] - 1) for one, c in terms)
+        return found
+
+
+def space_of(workload: Workload, group: Group) -> Space:
+    """Return the ranks of a group.
+
+    Raises:
+        NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
+
+    """
+    known = {operator.name: operator for operator in workload.operators}
+    missing = [name for name in group.operators if name not in known]
+    if missing:
+        raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")
+    operators = [known[name] for name in group.operators]
+    plain = _Classes(operators)
+    return _merge(workload, operators, plain, group)
+
+
+def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the ranks of a group that every tensor has together, to be seen as one each.
+
+    An axis of a vector operator and what is part of a sum of ranks stay alone.
+
+    >>> from simaccel.workload import build
+    >>> mergeable(build("bert", batch=2, seq_len=8), ["Q"])
+    {'bn': ('b', 'n'), 'hd': ('h', 'd')}
+    """
+    group = Group(operators=tuple(operators), tree=())
+    space = space_of(workload, group)
+    alone = {*space.axes.values(), *space.derived}
+    alone |= {one for terms in space.derived.values() for one, _ in terms}
+    kinds: dict[object, list[str]] = {}
+    for rank in space.sizes:
+        where = []
+        for at, seen in enumerate(space.operators):
+            for number, (_, view) in enumerate(seen.uses):
+                for dim in view.terms:
+                    if rank in dict(dim) and dim != ((rank, 1),):
+                        alone.add(rank)
+                where.append((at, number, rank in view.names))
+        kinds.setdefault(rank if rank in alone else tuple(where), []).append(rank)
+    return {_joined(ranks): tuple(ranks) for ranks in kinds.values() if len(ranks) > 1}
+
+
+def _joined(ranks: Sequence[str]) -> str:
+    return "".join(ranks) if all(len(rank) == 1 for rank in ranks) else "_".join(ranks)
+
+
+class _Classes:
+    """Which ranks of operators are one, by the tensors inside of the group."""
+
+    def __init__(self, operators: Sequence[Operator]) -> None:
+        self.operators = operators
+        self.parent: dict[Place, Place] = {
+            (at, rank): (at, rank) for at, one in enumerate(operators) for rank in one.ranks
+        }
+        self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
+        self._join_made()
+        self._join_read()
+        self.names = self._names()
+
+    def root(self, place: Place) -> Place:
+        while self.parent[place] != place:
+            place = self.parent[place]
+        return place
+
+    def _join_made(self) -> None:
+        made = {one.output.tensor: at for at, one in enumerate(self.operators)}
+        for at, one in reversed(list(enumerate(self.operators))):
+            for given in one.inputs:
+                maker = made.get(given.tensor)
+                if maker is None or maker == at:
+                    continue
+                writer = self.operators[maker]
+                for mine, its in zip(
+                    dims(given, one.ranks), dims(writer.output, writer.ranks), strict=True
+                ):
+                    self._join((at, mine), (maker, its))
+
+    def _join(self, reader: tuple[int, Terms], writer: tuple[int, Terms]) -> None:
+        (at, mine), (maker, its) = reader, writer
+        place = (maker, its[0][0])
+        if len(mine) == 1 and mine[0][1] == 1:
+            self._union((at, mine[0][0]), place)
+        elif place not in self.terms:
+            self.terms[place] = tuple(((at, rank), c) for rank, c in mine)
+
+    def _join_read(self) -> None:
+        """Join what two operators read of a tensor in the same way, if nothing speaks against."""
+        first: dict[str, tuple[int, Operand]] = {}
+        for at, one in enumerate(self.operators):
+            for given in one.inputs:
+                known = first.setdefault(given.tensor, (at, given))
+                if known[0] == at:
+                    continue
+                pairs = zip(
+                    dims(known[1], self.operators[known[0]].ranks),
+                    dims(given, one.ranks),
+                    strict=True,
+                )
+                for mine, its in pairs:
+                    if len(mine) == len(its) == 1 and mine[0][1] == its[0][1] == 1:
+                        self._union((known[0], mine[0][0]), (at, its[0][0]))
+
+    def _union(self, one: Place, other: Place) -> None:
+        one, other = self.root(one), self.root(other)
+        if one == other:
+            return
+        together = [place for place in self.parent if self.root(place) in (one, other)]
+        if len({at for at, _ in together}) < len(together):
+            return  # two ranks of one operator stay two
+        low, high = min(one, other), max(one, other)
+        self.parent[high] = low
+
+    def _names(self) -> dict[Place, str]:
+        names: dict[Place, str] = {}
+        for place in self.parent:
+            root = self.root(place)
+            if root not in names:
+                taken, number, name = set(names.values()), 2, root[1]
+                while name in taken:
+                    name, number = f"{root[1]}{number}", number + 1
+                names[root] = name
+        return names
+
+    def name(self, place: Place) -> str:
+        return self.names[self.root(place)]
+
+    def size(self, place: Place) -> int:
+        return self.operators[place[0]].ranks[place[1]]
+
+
+def dims(given: Operand, ranks: Mapping[str, int]) -> Iterator[Terms]:
+    """Yield the terms of each dimension, without ranks of size 1 beside others."""
+    for dim in given.projection:
+        moving = tuple(term for term in dim.terms if ranks[term[0]] > 1)
+        yield moving or ((dim.terms[0][0], 1),)
+
+
+def _merge(
+    workload: Workload, operators: Sequence[Operator], classes: _Classes, group: Group
+) -> Space:
+    plain: dict[str, int] = {}
+    derived: dict[str, Terms] = {}
+    for place in classes.parent:
+        if classes.root(place) in classes.terms:
+            terms = classes.terms[classes.root(place)]
+            derived[classes.name(place)] = tuple((classes.name(one), c) for one, c in terms)
+        plain.setdefault(classes.name(place), classes.size(place))
+    for rank, size in group.padded.items():
+        if rank in plain:
+            plain[rank] = size
+    inside = {one: name for name, ranks in group.merged.items() for one in ranks}
+    sizes: dict[str, int] = {}
+    for rank in plain:
+        if rank in inside:
+            sizes[inside[rank]] = math.prod(plain[one] for one in group.merged[inside[rank]])
+        elif rank not in derived:
+            sizes[rank] = plain[rank]
+    seen = [
+        _seen(workload, at, one, classes, plain, group.merged) for at, one in enumerate(operators)
+    ]
+    axes = {
+        one.name: classes.name((at, one.axis))
+        for at, one in enumerate(operators)
+        if isinstance(one, Vector) and one.axis
+    }
+    return Space(
+        workload=workload, sizes=sizes, operators=tuple(seen), derived=derived, axes=axes
+    )
+
+
+def _seen(
+    workload: Workload,
+    at: int,
+    operator: Operator,
+    classes: _Classes,
+    plain: Mapping[str, int],
+    merged: Mapping[str, tuple[str, ...]],
+) -> Seen:
+    inside = {one: name for name, ranks in merged.items() for one in ranks}
+
+    def view(given: Operand) -> View:
+        texts: dict[str, int] = {}
+        for dim in dims(given, operator.ranks):
+            terms = [(classes.name((at, rank)), c) for rank, c in dim]
+            alone = terms[0][0]
+            if len(terms) == 1 and alone in inside:
+                name = inside[alone]
+                texts[name] = math.prod(plain[one] for one in merged[name])
+            else:
+                text = "+".join(rank if c == 1 else f"{c}*{rank}" for rank, c in terms)
+                texts[text] = 1 + sum(c * (plain[rank] - 1) for rank, c in terms)
+        return View(
+            name=given.tensor,
+            ranks=tuple(texts),
+            shape=tuple(texts.values()),
+            bytes_per_element=workload.tensors[given.tensor].bytes_per_element,
+        )
+
+    inputs, names = tuple(view(given) for given in operator.inputs), []
+    different: dict[str, list[View]] = {}
+    for one in inputs:
+        known = different.setdefault(one.name, [])
+        if one not in known:
+            known.append(one)
+        number = known.index(one)
+        names.append(f"{one.name}.{number}" if number else one.name)
+    mine = dict.fromkeys(
+        inside.get(name, name) for name in (classes.name((at, rank)) for rank in operator.ranks)
+    )
+    return Seen(
+        operator=operator,
+        ranks=tuple(mine),
+        inputs=inputs,
+        output=view(operator.output),
+        names=tuple(names),
+    )
+
+
+def natural_ranks(space: Space, group: Group, seen: Seen, number: int) -> tuple[tuple[str, ...], ...]:
+    """Return the operator's own ranks behind each dimension of one of its views.
+
+    ``number`` counts the inputs, then the output. A dimension that is a sum of ranks gives its
+    first rank.
+    """
+    at = group.operators.index(seen.name)
+    classes = _Classes([one.operator for one in space.operators])
+    own = {classes.name((at, rank)): rank for rank in seen.operator.ranks}
+    found = []
+    for dim in seen.uses[number][1].terms:
+        merged = group.merged.get(dim[0][0]) if len(dim) == 1 else None
+        found.append(tuple(own[rank] for rank in merged) if merged else (own[dim[0][0]],))
+    return tuple(found)
+
+
+def aliases_of(space: Space, tree: Tree, around: Sequence[Keep]) -> dict[str, str]:
+    """Return tensors that vector operators make in place: output -> tensor whose tile it takes.
+
+    A vector operator whose output is kept nowhere writes over its first input.
+    """
+    kept = {keep.tensor for keep in around}
+    kept |= {node.tensor for node in nodes(tree) if isinstance(node, Keep)}
+    found: dict[str, str] = {}
+    for seen in space.operators:
+        if isinstance(seen.operator, Vector) and seen.output.name not in kept:
+            source = seen.names[0]
+            found[seen.output.name] = found.get(source, source)
+    return found

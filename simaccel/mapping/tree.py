@@ -1,0 +1,175 @@
+"""The mapping tree: the one language that every mapping is written in.
+
+A mapping is a sequence of groups; each is a tree over one operator or several fused ones. A
+tree is a tuple of nodes from the outside in; the last is a leaf (``Do``) or branches (``Fork``,
+``Part``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping as Map
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from simaccel.hardware import Stationarity
+
+BUFFER: Final = "buffer"
+DRAM: Final = "dram"
+PE: Final = "pe"
+STREAM: Final = "stream"
+"""Where a tile lives that is kept nowhere: it passes on its way between DRAM and MACs."""
+Unit = Literal["array", "mac", "sfu"]
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
+Fan = Literal["rows", "cols", "vectors", "lanes"]
+FANS: Final[tuple[Fan, ...]] = get_args(Fan)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Cut a rank into pieces of ``tile``, one after the other; the last may be smaller."""
+
+    rank: str
+    tile: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Hand the pieces of a rank to the instances of a fan-out (``level``) at once."""
+
+    rank: str
+    tile: int
+    level: Fan
+
+
+@dataclass(frozen=True)
+class Span:
+    """Positions ``start`` to ``stop`` (without it) of a dimension."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Keep:
+    """From here inward a tile of the tensor lives at ``level``, in ``slots`` slots.
+
+    A keep around several groups may hold a part of the tensor: ``region`` has a span for each
+    of its dimensions (as its groups see them), or is empty for all of it.
+    """
+
+    tensor: str
+    level: str = BUFFER
+    slots: int = 1
+    region: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True)
+class Do:
+    """Run an operator on what the loops have left of it.
+
+    ``array``: a systolic array takes the block and folds it; ``mac``: PEs with memories of
+    their own; ``sfu``: vector work. ``stationarity`` is what a systolic array holds.
+    """
+
+    operator: str
+    unit: Unit
+    stationarity: Stationarity | None = None
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Branches that run one after the other; the first ``ahead`` one iteration early."""
+
+    branches: tuple[Tree, ...]
+    ahead: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cut a rank at places: ``sizes`` positions, one branch each, and one for the rest."""
+
+    rank: str
+    sizes: tuple[int, ...]
+    branches: tuple[Tree, ...]
+
+
+Node = Loop | Spread | Keep | Do | Fork | Part
+Tree = tuple[Node, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """One operator, or several fused ones, and their tree.
+
+    Ranks of the operators that play the same part have one name in the tree (``space``).
+    ``merged``: ranks that the tree sees as one, such as ``bn`` = (b, n). ``padded``: sizes of
+    ranks that run as though they were longer.
+    """
+
+    operators: tuple[str, ...]
+    tree: Tree
+    merged: Map[str, tuple[str, ...]] = field(default_factory=dict)
+    padded: Map[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name in tables and traces, such as ``L+softmax+A``."""
+        return "+".join(self.operators)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """Tensors (or parts of them) that stay on chip from one group to a later one."""
+
+    keeps: tuple[Keep, ...]
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class WorkloadReference:
+    """Which workload a mapping is for."""
+
+    name: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapping:
+    """A whole workload's mapping, in order of execution."""
+
+    workload: WorkloadReference
+    dataflow: str
+    body: tuple[Group | Around, ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups, those inside of ``Around`` too."""
+        return tuple(group for group, _ in self.placed())
+
+    def placed(self) -> Iterator[tuple[Group, tuple[Keep, ...]]]:
+        """Yield each group with what is kept around it."""
+        for one in self.body:
+            if isinstance(one, Around):
+                yield from ((group, one.keeps) for group in one.groups)
+            else:
+                yield one, ()
+
+
+def nodes(tree: Tree) -> Iterator[Node]:
+    """Yield all nodes of a tree, those of branches too."""
+    for node in tree:
+        yield node
+        if isinstance(node, Fork | Part):
+            for branch in node.branches:
+                yield from nodes(branch)
+
+
+def paths(tree: Tree) -> Iterator[tuple[tuple[Node, ...], Do]]:
+    """Yield each leaf with the nodes that stand outside it; ``Fork`` and ``Part`` are left out."""
+    for at, node in enumerate(tree):
+        if isinstance(node, Do):
+            yield tree[:at], node
+        elif isinstance(node, Fork | Part):
+            for branch in node.branches:
+                for outside, leaf in paths(branch):
+                    yield (*tree[:at], *outside), leaf

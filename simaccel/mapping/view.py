@@ -1,0 +1,53 @@
+"""A tensor as an operator of a group sees it: dimensions that are sums of ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A tensor as one operator sees it: named ranks, their sizes, bytes per element.
+
+    A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input.
+    """
+
+    name: str
+    ranks: tuple[str, ...]
+    shape: tuple[int, ...]
+    bytes_per_element: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the whole tensor in bytes."""
+        return math.prod(self.shape) * self.bytes_per_element
+
+    @cached_property
+    def terms(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """Each dimension as (rank, coefficient) pairs.
+
+        >>> View(name="I", ranks=("c", "2*p+r"), shape=(3, 9), bytes_per_element=1).terms
+        ((('c', 1),), (('p', 2), ('r', 1)))
+        """
+        return tuple(tuple(_term(term) for term in rank.split("+")) for rank in self.ranks)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The ranks of all dimensions."""
+        return frozenset(rank for dim in self.terms for rank, _ in dim)
+
+    def start(self, at: Mapping[str, int]) -> tuple[int, ...]:
+        """Return where a block starts whose ranks start at ``at`` (0 where not named)."""
+        return tuple(sum(c * at.get(rank, 0) for rank, c in dim) for dim in self.terms)
+
+    def extent(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the bounding box, in elements per dimension, of ranks of these sizes."""
+        return tuple(1 + sum(c * (sizes[rank] - 1) for rank, c in dim) for dim in self.terms)
+
+
+def _term(text: str) -> tuple[str, int]:
+    factor, _, rank = text.rpartition("*")
+    return rank, int(factor or 1)

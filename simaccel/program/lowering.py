@@ -1,0 +1,454 @@
+"""Lowering: a mapping tree becomes a program, by peeling.
+
+A tile lives in the body of the innermost loop that moves it, however deep its ``keep`` stands. The
+first iteration of a loop is peeled where it differs from the later ones: nothing has been summed
+up yet, a window starts to slide, or a maximum has nothing to be corrected. Equal bodies are one
+object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from simaccel.mapping.space import Space, aliases_of, space_of
+from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping, Span
+from simaccel.mapping.view import View
+from simaccel.program.division import Division, Slide, volume
+from simaccel.program.outline import (
+    PE,
+    Body,
+    Held,
+    Item,
+    Leaf,
+    Outline,
+    Parts,
+    outline,
+)
+from simaccel.program.program import (
+    STREAM,
+    Compute,
+    Folds,
+    Load,
+    Loop,
+    Moved,
+    Node,
+    Operator,
+    Program,
+    Reserve,
+    Sfu,
+    Steps,
+    Store,
+    Tile,
+)
+from simaccel.workload import Vector, Workload
+
+Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
+"""Tiles of a body, its nodes, and how many of them run ahead."""
+
+
+def blocks(start: int, extent: int, tile: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (start, trips, size) of the full tiles of a rank and of the smaller last one.
+
+    >>> list(blocks(0, 10, 4))
+    [(0, 2, 4), (8, 1, 2)]
+    """
+    full, rest = divmod(extent, tile)
+    if full:
+        yield start, full, tile
+    if rest:
+        yield start + full * tile, 1, rest
+
+
+@dataclass(frozen=True)
+class State:
+    """What distinguishes two executions of one body.
+
+    ``sizes`` of the group's ranks; ``begun``: operators whose sums (or statistics) have been
+    started in an enclosing loop; ``slides``: the loop around has had an iteration; ``tiles`` in
+    reach, the innermost last; ``step``: of vector operators whose axis is cut in their branch.
+    """
+
+    sizes: tuple[tuple[str, int], ...]
+    begun: frozenset[str] = frozenset()
+    slides: bool = False
+    tiles: tuple[tuple[Held, Tile], ...] = ()
+    step: str = ""
+
+    def tile(self, use: str, *, beyond: bool | None = None) -> tuple[Held, Tile] | None:
+        """Return the innermost tile of a tensor; in the buffer, or ``beyond`` it."""
+        for held, tile in reversed(self.tiles):
+            if held.use == use and beyond in (None, held.place != BUFFER):
+                return held, tile
+        return None
+
+
+def lower(workload: Workload, mapping: Mapping) -> Program:
+    """Lower a whole workload; layers become a loop around the block.
+
+    Raises:
+        NotExecutableError: an operand is nowhere where its unit can take it from.
+
+    """
+    body: list[Node] = []
+    for one in mapping.body:
+        if isinstance(one, Group):
+            body.append(lower_group(workload, one))
+            continue
+        tiles = tuple(_around_tile(workload, one, at) for at in range(len(one.keeps)))
+        inside = tuple(lower_group(workload, group, one.keeps, tiles) for group in one.groups)
+        body.append(Loop(rank="kept", trips=1, tiles=tiles, body=inside))
+    if workload.repeat > 1:
+        body = [Loop(rank="layer", trips=workload.repeat, body=tuple(body))]
+    return Program(name=f"{workload.name}-{mapping.dataflow}", body=tuple(body))
+
+
+def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
+    """Declare what is kept around several groups, as wide as all that is made in it in place."""
+    keep = around.keeps[at]
+    views: list[View] = []
+    for group in around.groups:
+        space = space_of(workload, group)
+        aliases = aliases_of(space, group.tree, around.keeps)
+        for seen in space.operators:
+            views += [view for use, view in seen.uses if aliases.get(use, use) == keep.tensor]
+    own = next(view for view in views if view.name == keep.tensor)
+    width = max(view.bytes_per_element for view in views)
+    spans = keep.region or tuple(Span(0, size) for size in own.shape)
+    number = [one.tensor for one in around.keeps[:at]].count(keep.tensor)
+    return Tile(
+        name=f"{keep.tensor}_kept{number or ''}",
+        view=replace(own, bytes_per_element=width),
+        shape=tuple(span.stop - span.start for span in spans),
+        slots=keep.slots,
+        origin=tuple(span.start for span in spans),
+    )
+
+
+def lower_group(
+    workload: Workload, group: Group, around: Sequence[Keep] = (), tiles: Sequence[Tile] = ()
+) -> Operator:
+    """Lower one group; ``tiles`` are those of what is kept ``around`` it.
+
+    Raises:
+        NotExecutableError: an operand is nowhere where its unit can take it from.
+
+    """
+    space = space_of(workload, group)
+    lowering = _Lowering(space, outline(space, group, around), tuple(tiles))
+    declared, nodes, _ = lowering.body(lowering.outline.top, State(tuple(space.sizes.items())))
+    derived = tuple(space.derived.items())
+    return Operator(name=group.name, body=nodes, tiles=declared, derived=derived)
+
+
+@dataclass
+class _Lowering:
+    space: Space
+    outline: Outline
+    outer: tuple[Tile, ...]
+    built: dict[tuple[int, State], Built] = field(default_factory=dict)
+    online: dict[str, tuple[Leaf, ...]] = field(default_factory=dict)
+    """Einsums that add up over the axis of an online vector operator, by its name."""
+
+    def __post_init__(self) -> None:
+        """Find what is online."""
+        self._find_online(self.outline.top)
+
+    def _find_online(self, item: Item) -> None:
+        if isinstance(item, Parts):
+            for _, _, body in item.parts:
+                self._find_online(body)
+        elif isinstance(item, Body):
+            for leaf in item.online:
+                made = leaf.seen.output.name
+                self.online[leaf.seen.name] = tuple(
+                    one
+                    for one in item.leaves
+                    if made in {view.name for view in one.seen.inputs} and item.rank in one.seen.reduced
+                )
+            for inner in item.items:
+                self._find_online(inner)
+
+    def body(self, body: Body, state: State) -> Built:
+        """Build a body; equal ones are one object."""
+        here = {leaf.seen.name for leaf in body.leaves}
+        key = id(body), replace(state, begun=state.begun & here)
+        if key not in self.built:
+            self.built[key] = self._build(body, key[1])
+        return self.built[key]
+
+    def _build(self, body: Body, state: State) -> Built:
+        own = [(held, self._tile(held, state)) for held in body.holds]
+        state = replace(state, tiles=(*state.tiles, *own))
+        users = {held: [n for n, item in enumerate(body.items) if self._uses(item, held)] for held, _ in own}
+        nodes: list[Node] = []
+        ahead = 0
+        for number, item in enumerate(body.items):
+            if number == body.ahead:
+                ahead = len(nodes)
+            for held, tile in own:
+                if users[held][0] == number:
+                    nodes += self._bring(held, tile, body, state)
+            nodes += self._item(item, state)
+            for held, tile in reversed(own):
+                if users[held][-1] == number:
+                    nodes += self._take(held, tile, body, state)
+        return tuple(tile for _, tile in own), tuple(nodes), ahead
+
+    def _uses(self, item: Item, held: Held) -> bool:
+        """Say whether a tile of an enclosing body is touched below."""
+        return any(
+            held.use == self.outline.aliases.get(use, use)
+            for leaf in item.leaves
+            for use, _ in leaf.seen.uses
+        )
+
+    def _item(self, item: Item, state: State) -> Iterator[Node]:
+        if isinstance(item, Leaf):
+            yield from self._leaf(item, state)
+        elif isinstance(item, Parts):
+            yield from self._parts(item, state)
+        elif item.doubled:
+            for step in ("statistics", "normalise"):
+                yield from self._loop(item, replace(state, step=step))
+        else:
+            yield from self._loop(item, state)
+            for leaf in item.online:
+                for one in self.online[leaf.seen.name]:
+                    yield self._correct(one, "divide", leaf, state)
+
+    def _parts(self, item: Parts, state: State) -> Iterator[Node]:
+        for start, size, body in item.parts:
+            sizes = {**dict(state.sizes), item.rank: size}
+            adders = {leaf.seen.name for leaf in body.leaves if item.rank in leaf.seen.reduced}
+            begun = state.begun | adders if start else state.begun
+            tiles, nodes, _ = self.body(
+                body, replace(state, sizes=tuple(sizes.items()), begun=frozenset(begun), slides=False)
+            )
+            yield Loop(rank=item.rank, trips=1, start=start, tiles=tiles, body=nodes)
+
+    def _loop(self, body: Body, state: State) -> Iterator[Node]:
+        sizes = dict(state.sizes)
+        for start, trips, size, begins in self._blocks(body, state, sizes[body.rank]):
+            inside = replace(
+                state,
+                sizes=tuple({**sizes, body.rank: size}.items()),
+                begun=state.begun if begins else state.begun | body.adders,
+                slides=not begins and body.slides,
+            )
+            tiles, nodes, ahead = self.body(body, inside)
+            yield Loop(
+                rank=body.rank,
+                trips=trips,
+                step=body.tile,
+                start=start,
+                tiles=tiles,
+                body=nodes,
+                ahead=ahead if trips > 1 else 0,
+            )
+
+    @staticmethod
+    def _blocks(body: Body, state: State, extent: int) -> Iterator[tuple[int, int, int, bool]]:
+        """Yield blocks of a loop's rank; the first is apart where it differs."""
+        differs = body.slides or body.adders - state.begun
+        for start, trips, size in blocks(0, extent, body.tile):
+            if differs and not start and trips > 1:
+                yield 0, 1, size, True
+                yield body.tile, trips - 1, size, False
+            else:
+                yield start, trips, size, not start
+
+    # -- tiles
+
+    def _sizes(self, held: Held, state: State) -> dict[str, int]:
+        """Return the block of a tile; of ranks that it lacks, as much as is there at once."""
+        found = {rank: min(size, held.block[rank]) for rank, size in state.sizes}
+        return self.space.widen(found)
+
+    def _tile(self, held: Held, state: State) -> Tile:
+        sizes = self._sizes(held, state)
+        part = 0 if held.place == STREAM else None
+        if held.place not in (BUFFER, STREAM):
+            division = held.division
+            parts = {rank: min(size, division.part[rank]) for rank, size in sizes.items()}
+            part = math.prod(held.view.extent(parts)) * held.view.bytes_per_element
+        name = held.tile
+        if state.step == "normalise" and held.stores and not held.maker:
+            name = held.stores[0].name
+        return Tile(
+            name=name,
+            view=held.view,
+            shape=held.view.extent(sizes),
+            slots=held.slots,
+            place=held.place,
+            part_bytes=part,
+        )
+
+    def _bring(self, held: Held, tile: Tile, body: Body, state: State) -> Iterator[Node]:
+        """Load a tile, or take a slot for sums that start from nothing."""
+        source = self._buffered(held, state)
+        if held.maker is None:
+            tensor = self._tensor(held, held.use.partition(".")[0])
+            slides = bool(held.slides) and state.slides
+            moved = self._moved(held, body, state)
+            yield Load(
+                tile=tile, queue=held.queue, view=tensor, source=source, moved=moved, slides=slides
+            )
+            return
+        if held.spills:
+            if held.maker.name not in state.begun:
+                yield Reserve(tile=tile, queue=held.queue, noc=source is not None)
+            else:
+                moved, back = self._moved(held, body, state), source is not None
+                yield Load(tile=tile, queue=held.queue, source=source, moved=moved, back=back)
+        if held.place == BUFFER and held.returns:
+            yield Reserve(tile=tile, queue=held.queue, noc=True)
+
+    def _tensor(self, held: Held, name: str) -> View | None:
+        """Return the tensor in DRAM where the tile is wider than it."""
+        width = self.space.workload.tensors[name].bytes_per_element
+        if width == held.view.bytes_per_element:
+            return None
+        return replace(held.view, bytes_per_element=width)
+
+    def _buffered(self, held: Held, state: State) -> Tile | None:
+        found = state.tile(held.use, beyond=False) if held.buffered else None
+        return found[1] if found else None
+
+    def _take(self, held: Held, tile: Tile, body: Body, state: State) -> Iterator[Node]:
+        """Store what was made in a tile."""
+        if held.place != BUFFER:
+            if held.maker is not None:
+                moved = self._moved(held, body, state)
+                yield Store(tile=tile, target=self._buffered(held, state), moved=moved)
+        elif state.step != "statistics":
+            for view in held.stores:
+                other = None if view == tile.view else view
+                yield Store(tile=tile, view=other, moved=self._moved(held, body, state))
+
+    def _moved(self, held: Held, body: Body, state: State) -> Moved | None:
+        """Return the bytes of a transfer; None for a whole tile of the buffer."""
+        view, sizes = held.view, self._sizes(held, state)
+        slide = None
+        if held.slides and state.slides:
+            slide = Slide(held.slides, held.step, held.step)
+        if held.place == STREAM:
+            return _bytes(held.division.accesses(view, sizes), view)
+        if held.place != BUFFER:
+            return _bytes(held.division.spread(view, sizes, slide), view)
+        if slide is None:
+            return None
+        n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, slide)
+        return _bytes(Moved(n, n), view)
+
+    # -- work
+
+    def _leaf(self, leaf: Leaf, state: State) -> Iterator[Node]:
+        if isinstance(leaf.seen.operator, Vector):
+            yield from self._vector(leaf, leaf.seen.operator, state)
+        else:
+            yield self._compute(leaf, state)
+
+    def _operand(self, leaf: Leaf, use: str, view: View, state: State) -> tuple[Held | None, Tile]:
+        name = self.outline.aliases.get(use, use)
+        found = state.tile(name)
+        if leaf.do.unit != "mac":
+            found = state.tile(name, beyond=False)
+        if found is not None:
+            return found
+        tile = self.outer[leaf.outer[name]]
+        wide = replace(view, name=tile.view.name, bytes_per_element=tile.view.bytes_per_element)
+        return None, replace(tile, view=wide)
+
+    def _shape(self, leaf: Leaf, state: State) -> tuple[int, ...]:
+        sizes = self.space.widen(dict(state.sizes))
+        return tuple(sizes[rank] for rank in leaf.seen.ranks)
+
+    def _compute(self, leaf: Leaf, state: State) -> Compute:
+        found = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
+        tiles = [tile for _, tile in found]
+        accumulate = leaf.seen.name in state.begun
+        on: Folds | Steps
+        if leaf.division is None:
+            stationarity = leaf.do.stationarity or "ws"
+            on = Folds(stationarity, *leaf.folds)
+        else:
+            on = self._steps(leaf, tiles, state, accumulate=accumulate)
+        return Compute(
+            out=tiles[-1],
+            inputs=tuple(tiles[:-1]),
+            ranks=leaf.seen.ranks,
+            shape=self._shape(leaf, state),
+            on=on,
+            accumulate=accumulate,
+        )
+
+    def _steps(
+        self, leaf: Leaf, tiles: Sequence[Tile], state: State, *, accumulate: bool
+    ) -> Steps:
+        division, sizes = leaf.division, self.space.widen(dict(state.sizes))
+        assert division is not None  # noqa: S101 - only mac leaves come here
+        sizes = {rank: sizes[rank] for rank in leaf.seen.ranks}
+
+        def accesses(tile: Tile, view: View) -> Moved:
+            if tile.place == STREAM:
+                return Moved(0, 0)
+            moved = _bytes(division.accesses(view, sizes), view)
+            return moved if tile.place == BUFFER else Moved(0, moved.inner)
+
+        found = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
+        out = leaf.seen.output
+        began = _bytes(division.spread(out, sizes), out)
+        zero = Moved(0, 0) if accumulate else began
+        outside = tiles[-1].place == BUFFER
+        sums = found[-1]
+        read = Moved(sums.outer - zero.outer * outside, sums.inner - zero.inner)
+        return Steps(
+            steps=division.steps(sizes),
+            pes=division.pes(sizes),
+            reads=(*found[:-1], read),
+            writes=sums,
+        )
+
+    def _vector(self, leaf: Leaf, vector: Vector, state: State) -> Iterator[Node]:
+        found = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
+        tiles = [tile for _, tile in found]
+        sums = self.online.get(leaf.seen.name, ())
+        yield Sfu(
+            operator=leaf.seen.name,
+            work=vector.kind,
+            step="online" if sums else state.step or "whole",
+            out=tiles[-1],
+            inputs=tuple(tiles[:-1]),
+            ranks=leaf.seen.ranks,
+            shape=self._shape(leaf, state),
+            axis=self.space.axes.get(leaf.seen.name, ""),
+            scale=vector.scale,
+        )
+        for one in sums:
+            if one.seen.name in state.begun:
+                yield self._correct(one, "rescale", leaf, state)
+
+    def _correct(self, summed: Leaf, step: str, leaf: Leaf, state: State) -> Sfu:
+        """Correct what an einsum has summed up behind an online vector operator."""
+        view = summed.seen.output
+        _, tile = self._operand(summed, view.name, view, state)
+        sizes = self.space.widen(dict(state.sizes))
+        ranks = tuple(rank for dim in view.terms for rank, _ in dim)
+        vector = leaf.seen.operator
+        assert isinstance(vector, Vector)  # noqa: S101 - only vector operators are online
+        return Sfu(
+            operator=leaf.seen.name,
+            work=vector.kind,
+            step=step,
+            out=tile,
+            inputs=(tile,),
+            ranks=ranks,
+            shape=tuple(sizes[rank] for rank in ranks),
+            axis=self.space.axes.get(leaf.seen.name, ""),
+        )
+
+
+def _bytes(elements: Moved, view: View) -> Moved:
+    width = view.bytes_per_element
+    return Moved(elements.outer * width, elements.inner * width)

@@ -1,0 +1,523 @@
+"""The outline of a group: its tree as nested bodies, and in which body each tile lives.
+
+A loop that makes one piece of what arrives is none. A tile belongs to the body of the innermost
+loop that moves it, also where that is outside of the branch or loop in which its ``keep`` stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping as Map, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from simaccel.errors import SimaccelError
+from simaccel.mapping.space import Seen, Space, aliases_of
+from simaccel.mapping.tree import (
+    BUFFER,
+    PE,
+    STREAM,
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Part,
+    Spread,
+    Tree,
+)
+from simaccel.mapping.view import View
+from simaccel.program.division import Division
+
+PORTS: Final = ("input", "weight")
+"""The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
+STREAM_SLOTS: Final = 2
+_MOST_SLOTS: Final = 64
+
+
+class NotExecutableError(SimaccelError):
+    """A mapping that the machine doesn't execute; the message says why."""
+
+
+@dataclass(eq=False)
+class Held:
+    """A tile: what it holds, where, and what comes and goes.
+
+    ``use``: the tensor's name in the tree. ``block``: full sizes where its ``keep`` stands.
+    ``maker``: the operator that makes it in the group. ``stores``: what goes from it to the next
+    memory outside. ``buffered``: its other side is a tile in the buffer.
+    """
+
+    use: str
+    view: View
+    place: str
+    slots: int
+    block: Map[str, int]
+    queue: int
+    maker: Seen | None = None
+    loads: bool = True
+    stores: tuple[View, ...] = ()
+    spills: bool = False
+    buffered: bool = False
+    slides: str = ""
+    """Rank along which the innermost loop that moves it slides it; empty if none does."""
+    step: int = 0
+    tile: str = ""
+    """Name of the tile."""
+    division: Division | None = None
+    """Over PEs, if they keep it or it streams to them."""
+    returns: bool = False
+    """Sums in PEs go to this tile in the buffer and come back."""
+
+
+@dataclass(eq=False)
+class Leaf:
+    """An operator on what the loops have left; ``division``: over PEs, if they have memories."""
+
+    do: Do
+    seen: Seen
+    division: Division | None
+    folds: tuple[int | None, int | None]
+    outer: Map[str, int]
+    """Operands that a keep around the group holds: use -> number of the keep."""
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The leaf itself."""
+        return (self,)
+
+
+@dataclass(eq=False)
+class Parts:
+    """A rank cut at places: (start, size, body) of each part."""
+
+    rank: str
+    parts: list[tuple[int, int, Body]]
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """All leaves below."""
+        return tuple(leaf for _, _, body in self.parts for leaf in body.leaves)
+
+
+@dataclass(eq=False)
+class Body:
+    """What a loop repeats (or the whole group, or a part of it)."""
+
+    rank: str = ""
+    tile: int = 0
+    part: str = ""
+    """Rank of which this is a part, if it is one."""
+    full: Map[str, int] = field(default_factory=dict)
+    least: int = 1
+    """Trips of the loop wherever it runs, at least."""
+    holds: list[Held] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    ahead: int = 0
+    """Items that run one iteration early."""
+    doubled: bool = False
+    """A vector operator whose axis this loop cuts goes through it twice."""
+    online: tuple[Leaf, ...] = ()
+    """Vector operators whose axis this loop cuts for others too; it is the outermost to do so."""
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """All leaves below."""
+        return tuple(leaf for item in self.items for leaf in item.leaves)
+
+    @cached_property
+    def adders(self) -> frozenset[str]:
+        """Operators below that add up (or gather statistics) over this loop's rank."""
+        return frozenset(leaf.seen.name for leaf in self.leaves if self.rank in leaf.seen.reduced)
+
+    @property
+    def slides(self) -> bool:
+        """Whether a tile of this body slides."""
+        return any(held.slides for held in self.holds)
+
+
+Item = Body | Parts | Leaf
+
+
+@dataclass(frozen=True)
+class Outer:
+    """What is kept around the group: tensor, spans of its dimensions."""
+
+    keep: Keep
+    number: int
+
+
+@dataclass
+class _Path:
+    """Where the walk is: bodies from the outermost in, sizes, and what is kept so far."""
+
+    bodies: list[Body]
+    full: dict[str, int]
+    every: dict[str, frozenset[int]]
+    """All sizes that a rank may have here."""
+    box: dict[str, tuple[int, int]]
+    """(start, size) by parts."""
+    keeps: list[tuple[Keep, dict[str, int], int]]
+    """With the full sizes at the keep, and the number of bodies around it."""
+    spreads: list[Spread | Loop] = field(default_factory=list)
+    spread_from: dict[str, int] | None = None
+
+    def copy(self) -> _Path:
+        return _Path(
+            list(self.bodies),
+            dict(self.full),
+            dict(self.every),
+            dict(self.box),
+            list(self.keeps),
+            list(self.spreads),
+            self.spread_from,
+        )
+
+
+@dataclass
+class Outline:
+    """The bodies of a group; ``aliases``: tensors made in place, in the tile of another."""
+
+    top: Body
+    aliases: Map[str, str]
+
+
+def outline(space: Space, group: Group, around: Sequence[Keep] = ()) -> Outline:
+    """Return the bodies of a group's tree.
+
+    Raises:
+        NotExecutableError: an operand is nowhere where its unit can take it from.
+
+    """
+    walk = _Walk(space, group, around)
+    top = Body(full=dict(space.sizes))
+    every = {rank: frozenset({size}) for rank, size in space.sizes.items()}
+    box = {rank: (0, size) for rank, size in space.sizes.items()}
+    walk.tree(group.tree, _Path([top], dict(space.sizes), every, box, []))
+    walk.settle(top)
+    return Outline(top, walk.aliases)
+
+
+class _Walk:
+    """One walk over a tree."""
+
+    def __init__(self, space: Space, group: Group, around: Sequence[Keep]) -> None:
+        self.space, self.group, self.around = space, group, around
+        self.aliases = aliases_of(space, group.tree, around)
+        self.queues = {name: at for at, name in enumerate(_names(space))}
+        self.placed: dict[tuple[int, str, str], Held] = {}
+
+    def tree(self, tree: Tree, path: _Path) -> None:
+        """Add what a tree says to the innermost body."""
+        for node in tree:
+            if isinstance(node, Loop):
+                self._loop(node, path)
+            elif isinstance(node, Spread):
+                path.spread_from = path.spread_from or dict(path.full)
+                path.spreads.append(node)
+                path.full[node.rank] = min(path.full[node.rank], node.tile)
+            elif isinstance(node, Keep):
+                path.keeps.append((node, dict(path.full), len(path.bodies)))
+            elif isinstance(node, Fork):
+                self._fork(node, path)
+            elif isinstance(node, Part):
+                self._part(node, path)
+            else:
+                self._leaf(node, path)
+
+    def _loop(self, node: Loop, path: _Path) -> None:
+        if path.spread_from is not None:
+            path.spreads.append(node)
+            path.full[node.rank] = min(path.full[node.rank], node.tile)
+            return
+        before, every = path.full[node.rank], path.every[node.rank]
+        path.full[node.rank] = min(before, node.tile)
+        path.every[node.rank] = frozenset(
+            size
+            for one in every
+            for size in (min(one, node.tile), one % node.tile)
+            if size
+        )
+        if before <= node.tile:
+            return
+        body = Body(
+            rank=node.rank,
+            tile=node.tile,
+            full=dict(path.full),
+            least=min(-(-one // node.tile) for one in every),
+        )
+        path.bodies[-1].items.append(body)
+        path.bodies.append(body)
+
+    def _fork(self, node: Fork, path: _Path) -> None:
+        body = path.bodies[-1]
+        for number, branch in enumerate(node.branches):
+            if number == node.ahead and node.ahead and body.rank:
+                body.ahead = len(body.items)
+            self.tree(branch, path.copy())
+
+    def _part(self, node: Part, path: _Path) -> None:
+        start, whole = path.box[node.rank][0], path.full[node.rank]
+        parts = Parts(node.rank, [])
+        rest = whole - sum(node.sizes)
+        at = 0
+        for size, branch in zip((*node.sizes, rest), node.branches, strict=True):
+            if size:
+                inner = path.copy()
+                inner.full[node.rank] = size
+                inner.every[node.rank] = frozenset({size})
+                inner.box[node.rank] = (start + at, size)
+                body = Body(part=node.rank, full=dict(inner.full))
+                inner.bodies.append(body)
+                self.tree(branch, inner)
+                parts.parts.append((at, size, body))
+            at += size
+        path.bodies[-1].items.append(parts)
+
+    def _leaf(self, node: Do, path: _Path) -> None:
+        seen = self.space.seen(node.operator)
+        division = self._division(path) if node.unit == "mac" else None
+        folds = self._folds(path) if node.unit == "array" else (None, None)
+        leaf = Leaf(node, seen, division, folds, {})
+        path.bodies[-1].items.append(leaf)
+        outer: dict[str, int] = {}
+        for position, (use, view) in enumerate(seen.uses):
+            name = self.aliases.get(use, use)
+            port = "output" if position == len(seen.inputs) else (*PORTS, f"input{position}")[
+                min(position, len(PORTS))
+            ]
+            if not self._hold(name, view, port, leaf, path):
+                outer[name] = self._around(name, view, path, seen)
+        leaf.outer = outer
+
+    def _division(self, path: _Path) -> Division:
+        sizes = dict(path.spread_from or path.full)
+        block, row, part, lanes = dict(sizes), None, None, None
+        for node in path.spreads:
+            level = node.level if isinstance(node, Spread) else PE
+            if level != "rows":
+                row = row or dict(sizes)
+            if level not in ("rows", "cols"):
+                part = part or dict(sizes)
+            if level in ("vectors", "lanes"):
+                lanes = lanes or {
+                    rank: sizes[rank] if self._laned(rank, path) else 1 for rank in sizes
+                }
+            sizes[node.rank] = min(sizes[node.rank], node.tile)
+        row = row or dict(sizes)
+        part = part or dict(sizes)
+        return Division(block, row, part, lanes or dict.fromkeys(sizes, 1))
+
+    @staticmethod
+    def _laned(rank: str, path: _Path) -> bool:
+        return any(
+            isinstance(node, Spread) and node.level in ("vectors", "lanes") and node.rank == rank
+            for node in path.spreads
+        )
+
+    def _folds(self, path: _Path) -> tuple[int | None, int | None]:
+        """Return the sides of a fold where spreads say them."""
+        sizes = dict(path.spread_from or {})
+        sides: dict[str, int] = {}
+        for node in path.spreads:
+            if isinstance(node, Spread):
+                pieces = -(-sizes[node.rank] // node.tile)
+                sides[node.level] = sides.get(node.level, 1) * pieces
+            sizes[node.rank] = min(sizes[node.rank], node.tile)
+        return sides.get("rows"), sides.get("cols")
+
+    def _hold(self, name: str, view: View, port: str, leaf: Leaf, path: _Path) -> bool:
+        """Put the tiles of an operand where they live; say whether there is one."""
+        found = [
+            (keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name
+        ]
+        buffered = False
+        for keep, full, depth in found:
+            place = BUFFER if keep.level == BUFFER else f"{PE}.{port}"
+            self._place(keep, view, place, full, path, leaf, buffered=buffered, depth=depth)
+            buffered = buffered or place == BUFFER
+        pes = any(keep.level != BUFFER for keep, _, _ in found)
+        if leaf.do.unit == "mac" and not pes and not buffered and not self._is_around(name):
+            self._stream(name, view, path, leaf)
+            return True
+        return bool(found)
+
+    def _is_around(self, name: str) -> bool:
+        return any(keep.tensor == name for keep in self.around)
+
+    def _stream(self, name: str, view: View, path: _Path, leaf: Leaf) -> None:
+        if name == leaf.seen.output.name:
+            raise NotExecutableError(
+                f"{leaf.seen.name}: partial sums are kept neither in the buffer nor in PEs; the "
+                "machine needs one of the two"
+            )
+        body = path.bodies[-1]
+        slots = STREAM_SLOTS if len(_loops(path.bodies)) else 1
+        full = dict(path.spread_from or path.full)
+        body.holds.append(
+            Held(
+                use=name,
+                view=view,
+                place=STREAM,
+                slots=slots,
+                block=full,
+                queue=self.queues[name],
+                tile=f"{PE}.{name}",
+                division=leaf.division,
+            )
+        )
+
+    def _place(
+        self,
+        keep: Keep,
+        view: View,
+        place: str,
+        full: dict[str, int],
+        path: _Path,
+        leaf: Leaf,
+        *,
+        buffered: bool,
+        depth: int,
+    ) -> None:
+        view = self._wide(keep.tensor, view)
+        moves = self.space.moves(view)
+        bodies = path.bodies[:depth] if place == BUFFER else path.bodies
+        movers = [n for n, body in enumerate(bodies) if {body.rank, body.part} & moves]
+        at = max(movers, default=0)
+        home = bodies[at]
+        maker = self.space.made.get(keep.tensor)
+        if place != BUFFER and maker != leaf.seen.name:
+            maker = None
+        key = (id(home), keep.tensor, place)
+        if key in self.placed:
+            return
+        seen = self.space.seen(maker) if maker else None
+        held = Held(
+            use=keep.tensor,
+            view=view,
+            place=place,
+            slots=keep.slots,
+            block=full if place == BUFFER else dict(path.spread_from or full),
+            queue=self.queues[keep.tensor],
+            maker=seen,
+            loads=maker is None,
+            stores=self._stored(keep.tensor),
+            buffered=buffered,
+            division=leaf.division,
+        )
+        self.placed[key] = held
+        self._finish(held, _loops(bodies[: at + 1]), home)
+        home.holds.append(held)
+        if buffered and held.spills:
+            for (_, tensor, where), other in self.placed.items():
+                if (tensor, where) == (keep.tensor, BUFFER):
+                    other.returns = True
+
+    def _finish(self, held: Held, loops: Sequence[Body], home: Body) -> None:
+        """Fill in what follows from the loops outside: spilling, slots, sliding, its name."""
+        reductions = [
+            n
+            for n, body in enumerate(loops)
+            if held.maker is not None and body.rank in held.maker.reduced
+        ]
+        moving = self.space.moves(held.view)
+        if not loops:
+            held.slots = 1
+        if reductions:
+            # a slot that is free tells that the sums to be loaded into it have been stored
+            inside = loops[reductions[-1] + 1 :]
+            most = math.prod(body.least for body in inside if body.rank in moving)
+            held.slots, held.spills = min(held.slots, most), True
+        elif loops:
+            held.slots = min(held.slots, _MOST_SLOTS)
+        rank = home.rank
+        if any(len(dim) > 1 and rank in dict(dim) for dim in held.view.terms):
+            held.slides, held.step = rank, home.tile
+        name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
+        held.tile = name if held.place == BUFFER else f"{PE}.{name}"
+
+    def _wide(self, tensor: str, view: View) -> View:
+        """Return the view of a tile, wide enough for all that is made in it in place."""
+        maker = self.space.made.get(tensor)
+        own = self.space.seen(maker).output if maker else view
+        width = max(
+            [own.bytes_per_element]
+            + [
+                self.space.seen(self.space.made[output]).output.bytes_per_element
+                for output, source in self.aliases.items()
+                if source == tensor
+            ]
+        )
+        if width == own.bytes_per_element:
+            return own
+        return View(name=own.name, ranks=own.ranks, shape=own.shape, bytes_per_element=width)
+
+    def _stored(self, tensor: str) -> tuple[View, ...]:
+        """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
+        made = [tensor, *(output for output, source in self.aliases.items() if source == tensor)]
+        return tuple(
+            self.space.seen(self.space.made[one]).output
+            for one in made
+            if one in self.space.escapes
+        )
+
+    def _around(self, name: str, view: View, path: _Path, seen: Seen) -> int:
+        """Return the keep around the group that holds what an operator touches here."""
+        for number, keep in enumerate(self.around):
+            if keep.tensor != name:
+                continue
+            spans = [
+                path.box.get(dim[0][0], (0, 0)) if len(dim) == 1 else (0, 0) for dim in view.terms
+            ]
+            if all(
+                span.start <= start and start + size <= span.stop
+                for span, (start, size) in zip(keep.region, spans, strict=True)
+            ):
+                return number
+        raise NotExecutableError(
+            f"{seen.name}: {name} is kept nowhere in the buffer; allowed: a keep of it outside of "
+            f"do {seen.name}"
+        )
+
+    def settle(self, top: Body) -> None:
+        """Find the loops that cut the axis of a vector operator, and how that is done."""
+        self._settle(top, [])
+        _sort_holds(top)
+
+    def _settle(self, item: Item, bodies: list[Body]) -> None:
+        if isinstance(item, Leaf):
+            axis = self.space.axes.get(item.seen.name)
+            cutting = [body for body in bodies if axis and body.rank == axis]
+            if cutting and cutting[0].leaves == (item,):
+                cutting[0].doubled = True
+            elif cutting:
+                cutting[0].online = (*cutting[0].online, item)
+            return
+        if isinstance(item, Parts):
+            for _, _, body in item.parts:
+                self._settle(body, bodies)
+            return
+        for inner in item.items:
+            self._settle(inner, [*bodies, item])
+
+
+def _sort_holds(item: Item) -> None:
+    if isinstance(item, Body):
+        item.holds.sort(key=lambda held: (held.place != BUFFER, held.queue))
+        for inner in item.items:
+            _sort_holds(inner)
+    elif isinstance(item, Parts):
+        for _, _, body in item.parts:
+            _sort_holds(body)
+
+
+def _loops(bodies: Sequence[Body]) -> list[Body]:
+    return [body for body in bodies if body.rank]
+
+
+def _names(space: Space) -> list[str]:
+    """Return all names of tensors, inputs first, then what is made."""
+    made = [seen.output.name for seen in space.operators]
+    read = [name for seen in space.operators for name in seen.names]
+    return list(dict.fromkeys([*(name for name in read if name not in made), *made]))
