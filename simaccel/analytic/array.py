@@ -91,8 +91,6 @@ class _Totals:
     ) -> None:
         self.accelerator, self.stationarity = accelerator, stationarity
         self.widths, self.stream = widths, stream
-        noc = accelerator.noc.distribution
-        self.copies = noc.topology != "systolic" and not noc.multicast
         zero = ints(0)
         self.cycles = self.compute = self.a_bytes = self.b_bytes = zero
         self.sums_bytes = self.out_bytes = self.distribution_bytes = zero
@@ -101,21 +99,18 @@ class _Totals:
     def add(self, times: Ints, rows: Ints, cols: Ints, *, sums: bool) -> None:
         """Add ``times`` folds of ``rows`` x ``cols``."""
         hardware, widths, stream = self.accelerator, self.widths, self.stream
-        along_rows, along_cols = rows * stream, cols * stream
-        per_col, per_row = (cols, rows) if self.copies else (1, 1)
-        if self.stationarity == "os":
-            a, b, made = along_rows * widths.a, along_cols * widths.b, rows * cols
-            spread = a * per_col + b * per_row
-        elif self.stationarity == "ws":
-            a, b, made = along_rows * widths.a, rows * cols * widths.b, along_cols
-            spread = a * per_col + b
-        else:
-            a, b, made = rows * cols * widths.a, along_rows * widths.b, along_cols
-            spread = a + b * per_col
-        out = made * widths.out
+        array = hardware.systolic
+        one = array.fold_bytes(
+            (rows, cols),
+            stream,
+            self.stationarity,
+            (widths.a, widths.b, widths.out),
+            multicasts=hardware.noc.distribution.multicasts,
+        )
+        a, b, out, spread = one.a, one.b, one.out, one.distributed
         read = hardware.read_rate.cycles(a + b + out * int(sums))
         write = hardware.write_rate.cycles(out)
-        compute = hardware.systolic.fold_cycles(rows, cols, stream, self.stationarity)
+        compute = array.fold_cycles(rows, cols, stream, self.stationarity)
         limits = (
             hardware.distribution_rate.cycles(spread),
             hardware.collection_rate.cycles(out),
