@@ -16,11 +16,12 @@ from tempfile import TemporaryDirectory
 
 from simaccel.experiment.recording import trace_header
 from simaccel.hardware import Accelerator
-from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
+from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
+from simaccel.machine.walks import Act
 from simaccel.mapping.choices import Mapping
-from simaccel.program.program import Command, Gemm, Loop, Node, Operator, Pass, Program, size
+from simaccel.program.program import Command, Compute, Folds, Loop, Node, Operator, Program, size
 from simaccel.trace import TraceWriter
 from simaccel.trace.schema import EVENT
 from simaccel.workload import Workload
@@ -146,9 +147,11 @@ def _executed(body: Sequence[Node], accelerator: Accelerator) -> tuple[int, int]
 
 
 def _folds_of(command: Command, accelerator: Accelerator) -> int:
-    if isinstance(command, Pass):
+    if not isinstance(command, Compute):
+        return 0
+    if not isinstance(command.on, Folds):
         return 1
-    return _count([gemm_folds(command, accelerator)[1]]) if isinstance(command, Gemm) else 0
+    return _count([folds_of(command, command.on, accelerator)[1]])
 
 
 def _count(folds: Sequence[Fold | FoldLoop]) -> int:
@@ -159,9 +162,9 @@ def _most_events(plan: Plan, accelerator: Accelerator) -> int:
     """Sum the events that each step of a plan can cause, times its executions."""
     total, factors = _EVENTS_OF_AN_ENGINE, [1]
     for op in plan.ops:
-        if op.kind == "loop":
+        if op.act is Act.LOOP:
             factors.append(factors[-1] * op.trips)
-        elif op.kind == "end":
+        elif op.act is Act.END:
             factors.pop()
         else:
             total += factors[-1] * _events_of(op, accelerator)
@@ -170,11 +173,11 @@ def _most_events(plan: Plan, accelerator: Accelerator) -> int:
 
 def _events_of(op: Op, accelerator: Accelerator) -> int:
     """Bound the events of one step: its timeouts, its waits, its requests."""
-    if op.kind != "work":
+    if op.act is not Act.COMMAND:
         return 1
     pipes = (op.distribution_cycles > 0) + (op.collection_cycles > 0)
     requests = (op.read_cycles > 0) + (op.write_cycles > 0) + pipes
-    waits = (op.cycles > 0) + (op.noc_cycles > op.cycles)
+    waits = (op.cycles > 0) + (op.latency_cycles > 0)
     if op.dram_bytes:
         requests += accelerator.dram.channels
         waits += 2  # accepted; answered

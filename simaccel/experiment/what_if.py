@@ -25,12 +25,11 @@ from simaccel.hardware.spec import Spec
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import (
     Command,
-    Gemm,
+    Compute,
     Load,
     Loop,
     Node,
     Operator,
-    Pass,
     Program,
     Store,
     Tile,
@@ -303,10 +302,7 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
 
 def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
     """Give a command with the tiles of these names."""
-    if isinstance(command, Gemm):
-        out, a, b = (tiles[tile.name] for tile in (command.out, command.a, command.b))
-        return replace(command, out=out, a=a, b=b)
-    if isinstance(command, Pass):
+    if isinstance(command, Compute):
         inputs = tuple(tiles[tile.name] for tile in command.inputs)
         return replace(command, out=tiles[command.out.name], inputs=inputs)
     if isinstance(command, Load) and command.source is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -26,6 +27,18 @@ def spatial(
     if stationarity == "os":
         return m, n, k
     return k, m, n
+
+
+@dataclass(frozen=True)
+class FoldBytes(Generic[Amount]):
+    """Bytes that one fold moves: what it reads of both operands, what it makes, what is sent."""
+
+    a: Amount
+    b: Amount
+    out: Amount
+    """Written; partial sums that it adds to are read, as many bytes."""
+    distributed: Amount
+    """Of both operands through the distribution pipe."""
 
 
 def _systolic(kind: object) -> object:
@@ -85,6 +98,38 @@ class ArraySpec(Spec):
             return stream + (high - stream) * (high > stream)
         shift = high * int(self.overlap == "none" and stationarity != "os")
         return shift + stream + high + wide - 2
+
+    @staticmethod
+    def fold_bytes(
+        sides: tuple[Amount, Amount],
+        stream: Amount,
+        stationarity: Stationarity,
+        widths: tuple[int, int, int],
+        *,
+        multicasts: bool,
+    ) -> FoldBytes[Amount]:
+        """Bytes of one fold on ``sides`` (rows, columns of PEs) for ``stream`` steps.
+
+        ``widths``: bytes per element of A, B and C. What enters along the rows is needed in each
+        column (and the other way round): without multicast it is sent once for each of them.
+
+        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (2, 1, 4), multicasts=True)
+        FoldBytes(a=1600, b=32, out=1600, distributed=1632)
+        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (2, 1, 4), multicasts=False).distributed
+        6432
+        """
+        rows, cols = sides
+        along_rows, along_cols, held = rows * stream, cols * stream, rows * cols
+        per_row, per_col = (1, 1) if multicasts else (rows, cols)
+        if stationarity == "os":
+            a, b, out = along_rows * widths[0], along_cols * widths[1], held * widths[2]
+            return FoldBytes(a, b, out, a * per_col + b * per_row)
+        out = along_cols * widths[2]
+        if stationarity == "ws":
+            a, b = along_rows * widths[0], held * widths[1]
+            return FoldBytes(a, b, out, a * per_col + b)
+        a, b = held * widths[0], along_rows * widths[1]
+        return FoldBytes(a, b, out, a + b * per_col)
 
     def tail_cycles(self, rows: Amount, cols: Amount, stream: Amount) -> Amount:
         """Cycles after the last fold: the skew, less what no next operand has to wait for."""

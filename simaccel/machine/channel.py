@@ -88,6 +88,13 @@ class Channel(Stateful):
         self._set_alarm()
         return event
 
+    def rest(self, entry: Entry) -> simpy.Event:
+        """Give an event when ``entry`` has been served, where nobody else can ask meanwhile.
+
+        It needs no alarm: nothing can put the finish off.
+        """
+        return self.clock.timeout(self.turns.gap + entry.remaining)
+
     def _set_alarm(self) -> None:
         """Wake at the next finish. An alarm that is set is not later and will look again."""
         if self.alarm is None:

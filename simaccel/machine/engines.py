@@ -7,7 +7,7 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import simpy
@@ -16,12 +16,12 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Account, Cause
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
-from simaccel.machine.lanes import PipeLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
 from simaccel.machine.tokens import Tokens
+from simaccel.machine.walks import Act, EngineKind
 
 READ, WRITE = 0, 1
 PORT_CAUSES = {
@@ -43,16 +43,21 @@ class Wires:
     dram: Dram
     read_port: Channel
     write_port: Channel
+    distribution: Channel
+    collection: Channel
     occupancy: Occupancy
-    pipes: dict[str, Channel] = field(default_factory=dict)
-    """The NoC pipes of a spatial array by name."""
-    distribution: PipeLane | None = None
-    collection: PipeLane | None = None
+    shared: frozenset[tuple[str, str]]
+    """(NoC pipe, operator) where the array is not the only one to use the pipe."""
 
     @property
     def ports(self) -> dict[str, Channel]:
         """All channels on the chip by name."""
-        return {"buffer_read": self.read_port, "buffer_write": self.write_port, **self.pipes}
+        return {
+            "buffer_read": self.read_port,
+            "buffer_write": self.write_port,
+            "noc_distribution": self.distribution,
+            "noc_collection": self.collection,
+        }
 
 
 class Engine(Stateful):
@@ -78,6 +83,7 @@ class Engine(Stateful):
         "boundaries",
     )
 
+    kind: ClassVar[EngineKind | None] = None
     busy_root = Cause.BUSY
 
     def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
@@ -130,21 +136,22 @@ class Engine(Stateful):
     def run(self) -> Waiting:
         """Walk the plan from the first step to the last."""
         ops, counts = self.plan.ops, self.counts
+        end, command, loop, meet = Act.END, Act.COMMAND, Act.LOOP, Act.MEET
         while self.at < len(ops):
             op = ops[self.at]
             counts[self.at] += 1
-            kind = op.kind
-            if kind == "end":
+            act = op.act
+            if act is end:
                 self._end(op)
                 continue
-            if kind == "work":
+            if act is command:
                 yield from self.work(op)
-            elif kind == "loop":
+            elif act is loop:
                 self.iterations[op.depth] = 0
-            elif kind == "meet":
+            elif act is meet:
                 yield from self._meet(op)
             else:
-                yield from self._hand_over(op, kind)
+                yield from self._hand_over(op, act)
             self.at += 1
         self.account.switch(self.clock.cycle, Cause.IDLE)
         self.done_at = self.clock.cycle
@@ -160,19 +167,19 @@ class Engine(Stateful):
         if boundary is not None:
             boundary()
 
-    def _hand_over(self, op: Op, kind: str) -> Waiting:
+    def _hand_over(self, op: Op, act: Act) -> Waiting:
         """Claim or release a slot, wait for a tile or pass it on."""
         tokens = self.tokens[self.at]
-        if tokens is not None and kind in ("claim", "wait"):
+        if tokens is not None and (act is Act.CLAIM or act is Act.WAIT):
             self.account.enter(self.clock.cycle, op.site)
             event = tokens.take()
             if event is not None:
                 yield event
-        if kind == "claim":
+        if act is Act.CLAIM:
             self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
-        elif kind == "release":
+        elif act is Act.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
-        if tokens is not None and kind in ("release", "post"):
+        if tokens is not None and (act is Act.RELEASE or act is Act.POST):
             tokens.hand_on()
 
     def _meet(self, op: Op) -> Waiting:
@@ -188,42 +195,10 @@ class Engine(Stateful):
         raise NotImplementedError
 
 
-class Array(Engine):
-    """The PE array: lead, fold after fold, tail."""
-
-    busy_root = Cause.ARRAY
-
-    def work(self, op: Op) -> Waiting:
-        """Execute one fold (or lead, or tail): compute, NoC and ports all at once."""
-        wires, account, clock = self.wires, self.account, self.clock
-        read = wires.read_port.request(op.read_cycles, READ, self.name)
-        write = wires.write_port.request(op.write_cycles, WRITE, self.name)
-        account.enter(clock.cycle, op.site)
-        if wires.distribution is not None and wires.collection is not None:
-            wires.distribution.use(op.distribution_cycles)
-            wires.collection.use(op.collection_cycles)
-        if op.cycles:
-            if account.cause is not Cause.BUSY:
-                account.switch(clock.cycle, Cause.BUSY)
-            self.stage = 1
-            yield clock.timeout(op.cycles)
-        if op.noc_cycles > op.cycles:
-            account.switch(clock.cycle, Cause.NOC)
-            self.stage = 2
-            yield clock.timeout(op.noc_cycles - op.cycles)
-        for self.stage, channel, entry in (
-            (3, wires.read_port, read),
-            (4, wires.write_port, write),
-        ):
-            if not channel.done(entry):
-                account.switch(clock.cycle, Cause.BUFFER_PORT)
-                yield channel.wait(entry)
-        self.stage = 0
-
-
 class Sfu(Engine):
     """The special function unit: one piece of softmax work at a time."""
 
+    kind = EngineKind.SFU
     busy_root = Cause.SFU
 
     def work(self, op: Op) -> Waiting:
@@ -276,6 +251,8 @@ class Dma(Engine):
 class DmaIn(Dma):
     """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
 
+    kind = EngineKind.DMA_IN
+
     def work(self, op: Op) -> Waiting:
         """Load a tile (a reserved slot moves nothing)."""
         if op.dram_bytes:
@@ -285,6 +262,8 @@ class DmaIn(Dma):
 
 class DmaOut(Dma):
     """Stores. A write is posted: it is done when the DRAM has taken it."""
+
+    kind = EngineKind.DMA_OUT
 
     def work(self, op: Op) -> Waiting:
         """Store a tile."""

@@ -1,4 +1,4 @@
-"""How the array executes a GEMM command: its folds as a small tree of loops."""
+"""How a systolic array executes a command: its folds as a small tree of loops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, spatial
-from simaccel.program.program import Gemm
+from simaccel.program.folding import folded_shape
+from simaccel.program.program import Compute, Folds, ProgramError
 
 
 @dataclass(frozen=True)
@@ -33,77 +34,84 @@ class FoldLoop:
 
 @dataclass(frozen=True)
 class _Place:
-    """Ranks of a GEMM on the array."""
+    """A block on the array: full folds have ``rows`` x ``cols`` PEs and stream for ``stream``."""
 
-    gemm: Gemm
+    command: Compute
+    folds: Folds
     accelerator: Accelerator
+    rows: int
+    cols: int
+    stream: int
 
     def fold(self, rows: int, cols: int, *, sums: bool) -> Fold:
         """Charge a fold of ``rows`` x ``cols`` PEs."""
-        gemm, array = self.gemm, self.accelerator.systolic
-        _, m, k, n = gemm.shape
-        stream = spatial(m, k, n, gemm.stationarity)[2]
-        a_bytes, b_bytes = gemm.a.view.bytes_per_element, gemm.b.view.bytes_per_element
-        out_bytes = gemm.out.view.bytes_per_element
-        copies = not self.accelerator.noc.distribution.multicast and (
-            self.accelerator.noc.distribution.topology != "systolic"
+        array, stationarity = self.accelerator.systolic, self.folds.stationarity
+        a, b, out = (tile.view for tile in (*self.command.inputs, self.command.out))
+        moved = array.fold_bytes(
+            (rows, cols),
+            self.stream,
+            stationarity,
+            (a.bytes_per_element, b.bytes_per_element, out.bytes_per_element),
+            multicasts=self.accelerator.noc.distribution.multicasts,
         )
-        if gemm.stationarity == "os":
-            moved_a, moved_b, made = rows * stream * a_bytes, cols * stream * b_bytes, rows * cols
-            spread = moved_a * (cols if copies else 1) + moved_b * (rows if copies else 1)
-        elif gemm.stationarity == "ws":
-            moved_a, moved_b, made = rows * stream * a_bytes, rows * cols * b_bytes, cols * stream
-            spread = moved_a * (cols if copies else 1) + moved_b
-        else:
-            moved_a, moved_b, made = rows * cols * a_bytes, rows * stream * b_bytes, cols * stream
-            spread = moved_a + moved_b * (cols if copies else 1)
         return Fold(
-            cycles=array.fold_cycles(rows, cols, stream, gemm.stationarity),
-            macs=rows * cols * stream,
-            a_bytes=moved_a,
-            b_bytes=moved_b,
-            sums_bytes=made * out_bytes * sums,
-            out_bytes=made * out_bytes,
-            distribution_bytes=spread,
+            cycles=array.fold_cycles(rows, cols, self.stream, stationarity),
+            macs=rows * cols * self.stream,
+            a_bytes=moved.a,
+            b_bytes=moved.b,
+            sums_bytes=moved.out * sums,
+            out_bytes=moved.out,
+            distribution_bytes=moved.distributed,
         )
 
 
-def gemm_folds(gemm: Gemm, accelerator: Accelerator) -> tuple[int, FoldLoop, int]:
-    """Give lead cycles, the folds of all g, and tail cycles of a GEMM command.
+def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> tuple[int, FoldLoop, int]:
+    """Return lead cycles, the folds of all g, and tail cycles of a command.
 
     Columns are the outer loop, rows the inner one: where rows hold the reduction (ws, is),
     the folds that add to the same outputs follow one another.
+
+    Raises:
+        ProgramError: the block can't be folded, or a fold is larger than the array.
+
     """
     array = accelerator.systolic
-    high, wide, stream = spatial(*gemm.shape[1:], gemm.stationarity)
-    place = _Place(gemm, accelerator)
-    full, edge = _split(wide, array.cols)
+    g, m, k, n = folded_shape(command)
+    high, wide, stream = spatial(m, k, n, folds.stationarity)
+    rows = _side(command, folds.rows, array.rows, "rows")
+    cols = _side(command, folds.cols, array.cols, "cols")
+    place = _Place(command, folds, accelerator, rows, cols, stream)
+    full, edge = divmod(wide, cols)
     columns: list[Fold | FoldLoop] = []
     if full:
-        columns.append(FoldLoop(full, _column(place, high, array.cols)))
+        columns.append(FoldLoop(full, _column(place, high, cols)))
     if edge:
         columns.extend(_column(place, high, edge))
-    lead = array.lead_cycles(min(high, array.rows), gemm.stationarity)
-    tail = array.tail_cycles((high - 1) % array.rows + 1, (wide - 1) % array.cols + 1, stream)
-    return lead, FoldLoop(gemm.shape[0], tuple(columns)), tail
+    lead = array.lead_cycles(min(high, rows), folds.stationarity)
+    tail = array.tail_cycles((high - 1) % rows + 1, (wide - 1) % cols + 1, stream)
+    return lead, FoldLoop(g, tuple(columns)), tail
 
 
-def _split(extent: int, side: int) -> tuple[int, int]:
-    return extent // side, extent % side
+def _side(command: Compute, asked: int | None, there: int, name: str) -> int:
+    if asked is None:
+        return there
+    if not 1 <= asked <= there:
+        raise ProgramError(
+            f"{command.out.name}: folds of {asked} {name}; allowed: 1 to {there}, the array's"
+        )
+    return asked
 
 
 def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds that follow one another down one strip of columns."""
-    side = place.accelerator.systolic.rows
-    full, edge = _split(high, side)
-    reduction = place.gemm.stationarity != "os"
+    full, edge = divmod(high, place.rows)
     body: list[Fold | FoldLoop] = []
-    sums = place.gemm.accumulate
-    if reduction and not sums:
-        body.append(place.fold(side if full else edge, cols, sums=False))
+    sums = place.command.accumulate
+    if place.folds.stationarity != "os" and not sums:
+        body.append(place.fold(place.rows if full else edge, cols, sums=False))
         full, edge, sums = (full - 1, edge, True) if full else (0, 0, True)
     if full:
-        body.append(FoldLoop(full, (place.fold(side, cols, sums=sums),)))
+        body.append(FoldLoop(full, (place.fold(place.rows, cols, sums=sums),)))
     if edge:
         body.append(place.fold(edge, cols, sums=sums))
     return tuple(body)

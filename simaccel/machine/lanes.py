@@ -1,4 +1,4 @@
-"""Lanes: what a listener hears of channels, NoC pipes and tiles. Without a listener there are none.
+"""Lanes: what a listener hears of channels and tiles. Without a listener there are none.
 
 A lane only watches. It moves on with the periods that are skipped, and says how far a period can
 be repeated for it: when a request that nobody waits for ends, the machine doesn't care, but the
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from simaccel.machine.accounts import Listener
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
+from simaccel.machine.stateful import FOREVER, Numbers, Skip, Stateful, Stretch
 from simaccel.machine.turns import Turns
 
 
@@ -103,52 +103,6 @@ class ChannelLane(Lane):
         if always and len({entry.direction for entry in self.channel.turns.ring}) == 1:
             return (left - 1) // seen.cycles
         return self.channel.turns.limit(seen.of(1))
-
-
-class PipeLane(Lane):
-    """A NoC pipe, in use from the start of a fold for the cycles that its bytes take."""
-
-    STATE = ()
-    GAUGES = ("until",)
-
-    def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
-        super().__init__(name, clock, listener)
-        self.until = 0
-
-    def use(self, cycles: int) -> None:
-        """Note a use from now on."""
-        if cycles:
-            now = self.clock.cycle
-            self.flush(now)
-            self.until = now + cycles
-
-    def flush(self, now: int) -> None:
-        """Tell what happened up to ``now``."""
-        used = min(self.until, now)
-        if used > self.since:
-            cycles = used - self.since
-            self.listener.served(self.name, self.since, used, cycles, busy=True)
-            self.since, self.told = used, self.told + cycles
-        if now > self.since:
-            self.listener.served(self.name, self.since, now, 0, busy=False)
-            self.since = now
-
-    def gauges(self) -> Numbers:
-        """Give when the present use ends, if there is one."""
-        return (self.until if self.until > self.clock.cycle else 0,)
-
-    def limit(self, seen: Stretch) -> int:
-        """A use that goes on must not end on the way."""
-        (before,), (after,) = seen.before, seen.after
-        if before == after:
-            return seen.ends_before(after) if after else FOREVER
-        return FOREVER if after - before == seen.cycles else NEVER
-
-    def skip(self, skip: Skip) -> None:
-        """Move on with a use that belongs to the period."""
-        super().skip(skip)
-        if skip.stretch.before != skip.stretch.after:
-            self.until += skip.cycles
 
 
 class TileLane(Lane):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -12,23 +12,30 @@ import numpy as np
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import STALLS, Cause, Listener
+from simaccel.machine.array import Array, NocIn, NocOut
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import Array, DmaIn, DmaOut, Engine, Sfu, Wires
+from simaccel.machine.engines import DmaIn, DmaOut, Engine, Sfu, Wires
 from simaccel.machine.fast_forward import FastForward, Scope
-from simaccel.machine.lanes import ChannelLane, Lane, PipeLane, TileLane
+from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan
-from simaccel.machine.spatial import NocMove, SpatialArray
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Delay, Tokens
-from simaccel.machine.walks import Handover, Walks, make_walks
+from simaccel.machine.walks import Act, EngineKind, Handover, Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
-from simaccel.program.program import BUFFER, STREAM, Program, has_passes, require_fit
+from simaccel.program.program import BUFFER, STREAM, Program, require_fit
 
-NOC_PIPES = "noc_distribution", "noc_collection"
+_ENGINES: dict[EngineKind, type[Engine]] = {
+    EngineKind.DMA_IN: DmaIn,
+    EngineKind.NOC_IN: NocIn,
+    EngineKind.ARRAY: Array,
+    EngineKind.SFU: Sfu,
+    EngineKind.NOC_OUT: NocOut,
+    EngineKind.DMA_OUT: DmaOut,
+}
 _CHUNK = 20_000
 """Events between two looks at the progress."""
 _CHECKPOINT = 16
@@ -93,13 +100,15 @@ class Machine:
         require_fit(program, accelerator.capacities)
         self.accelerator = accelerator
         self.clock = Clock()
-        self.wires = _wires(self.clock, accelerator, program)
         walks = make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
+        self.wires = _wires(self.clock, accelerator, program, _shared(self.plans, walks))
         self.listener = listener
         self.engines = [
-            _engine(name, plan, self.wires, listener) for name, plan in self.plans.items()
+            _ENGINES[walks.kinds[name]](name, plan, self.wires) for name, plan in self.plans.items()
         ]
+        for engine in self.engines:
+            engine.account.listener = listener
         self.books = Books(walks.operators, [engine.account for engine in self.engines])
         self.meetings: dict[int, Meeting] = {}
         self._connect(walks)
@@ -119,14 +128,14 @@ class Machine:
                 n,
                 accounts[handover.source],
                 accounts[handover.target],
-                _delay(handover, self.accelerator, passes=bool(self.wires.pipes)),
+                _delay(handover, walks.kinds, self.accelerator),
             )
             for handover, n in walks.tokens.items()
         }
         for engine in self.engines:
             for at, op in enumerate(engine.plan.ops):
                 engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
-                if op.kind == "meet":
+                if op.act is Act.MEET:
                     engine.meetings[at] = self.meetings.setdefault(
                         op.site, Meeting(self.clock, op.operator, len(self.engines), self._close)
                     )
@@ -138,14 +147,10 @@ class Machine:
         return dram | wires.ports
 
     def _make_lanes(self, listener: Listener) -> list[Lane]:
-        """Let channels, pipes and tiles tell the listener what they do."""
+        """Let channels and tiles tell the listener what they do."""
         clock, wires = self.clock, self.wires
         for name, channel in self.channels().items():
             channel.lane = ChannelLane(name, clock, listener, channel)
-        pipes: list[PipeLane] = []
-        if not wires.pipes:
-            pipes = [PipeLane(name, clock, listener) for name in NOC_PIPES]
-            wires.distribution, wires.collection = pipes
         claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
         around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
         for tile in dict.fromkeys([*claimed, *around]):
@@ -153,9 +158,9 @@ class Machine:
         served = [channel.lane for channel in self.channels().values() if channel.lane]
         tiles = wires.occupancy.lanes.values()
         lanes = dict.fromkeys(self.plans, "engine")
-        lanes |= dict.fromkeys([*self.channels(), *NOC_PIPES], "channel")
+        lanes |= dict.fromkeys(self.channels(), "channel")
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
-        return [*served, *pipes, *tiles]
+        return [*served, *tiles]
 
     def _scopes(self) -> dict[str, Scope]:
         """Give what can change in each operator; all of it under no name."""
@@ -186,9 +191,7 @@ class Machine:
             *(engine.account for engine in self.engines),
             *self.tokens.values(),
             *self.meetings.values(),
-            wires.read_port,
-            wires.write_port,
-            *wires.pipes.values(),
+            *wires.ports.values(),
             *wires.dram.channels,
             wires.dram,
             wires.occupancy,
@@ -243,7 +246,7 @@ class Machine:
     @staticmethod
     def _wait_of(engine: Engine) -> str:
         op, wait = engine.plan.ops[engine.at], engine.account.wait
-        if op.kind == "meet":
+        if op.act is Act.MEET:
             return f"the other engines at the end of {op.operator}"
         if wait.kind == "free":
             return f"a free slot of tile {wait.tile}, held by {wait.engine}"
@@ -261,7 +264,7 @@ class Machine:
             elements=elements,
             moved=moved,
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
-            served_cycles={n: c.served_cycles for n, c in self.channels().items()} | self._piped(),
+            served_cycles={n: c.served_cycles for n, c in self.channels().items()},
             peak_buffer_bytes=self.wires.occupancy.peak_bytes,
             operators=tuple(self._operator_run(name) for name in self.books.operators),
             events=self.clock.events,
@@ -274,74 +277,66 @@ class Machine:
         for lane in self.lanes:
             lane.flush(now)
 
-    def _piped(self) -> dict[str, int]:
-        """Cycles in which each NoC pipe was in use, where it isn't a channel."""
-        if self.wires.pipes:
-            return {}
-        used = [0, 0]
-        for engine in self.engines:
-            for n, op in zip(engine.counts, engine.plan.ops, strict=True):
-                used[0] += n * op.distribution_cycles
-                used[1] += n * op.collection_cycles
-        return dict(zip(NOC_PIPES, used, strict=True))
-
     def _operator_run(self, name: str) -> OperatorRun:
         moved, macs, elements = _moved(self.engines, name)
         engines = {e: _cycles(cycles) for e, cycles in self.books.by_cause(name).items()}
         return OperatorRun(name, self.books.cycles(name), macs, moved, elements, engines)
 
 
-def _wires(clock: Clock, accelerator: Accelerator, program: Program) -> Wires:
+def _shared(plans: Mapping[str, Plan], walks: Walks) -> frozenset[tuple[str, str]]:
+    """Find the NoC pipes that others than the array use, by operator."""
+    found = set()
+    for name, plan in plans.items():
+        if walks.kinds[name] is EngineKind.ARRAY:
+            continue
+        for op in plan.ops:
+            if op.distribution_cycles:
+                found.add(("noc_distribution", op.operator))
+            if op.collection_cycles:
+                found.add(("noc_collection", op.operator))
+    return frozenset(found)
+
+
+def _wires(
+    clock: Clock, accelerator: Accelerator, program: Program, shared: frozenset[tuple[str, str]]
+) -> Wires:
     turn = accelerator.buffer.turn_cycles
-    pipes = {}
-    if has_passes(program):
-        rates = accelerator.distribution_rate, accelerator.collection_rate
-        pipes = {n: Channel(clock, rate, turn) for n, rate in zip(NOC_PIPES, rates, strict=True)}
     return Wires(
         clock=clock,
         accelerator=accelerator,
         dram=Dram(clock, accelerator.dram, accelerator.channel_rate),
         read_port=Channel(clock, accelerator.read_rate, turn),
         write_port=Channel(clock, accelerator.write_rate, turn),
+        distribution=Channel(clock, accelerator.distribution_rate, turn),
+        collection=Channel(clock, accelerator.collection_rate, turn),
         occupancy=Occupancy(enclosing_bytes(program)),
-        pipes=pipes,
+        shared=shared,
     )
 
 
-def _delay(handover: Handover, accelerator: Accelerator, *, passes: bool) -> Delay:
+def _delay(handover: Handover, kinds: Mapping[str, EngineKind], accelerator: Accelerator) -> Delay:
     """Say how long data are on their way from an engine that has read or written them.
 
     A slot is free as soon as its data have left; where sums were in it, once they have arrived,
-    because they may come back. Of two latencies on the way the longer one is named.
+    because they may come back. Of two latencies on the way the longer one is named. What folds
+    use is on its way within the command.
     """
-    array, source = accelerator.array, handover.source.rstrip("0123456789")
-    reads = passes and handover.target == "array"  # what no PE keeps is read during the pass
+    array, source = accelerator.array, kinds[handover.source]
+    ready = handover.kind == "ready"
+    # what no PE keeps is read during the pass
+    reads = handover.stepped and kinds[handover.target] is EngineKind.ARRAY
     into = accelerator.lead_latency_cycles * (handover.place != BUFFER or reads)
     into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
-    if source == "dma_in":
+    if source is EngineKind.DMA_IN:
         dram = accelerator.dram.latency_cycles
         return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
-    if source == "noc_in":
-        return Delay(into * (handover.kind == "ready"), Cause.NOC)
-    if source == "array":
+    if source is EngineKind.NOC_IN:
+        return Delay(into * ready, Cause.NOC)
+    if source is EngineKind.ARRAY:
         tail = array.tail_latency_cycles
         tail += accelerator.tail_latency_cycles * (handover.place == BUFFER)
-        return Delay(tail * (passes and handover.kind == "ready"), Cause.ARRAY)
-    return Delay(accelerator.tail_latency_cycles * (source == "noc_out"), Cause.NOC)
-
-
-def _engine(name: str, plan: Plan, wires: Wires, listener: Listener | None) -> Engine:
-    array = SpatialArray if wires.pipes else Array
-    kinds: dict[str, type[Engine]] = {
-        "array": array,
-        "sfu": Sfu,
-        "dma_in": DmaIn,
-        "dma_out": DmaOut,
-    }
-    kinds |= {"noc_in": NocMove, "noc_out": NocMove}
-    engine = kinds[name.rstrip("0123456789")](name, plan, wires)
-    engine.account.listener = listener
-    return engine
+        return Delay(tail * (handover.stepped and ready), Cause.ARRAY)
+    return Delay(accelerator.tail_latency_cycles * (source is EngineKind.NOC_OUT), Cause.NOC)
 
 
 def _trips(plan: Plan) -> np.ndarray:
@@ -349,9 +344,9 @@ def _trips(plan: Plan) -> np.ndarray:
     counts, factor = np.ones(len(plan.ops), dtype=object), [1]
     for at, op in enumerate(plan.ops):
         counts[at] = factor[-1]
-        if op.kind == "loop":
+        if op.act is Act.LOOP:
             factor.append(factor[-1] * op.trips)
-        elif op.kind == "end":
+        elif op.act is Act.END:
             factor.pop()
     return counts
 

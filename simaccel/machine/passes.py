@@ -1,12 +1,22 @@
-"""What transfers and the passes of a spatial array carry, resource by resource."""
+"""What transfers, and blocks that PEs go through in steps, carry, resource by resource."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 
-from simaccel.hardware import Accelerator
-from simaccel.program.program import BUFFER, STREAM, Load, Moved, Pass, Store, Tile, transferred
+from simaccel.hardware import Accelerator, Stationarity
+from simaccel.program.program import (
+    BUFFER,
+    STREAM,
+    Compute,
+    Load,
+    Moved,
+    Steps,
+    Store,
+    Tile,
+    transferred,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +49,20 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
     return _carried(found)
 
 
-def pass_of(command: Pass, accelerator: Accelerator) -> Carried:
+def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Carried:
     """Charge a pass: the memories of the PEs, and the buffer for what no PE keeps."""
     found: Counter[tuple[str, str]] = Counter()
-    for tile, moved in zip((*command.inputs, command.out), command.reads, strict=True):
+    for tile, moved in zip((*command.inputs, command.out), steps.reads, strict=True):
         _access(found, tile, moved, _on_pipe(moved, accelerator), reads=True)
-    _access(found, command.out, command.writes, command.writes.outer, reads=False)
+    _access(found, command.out, steps.writes, steps.writes.outer, reads=False)
     return _carried(found)
+
+
+def held_in_pes(command: Compute) -> Stationarity:
+    """Say what the PEs of a systolic array hold during a pass, the others being streamed."""
+    if command.out.place != BUFFER:
+        return "os"
+    return "is" if command.inputs[0].place != BUFFER else "ws"
 
 
 def _access(

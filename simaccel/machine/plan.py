@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
-from simaccel.machine.passes import pass_of, transfer
+from simaccel.machine.folds import Fold, FoldLoop, folds_of
+from simaccel.machine.passes import held_in_pes, pass_of, transfer
 from simaccel.machine.walks import Act, Handover, Step
-from simaccel.program.program import BUFFER, Gemm, Load, Pass, Reserve, Sfu, Store
+from simaccel.program.program import BUFFER, Compute, Folds, Load, Reserve, Sfu, Steps, Store
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
@@ -19,7 +19,7 @@ Amounts = tuple[tuple[tuple[str, str], int], ...]
 class Op:
     """One step of a plan; cycles are those of service, without any waiting."""
 
-    kind: str
+    act: Act
     site: int = 0
     depth: int = 0
     trips: int = 0
@@ -31,7 +31,8 @@ class Op:
     n_bytes: int = 0
     place: str = BUFFER
     cycles: int = 0
-    noc_cycles: int = 0
+    latency_cycles: int = 0
+    """In which the first or last word is on its way through the NoC, after ``cycles``."""
     distribution_cycles: int = 0
     collection_cycles: int = 0
     read_cycles: int = 0
@@ -54,27 +55,16 @@ class Plan:
     around: list[tuple[int, ...]] = field(default_factory=list)
 
 
-_KINDS = {
-    Act.LOOP: "loop",
-    Act.END: "end",
-    Act.CLAIM: "claim",
-    Act.RELEASE: "release",
-    Act.WAIT: "wait",
-    Act.POST: "post",
-    Act.MEET: "meet",
-}
-
-
 def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
-    """Fill in the costs of a walk; a GEMM becomes its folds."""
+    """Fill in the costs of a walk; a block that is folded becomes its folds."""
     plan = Plan()
     starts: list[int] = []
 
     def add(op: Op) -> None:
-        if op.kind == "end":
+        if op.act is Act.END:
             start = starts.pop()
             op = replace(op, depth=len(starts), target=start + 1)
-        elif op.kind == "loop":
+        elif op.act is Act.LOOP:
             op = replace(op, depth=len(starts))
             starts.append(len(plan.ops))
             plan.depth = max(plan.depth, len(starts))
@@ -93,9 +83,9 @@ def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
     trips: tuple[int, ...] = ()
     for op in ops:
         yield trips
-        if op.kind == "loop":
+        if op.act is Act.LOOP:
             trips = (*trips, op.trips)
-        elif op.kind == "end":
+        elif op.act is Act.END:
             trips = trips[:-1]
     yield trips
 
@@ -104,25 +94,26 @@ def _charge_waits(ops: list[Op]) -> None:
     """Give what waits for a tile the site of the command that will use it."""
     site = 0
     for at in reversed(range(len(ops))):
-        if ops[at].kind == "work":
+        if ops[at].act is Act.COMMAND:
             site = ops[at].site
-        elif ops[at].kind in ("claim", "wait"):
+        elif ops[at].act in (Act.CLAIM, Act.WAIT):
             ops[at] = replace(ops[at], site=site or ops[at].site)
 
 
 def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
     command = step.command
-    if isinstance(command, Gemm):
-        yield from _gemm(step, command, accelerator)
-    elif isinstance(command, Pass):
-        yield _pass(step, command, accelerator)
+    if isinstance(command, Compute):
+        if isinstance(command.on, Folds):
+            yield from _folded(step, command, command.on, accelerator)
+        else:
+            yield _pass(step, command, command.on, accelerator)
     elif isinstance(command, Load | Store | Reserve):
         yield _transfer(step, command, accelerator)
     elif isinstance(command, Sfu):
         yield _sfu(step, command, accelerator)
     else:
         yield Op(
-            _KINDS[step.act],
+            step.act,
             site=step.site,
             trips=step.trips,
             operator=step.operator,
@@ -136,7 +127,7 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
 
 def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
     if isinstance(command, Reserve):
-        return Op("work", site=step.site, operator=step.operator)
+        return Op(Act.COMMAND, site=step.site, operator=step.operator)
     carried = transfer(command, accelerator)
     costs = {
         "buffer_read": accelerator.read_rate.cycles(carried.read_port),
@@ -146,7 +137,7 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
     }
     port = next((name for name, _ in carried.amounts if name[0] in costs), ("", ""))[0]
     return Op(
-        "work",
+        Act.COMMAND,
         site=step.site,
         operator=step.operator,
         read_cycles=costs["buffer_read"],
@@ -160,13 +151,13 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
     )
 
 
-def _pass(step: Step, command: Pass, accelerator: Accelerator) -> Op:
-    carried = pass_of(command, accelerator)
+def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:
+    carried = pass_of(command, steps, accelerator)
     return Op(
-        "work",
+        Act.COMMAND,
         site=step.site,
         operator=step.operator,
-        cycles=accelerator.array.pass_cycles(command.steps, command.pes, command.stationarity),
+        cycles=accelerator.array.pass_cycles(steps.steps, steps.pes, held_in_pes(command)),
         distribution_cycles=accelerator.distribution_rate.cycles(carried.distribution),
         collection_cycles=accelerator.collection_rate.cycles(carried.collection),
         read_cycles=accelerator.read_rate.cycles(carried.read_port),
@@ -182,7 +173,7 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
     write_bytes = writes * command.elements * command.tile.view.bytes_per_element
     name = command.tile.view.name
     return Op(
-        "work",
+        Act.COMMAND,
         site=step.site,
         operator=step.operator,
         cycles=accelerator.sfu.cycles(command.work, command.elements),
@@ -193,53 +184,54 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
     )
 
 
-def _gemm(step: Step, gemm: Gemm, accelerator: Accelerator) -> Iterator[Op]:
-    lead, folds, tail = gemm_folds(gemm, accelerator)
+def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator) -> Iterator[Op]:
+    lead, inner, tail = folds_of(command, folds, accelerator)
     site, operator = step.site, step.operator
     yield Op(
-        "work",
+        Act.COMMAND,
         site=site,
         operator=operator,
         cycles=lead,
-        noc_cycles=lead + accelerator.lead_latency_cycles,
+        latency_cycles=accelerator.lead_latency_cycles,
     )
-    yield from _folds((folds,), gemm, site, operator, accelerator)
+    yield from _folds((inner,), command, site, operator, accelerator)
     yield Op(
-        "work",
+        Act.COMMAND,
         site=site,
         operator=operator,
         cycles=tail,
-        noc_cycles=tail + accelerator.tail_latency_cycles,
+        latency_cycles=accelerator.tail_latency_cycles,
     )
 
 
 def _folds(
-    nodes: Sequence[Fold | FoldLoop], gemm: Gemm, site: int, operator: str, accelerator: Accelerator
+    nodes: Sequence[Fold | FoldLoop],
+    command: Compute,
+    site: int,
+    operator: str,
+    accelerator: Accelerator,
 ) -> Iterator[Op]:
     for node in nodes:
         if isinstance(node, Fold):
-            yield _fold(node, gemm, site, operator, accelerator)
+            yield _fold(node, command, site, operator, accelerator)
         elif node.trips == 1:
-            yield from _folds(node.body, gemm, site, operator, accelerator)
+            yield from _folds(node.body, command, site, operator, accelerator)
         else:
-            yield Op("loop", site=site, trips=node.trips)
-            yield from _folds(node.body, gemm, site, operator, accelerator)
-            yield Op("end", site=site, trips=node.trips)
+            yield Op(Act.LOOP, site=site, trips=node.trips)
+            yield from _folds(node.body, command, site, operator, accelerator)
+            yield Op(Act.END, site=site, trips=node.trips)
 
 
-def _fold(fold: Fold, gemm: Gemm, site: int, operator: str, accelerator: Accelerator) -> Op:
+def _fold(fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator) -> Op:
     read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
-    a, b, out = gemm.a.view.name, gemm.b.view.name, gemm.out.view.name
-    distribution_cycles = accelerator.distribution_rate.cycles(fold.distribution_bytes)
-    collection_cycles = accelerator.collection_rate.cycles(fold.out_bytes)
+    a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
     return Op(
-        "work",
+        Act.COMMAND,
         site=site,
         operator=operator,
         cycles=fold.cycles,
-        noc_cycles=max(distribution_cycles, collection_cycles),
-        distribution_cycles=distribution_cycles,
-        collection_cycles=collection_cycles,
+        distribution_cycles=accelerator.distribution_rate.cycles(fold.distribution_bytes),
+        collection_cycles=accelerator.collection_rate.cycles(fold.out_bytes),
         read_cycles=accelerator.read_rate.cycles(read_bytes),
         write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
         macs=fold.macs,

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum, auto
+from enum import Enum, IntEnum, auto
 from itertools import count
 
 from simaccel.hardware import Accelerator
 from simaccel.program.program import (
     BUFFER,
     Command,
+    Compute,
     Load,
     Loop,
     Node,
@@ -25,16 +26,29 @@ from simaccel.program.program import (
     ProgramError,
     Reserve,
     Sfu,
+    Steps,
     Store,
     Tile,
-    has_passes,
+    between_tiles,
+    commands,
     rings,
     tiles_of,
 )
 
-DMA_QUEUES = 3
-"""DMA-in queues of an accelerator with a queue per tensor: one per operand of a command. The NoC
-into a spatial array has as many."""
+LEAST_QUEUES = 3
+"""DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
+of the NoC into PEs with memories: so many, or as many as the program names."""
+
+
+class EngineKind(Enum):
+    """What an engine is."""
+
+    DMA_IN = auto()
+    NOC_IN = auto()
+    ARRAY = auto()
+    SFU = auto()
+    NOC_OUT = auto()
+    DMA_OUT = auto()
 
 
 class Act(IntEnum):
@@ -61,6 +75,9 @@ class Handover:
     target: str
     place: str = BUFFER
     """The memory of the tile."""
+    stepped: bool = False
+    """Whether PEs that go through a block in steps use the tile: its data pass the NoC on the way
+    from one engine to the other, and not within the command as those of folds do."""
 
 
 @dataclass(frozen=True)
@@ -103,33 +120,44 @@ _Item = _Repeat | _Do
 class Walks:
     """The walks by engine, and the tokens: each stream with the count that it starts with."""
 
+    kinds: dict[str, EngineKind] = field(default_factory=dict)
     steps: dict[str, list[Step]] = field(default_factory=dict)
     tokens: dict[Handover, int] = field(default_factory=dict)
     operators: list[str] = field(default_factory=list)
 
 
-def engine_names(accelerator: Accelerator, program: Program) -> list[str]:
-    """Engines that a program runs on, in the order that breaks ties.
+def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, EngineKind]:
+    """Return the engines that a program runs on by name, in the order that breaks ties.
 
     Those of the NoC are there where tiles are brought to PEs.
     """
+    queues = {False: LEAST_QUEUES, True: LEAST_QUEUES}
+    has_noc = False
+    for command in commands(program.body):
+        noc = between_tiles(command)
+        has_noc |= noc
+        if isinstance(command, Load | Reserve):
+            queues[noc] = max(queues[noc], command.queue + 1)
     single = accelerator.dma.in_queues == "single"
-    queues = ["dma_in"] if single else [f"dma_in{i}" for i in range(DMA_QUEUES)]
-    if has_passes(program):
-        pipes = [f"noc_in{i}" for i in range(DMA_QUEUES)]
-        return [*queues, *pipes, "array", "sfu", "noc_out", "dma_out"]
-    return [*queues, "array", "sfu", "dma_out"]
+    names = ["dma_in"] if single else [f"dma_in{i}" for i in range(queues[False])]
+    found = dict.fromkeys(names, EngineKind.DMA_IN)
+    if has_noc:
+        found |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
+    found |= {"array": EngineKind.ARRAY, "sfu": EngineKind.SFU}
+    if has_noc:
+        found["noc_out"] = EngineKind.NOC_OUT
+    return found | {"dma_out": EngineKind.DMA_OUT}
 
 
 def engine_of(command: Command, accelerator: Accelerator) -> str:
     """Name the engine that runs a command."""
     if isinstance(command, Load | Reserve):
-        if command.noc if isinstance(command, Reserve) else command.source is not None:
+        if between_tiles(command):
             return f"noc_in{command.queue}"
         single = accelerator.dma.in_queues == "single"
         return "dma_in" if single else f"dma_in{command.queue}"
     if isinstance(command, Store):
-        return "dma_out" if command.target is None else "noc_out"
+        return "noc_out" if between_tiles(command) else "dma_out"
     return "sfu" if isinstance(command, Sfu) else "array"
 
 
@@ -141,10 +169,10 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
             token stream can't describe; the message names the tile.
 
     """
-    engines = engine_names(accelerator, program)
-    builder = _Builder(accelerator, engines)
+    engines = engine_kinds(accelerator, program)
+    builder = _Builder(accelerator, list(engines))
     items = builder.body(program.body, (), "", 0)
-    walks = Walks(tokens=builder.tokens, operators=builder.operators)
+    walks = Walks(engines, tokens=builder.tokens, operators=builder.operators)
     for engine in engines:
         walks.steps[engine] = _project(items, engine)
     return walks
@@ -193,6 +221,8 @@ class _Builder:
         self.sites = count(1)
         self.slots: dict[str, tuple[int, int]] = {}
         self.ends: dict[tuple[str, str], tuple[str, str]] = {}
+        self.stepped: set[str] = set()
+        """Tiles of the present operator that PEs use which go through a block in steps."""
 
     def body(
         self, nodes: Sequence[Node], tiles: Sequence[Tile], operator: str, ahead: int
@@ -217,6 +247,12 @@ class _Builder:
     def _operator(self, node: Operator) -> list[_Item]:
         self.operators.append(node.name)
         self.slots = rings(node.body, node.tiles)
+        self.stepped = {
+            tile.name
+            for command in commands(node.body)
+            if isinstance(command, Compute) and isinstance(command.on, Steps)
+            for tile in tiles_of(command)
+        }
         items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
         for engine in self.engines:
@@ -247,7 +283,7 @@ class _Builder:
             )
         free = None
         if first != last:
-            free = Handover(operator, tile.name, "free", last, first, tile.place)
+            free = self._handover(operator, tile, "free", last, first)
             self.tokens.setdefault(free, self.slots[tile.name][1])
         if self.ends.setdefault((operator, tile.name), (first, last)) != (first, last):
             raise ProgramError(
@@ -281,9 +317,13 @@ class _Builder:
         return len(behind) == 2  # noqa: PLR2004 - touched in both parts of the body
 
     def _ready(self, operator: str, tile: Tile, source: str, target: str) -> Handover:
-        tokens = Handover(operator, tile.name, "ready", source, target, tile.place)
+        tokens = self._handover(operator, tile, "ready", source, target)
         self.tokens.setdefault(tokens, 0)
         return tokens
+
+    def _handover(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> Handover:
+        stepped = tile.name in self.stepped
+        return Handover(operator, tile.name, kind, source, target, tile.place, stepped)
 
     def _pass_on(self, items: Sequence[_Item], tile: Tile, operator: str) -> list[_Item]:
         """Post and wait wherever the tile passes from one engine to another in this body."""

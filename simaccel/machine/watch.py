@@ -10,6 +10,7 @@ from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
 from simaccel.machine.plan import Op
 from simaccel.machine.purse import LOOK_POINTS, PART_POINTS, Pool, Purse
+from simaccel.machine.walks import Act, EngineKind
 
 LEAST_TRIPS = 5
 """A loop of fewer trips is over before there is something to skip."""
@@ -146,7 +147,7 @@ class Watch:
 
 def _operator(ops: Sequence[Op]) -> str:
     """Name the operator that a loop is in; nothing if operators are in the loop."""
-    if any(op.kind == "meet" for op in ops):
+    if any(op.act is Act.MEET for op in ops):
         return ""
     return next((op.operator for op in ops if op.operator), "")
 
@@ -158,12 +159,12 @@ def watch_loops(forward: FastForward, teller: Teller | None) -> None:
     longest in an iteration is the last to come round.
     """
     pool, slots = Pool(), dict[tuple[str, int], Slot]()
-    sites = {e.name: {o.site for o in e.plan.ops if o.kind == "end"} for e in forward.engines}
+    sites = {e.name: {o.site for o in e.plan.ops if o.act is Act.END} for e in forward.engines}
     led: set[int] = set()
-    order = {"array": 0, "sfu": 1}
-    for leader in sorted(forward.engines, key=lambda engine: order.get(engine.name, 2)):
+    order: dict[EngineKind | None, int] = {EngineKind.ARRAY: 0, EngineKind.SFU: 1}
+    for leader in sorted(forward.engines, key=lambda engine: order.get(engine.kind, 2)):
         for at, op in enumerate(leader.plan.ops):
-            if op.kind == "end" and op.trips >= LEAST_TRIPS and op.site not in led:
+            if op.act is Act.END and op.trips >= LEAST_TRIPS and op.site not in led:
                 slot = slots.setdefault((leader.name, op.depth), Slot())
                 watch = Watch(forward, leader, at, pool, slot)
                 watch.teller = teller

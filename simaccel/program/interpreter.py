@@ -16,12 +16,11 @@ from numpy.lib.stride_tricks import as_strided
 
 from simaccel.program.program import (
     Command,
-    Gemm,
+    Compute,
     Load,
     Loop,
     Node,
     Operator,
-    Pass,
     Program,
     ProgramError,
     Sfu,
@@ -161,10 +160,8 @@ def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
 def _command(command: Command, at: Coordinates, state: _State) -> None:
     if isinstance(command, Load | Store):
         _transfer(command, state)
-    elif isinstance(command, Gemm):
-        _gemm(command, at, state)
-    elif isinstance(command, Pass):
-        _pass(command, at, state)
+    elif isinstance(command, Compute):
+        _compute(command, at, state)
     elif isinstance(command, Sfu):
         _SFU[command.work](command, at, state)
     else:
@@ -248,24 +245,7 @@ def _block(tile: Tile, shape: Mapping[str, int], at: Coordinates, state: _State)
     return slot.values[tuple(where)]
 
 
-def _gemm(command: Gemm, at: Coordinates, state: _State) -> None:
-    shape = dict(zip(command.ranks, command.shape, strict=True))
-    a = _written(_block(command.a, shape, at, state), f"tile {command.a.name}")
-    b = _written(_block(command.b, shape, at, state), f"tile {command.b.name}")
-    out = _block(command.out, shape, at, state)
-    letters = dict(zip(command.ranks, "gmkn", strict=True))
-    spec = [
-        "".join(letters[r] for r in tile.view.ranks) for tile in (command.a, command.b, command.out)
-    ]
-    product = np.einsum(f"{spec[0]},{spec[1]}->{spec[2]}", a, b)
-    if command.accumulate:
-        product = product + _written(out, f"partial sums of {command.out.name}")
-    elif not np.isnan(out).all():
-        raise ProgramError(f"partial sums of {command.out.name} are overwritten")
-    out[...] = product
-
-
-def _pass(command: Pass, at: Coordinates, state: _State) -> None:
+def _compute(command: Compute, at: Coordinates, state: _State) -> None:
     sizes = dict(zip(command.ranks, command.shape, strict=True))
     number = {rank: index for index, rank in enumerate(command.ranks)}
     arguments: list[object] = []
@@ -286,12 +266,22 @@ def _pass(command: Pass, at: Coordinates, state: _State) -> None:
 def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -> Array:
     """Give the bounding box of a block of ranks in a tile."""
     slot = _slot(tile, state)
-    extent = tile.view.extent(sizes)
-    low = [s - o for s, o in zip(tile.view.start(at), slot.start, strict=True)]
-    ends = [s + n for s, n in zip(low, extent, strict=True)]
-    if min(low) < 0 or any(end > n for end, n in zip(ends, tile.shape, strict=True)):
-        raise ProgramError(f"a pass reaches {low}..{ends} of tile {tile.name} {tile.shape}")
-    return slot.values[tuple(slice(s, e) for s, e in zip(low, ends, strict=True))]
+    where = []
+    for rank, first, n, start, there in zip(
+        tile.view.ranks,
+        tile.view.start(at),
+        tile.view.extent(sizes),
+        slot.start,
+        tile.shape,
+        strict=True,
+    ):
+        if first < start or first + n > start + there:
+            raise ProgramError(
+                f"rank {rank} {first}..{first + n} is outside tile {tile.name} "
+                f"{start}..{start + there}"
+            )
+        where.append(slice(first - start, first - start + n))
+    return slot.values[tuple(where)]
 
 
 def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:

@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 
 from simaccel.mapping.choices import FusedMapping, SoftmaxMapping, StagedGroup
 from simaccel.program.lower_gemm import GemmViews, Region, blocks, lower_gemm
-from simaccel.program.program import Gemm, Load, Loop, Node, Operator, Sfu, Store, Tile, View
+from simaccel.program.program import (
+    Compute,
+    Folds,
+    Load,
+    Loop,
+    Node,
+    Operator,
+    Sfu,
+    Store,
+    Tile,
+    View,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,7 +313,7 @@ class _Fused:
         return found
 
     @staticmethod
-    def _keys(start: int, trips: int, size: int, tile: Tile, load: Load, gemm: Gemm) -> Loop:
+    def _keys(start: int, trips: int, size: int, tile: Tile, load: Load, gemm: Compute) -> Loop:
         return Loop(rank="c", trips=trips, step=size, start=start, tiles=(tile,), body=(load, gemm))
 
     def _q(self, heads: int, rows: int) -> Tile:
@@ -350,25 +361,23 @@ class _Fused:
             slots=self.mapping.out_slots,
         )
 
-    def _logit(self, s: Tile, q: Tile, k: Tile, rows: int) -> Gemm:
+    def _logit(self, s: Tile, q: Tile, k: Tile, rows: int) -> Compute:
         heads, depth, keys = k.shape
-        return Gemm(
+        return Compute(
             out=s,
-            a=q,
-            b=k,
+            inputs=(q, k),
             ranks=("g", "q", "d", "c"),
             shape=(heads, rows, depth, keys),
-            stationarity=self.mapping.logit_stationarity,
+            on=Folds(self.mapping.logit_stationarity),
         )
 
-    def _attend(self, z: Tile, s: Tile, v: Tile, rows: int, *, first: bool) -> Gemm:
+    def _attend(self, z: Tile, s: Tile, v: Tile, rows: int, *, first: bool) -> Compute:
         heads, keys, width = v.shape
-        return Gemm(
+        return Compute(
             out=z,
-            a=s,
-            b=v,
+            inputs=(s, v),
             ranks=("g", "q", "c", "e"),
             shape=(heads, rows, keys, width),
-            stationarity=self.mapping.attend_stationarity,
+            on=Folds(self.mapping.attend_stationarity),
             accumulate=not first,
         )

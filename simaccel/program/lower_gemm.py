@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from simaccel.mapping.choices import GemmMapping
-from simaccel.program.program import Gemm, Load, Loop, Node, Reserve, Store, Tile, View
+from simaccel.program.program import Compute, Folds, Load, Loop, Node, Reserve, Store, Tile, View
 
 Body = tuple[tuple[Tile, ...], tuple[Node, ...]]
 
@@ -161,14 +161,13 @@ class _Nest:
         tiles = math.prod(-(-self.extents[r] // self.tile[r]) for r in inside)
         return min(slots, int(tiles))
 
-    def _gemm(self, sizes: dict[str, int], *, first: bool) -> Gemm:
+    def _gemm(self, sizes: dict[str, int], *, first: bool) -> Compute:
         shape = {r: sizes.get(r, self.tile[r]) for r in "mkn"}
-        return Gemm(
+        return Compute(
             out=self._kept("out") or self._tile("out", sizes),
-            a=self._kept("a") or self._tile("a", sizes),
-            b=self._tile("b", sizes),
+            inputs=(self._kept("a") or self._tile("a", sizes), self._tile("b", sizes)),
             ranks=self.views.ranks,
             shape=(1, shape["m"], shape["k"], shape["n"]),
-            stationarity=self.mapping.stationarity,
+            on=Folds(self.mapping.stationarity),
             accumulate=not first,
         )

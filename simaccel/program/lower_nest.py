@@ -20,13 +20,14 @@ from simaccel.program.lower_gemm import blocks
 from simaccel.program.program import (
     BUFFER,
     STREAM,
+    Compute,
     Load,
     Loop,
     Moved,
     Node,
     Operator,
-    Pass,
     Reserve,
+    Steps,
     Store,
     Tile,
     View,
@@ -207,7 +208,7 @@ class _Nest:
 
     def _inner(self, body: _Body) -> Iterator[Node]:
         if body.depth == len(self.loops):
-            yield self._pass(body)
+            yield self._compute(body)
             return
         loop, sizes = self.loops[body.depth], dict(body.sizes)
         for start, trips, size, begins in self._blocks(body, sizes[loop.rank]):
@@ -308,7 +309,7 @@ class _Nest:
         n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, slide)
         return _bytes(Moved(n, n), view)
 
-    def _pass(self, body: _Body) -> Pass:
+    def _compute(self, body: _Body) -> Compute:
         sizes = dict(body.sizes)
         tiles = {
             role: body.tile(role, beyond=True) or body.tile(role, beyond=False)
@@ -321,15 +322,17 @@ class _Nest:
         zero = _bytes(began, self.views[_OUTPUT]) if body.first else Moved(0, 0)
         outside = found[_OUTPUT].place == BUFFER
         read = Moved(sums.outer - zero.outer * outside, sums.inner - zero.inner)
-        return Pass(
+        return Compute(
             out=found[_OUTPUT],
             inputs=tuple(found[role] for role in inputs),
             ranks=tuple(sizes),
             shape=tuple(sizes.values()),
-            steps=self.division.steps(sizes),
-            pes=self.division.pes(sizes),
-            reads=(*(self._accesses(role, found, sizes) for role in inputs), read),
-            writes=sums,
+            on=Steps(
+                steps=self.division.steps(sizes),
+                pes=self.division.pes(sizes),
+                reads=(*(self._accesses(role, found, sizes) for role in inputs), read),
+                writes=sums,
+            ),
             accumulate=not body.first,
         )
 

@@ -100,59 +100,51 @@ class Store:
     moved: Moved | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gemm:
-    """PE array: out[g, m, n] (+)= a[g, m, k] b[g, k, n] on blocks of three tiles.
+@dataclass(frozen=True)
+class Folds:
+    """A systolic array takes the whole block and folds it over its PEs.
 
-    ``ranks`` names the ranks that play g, m, k, n; ``shape`` is the block's size in them; it
-    starts at the coordinates of the enclosing loops. ``accumulate`` adds to what ``out`` holds.
+    A full fold has ``rows`` x ``cols`` PEs; None is as many as the array has.
     """
 
-    out: Tile
-    a: Tile
-    b: Tile
-    ranks: tuple[str, str, str, str]
-    shape: tuple[int, int, int, int]
     stationarity: Stationarity
-    accumulate: bool = False
+    rows: int | None = None
+    cols: int | None = None
 
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of this command."""
-        return math.prod(self.shape)
+
+@dataclass(frozen=True)
+class Steps:
+    """PEs with memories of their own go through a block in ``steps`` steps, on rows x columns.
+
+    ``reads`` (of each input, then of the sums) and ``writes`` (of the sums) are what the MACs
+    access, in the PEs or, where the tile is there, in the buffer.
+    """
+
+    steps: int
+    pes: tuple[int, int]
+    reads: tuple[Moved, ...]
+    writes: Moved
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pass:
-    """PE array: out (+)= product of the inputs over a block of all ranks.
+class Compute:
+    """PE array: out (+)= product of the inputs, summed over the ranks that ``out`` lacks.
 
-    The block has ``shape`` in ``ranks`` and starts at the coordinates of the enclosing loops. It
-    takes ``steps`` steps of ``pes``, rows and columns of PEs. ``reads`` (of each input, then of the
-    sums) and ``writes`` (of the sums) are what the MACs access, in the PEs or, where the tile is
-    there, in the buffer.
+    The block has ``shape`` in ``ranks`` and starts at the coordinates of the enclosing loops.
+    ``accumulate`` adds to what ``out`` holds. ``on`` is how the array goes through the block.
     """
 
     out: Tile
     inputs: tuple[Tile, ...]
     ranks: tuple[str, ...]
     shape: tuple[int, ...]
-    steps: int
-    pes: tuple[int, int]
-    reads: tuple[Moved, ...]
-    writes: Moved
+    on: Folds | Steps
     accumulate: bool = False
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of this command."""
         return math.prod(self.shape)
-
-    @property
-    def stationarity(self) -> Stationarity:
-        """What the PEs of a systolic array hold, the others being streamed."""
-        if self.out.place != BUFFER:
-            return "os"
-        return "is" if self.inputs[0].place != BUFFER else "ws"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +180,7 @@ class Reserve:
     noc: bool = False
 
 
-Command = Load | Reserve | Store | Gemm | Pass | Sfu
+Command = Load | Reserve | Store | Compute | Sfu
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,9 +222,7 @@ class Program:
 
 def tiles_of(command: Command) -> tuple[Tile, ...]:
     """Tiles that a command touches, those it writes first; not sums that it reads back."""
-    if isinstance(command, Gemm):
-        return command.out, command.a, command.b
-    if isinstance(command, Pass):
+    if isinstance(command, Compute):
         return (command.out, *command.inputs)
     if isinstance(command, Load) and command.source is not None and not command.back:
         return command.tile, command.source
@@ -257,9 +247,13 @@ def commands(body: Sequence[Node]) -> Iterator[Command]:
             yield node
 
 
-def has_passes(program: Program) -> bool:
-    """Whether PEs have memories that tiles are brought to (Gemm commands bring them along)."""
-    return any(isinstance(command, Pass) for command in commands(program.body))
+def between_tiles(command: Command) -> bool:
+    """Whether a command moves data between buffer and PEs, or takes its turn among those."""
+    if isinstance(command, Load):
+        return command.source is not None
+    if isinstance(command, Store):
+        return command.target is not None
+    return isinstance(command, Reserve) and command.noc
 
 
 def size(program: Program) -> int:

@@ -10,17 +10,18 @@ from simaccel.hardware import STATIONARITIES, SfuWork, Stationarity
 from simaccel.program.program import (
     BUFFER,
     Command,
-    Gemm,
+    Compute,
+    Folds,
     Load,
     Loop,
     Moved,
     Node,
     Operator,
-    Pass,
     Program,
     ProgramError,
     Reserve,
     Sfu,
+    Steps,
     Store,
     Tile,
     View,
@@ -54,13 +55,8 @@ def _command_line(command: Command) -> str:
         tensor = f" into {_view_text(command.view)}" if command.view else ""
         tile = f" into tile {command.target.name}" if command.target else ""
         return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
-    if isinstance(command, Gemm):
-        sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
-        sign = "+=" if command.accumulate else "="
-        names = f"{command.out.name} {sign} {command.a.name} {command.b.name}"
-        return f"gemm {names} over {sizes} {command.stationarity}"
-    if isinstance(command, Pass):
-        return _pass_line(command)
+    if isinstance(command, Compute):
+        return _compute_line(command)
     shape = "x".join(map(str, command.shape))
     return f"sfu {command.work} {command.tile.name} {shape} scale {command.scale!r}"
 
@@ -72,15 +68,28 @@ def _load_line(load: Load) -> str:
     return f"load {load.tile.name} queue {load.queue}{tensor}{tile}{how}{_moves_text(load.moved)}"
 
 
-def _pass_line(command: Pass) -> str:
+def _compute_line(command: Compute) -> str:
     sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
     sign = "+=" if command.accumulate else "="
     inputs = " ".join(tile.name for tile in command.inputs)
-    reads = " ".join(map(_moved_text, command.reads))
-    return (
-        f"pass {command.out.name} {sign} {inputs} over {sizes} steps {command.steps} "
-        f"on {command.pes[0]}x{command.pes[1]} reads {reads} writes {_moved_text(command.writes)}"
-    )
+    on = _folds_text(command.on) if isinstance(command.on, Folds) else _steps_text(command.on)
+    return f"compute {command.out.name} {sign} {inputs} over {sizes} {on}"
+
+
+def _folds_text(folds: Folds) -> str:
+    if folds.rows is None and folds.cols is None:
+        return f"folds {folds.stationarity}"
+    return f"folds {folds.stationarity} {_side_text(folds.rows)}x{_side_text(folds.cols)}"
+
+
+def _side_text(side: int | None) -> str:
+    return "-" if side is None else str(side)
+
+
+def _steps_text(one: Steps) -> str:
+    reads = " ".join(map(_moved_text, one.reads))
+    pes = f"{one.pes[0]}x{one.pes[1]}"
+    return f"steps {one.steps} on {pes} reads {reads} writes {_moved_text(one.writes)}"
 
 
 def _moved_text(moved: Moved) -> str:
@@ -120,10 +129,9 @@ _LOAD = re.compile(
 )
 _RESERVE = re.compile(r"reserve (\S+) queue (\d+)( noc)?")
 _STORE = re.compile(r"store (\S+)(?: into (?!tile )(\S+ \d+B))?(?: into tile (\S+))?" + _MOVES)
-_PASS = re.compile(
-    r"pass (\S+) (\+?=) (.+) over (.+) steps (\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)"
-)
-_GEMM = re.compile(r"gemm (\S+) (\+?=) (\S+) (\S+) over (\S+) (\S+) (\S+) (\S+) (\S+)")
+_COMPUTE = re.compile(r"compute (\S+) (\+?=) (.+) over (.+?) (?:folds (.+)|steps (.+))")
+_FOLDS = re.compile(r"(\S+)(?: (\d+|-)x(\d+|-))?")
+_STEPS = re.compile(r"(\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)")
 _SFU = re.compile(r"sfu (\S+) (\S+) (\S+) scale (\S+)")
 
 
@@ -256,35 +264,34 @@ def _parse_store(line: str, scope: dict[str, Tile]) -> Store:
     )
 
 
-def _parse_gemm(line: str, scope: dict[str, Tile]) -> Gemm:
-    out, sign, a, b, *sizes, stationarity = _match(_GEMM, line).groups()
-    if stationarity not in STATIONARITIES:
-        raise ValueError(f"{stationarity}: one of {', '.join(STATIONARITIES)}")
-    g, m, k, n = (s.split("=") for s in sizes)
-    return Gemm(
-        out=scope[out],
-        a=scope[a],
-        b=scope[b],
-        ranks=(g[0], m[0], k[0], n[0]),
-        shape=(int(g[1]), int(m[1]), int(k[1]), int(n[1])),
-        stationarity=cast("Stationarity", stationarity),
-        accumulate=sign == "+=",
-    )
-
-
-def _parse_pass(line: str, scope: dict[str, Tile]) -> Pass:
-    out, sign, inputs, sizes, steps, rows, cols, reads, writes = _match(_PASS, line).groups()
+def _parse_compute(line: str, scope: dict[str, Tile]) -> Compute:
+    out, sign, inputs, sizes, folds, steps = _match(_COMPUTE, line).groups()
     pairs = [size.split("=") for size in sizes.split(" ")]
-    return Pass(
+    return Compute(
         out=scope[out],
         inputs=tuple(scope[name] for name in inputs.split(" ")),
         ranks=tuple(rank for rank, _ in pairs),
         shape=tuple(int(size) for _, size in pairs),
+        on=_parse_folds(folds) if folds else _parse_steps(steps),
+        accumulate=sign == "+=",
+    )
+
+
+def _parse_folds(text: str) -> Folds:
+    stationarity, rows, cols = _match(_FOLDS, text).groups()
+    if stationarity not in STATIONARITIES:
+        raise ValueError(f"{stationarity}: one of {', '.join(STATIONARITIES)}")
+    sides = (None if side in (None, "-") else int(side) for side in (rows, cols))
+    return Folds(cast("Stationarity", stationarity), *sides)
+
+
+def _parse_steps(text: str) -> Steps:
+    steps, rows, cols, reads, writes = _match(_STEPS, text).groups()
+    return Steps(
         steps=int(steps),
         pes=(int(rows), int(cols)),
         reads=tuple(_parse_moved(one) for one in reads.split(" ")),
         writes=_parse_moved(writes),
-        accumulate=sign == "+=",
     )
 
 
@@ -309,6 +316,5 @@ _PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {
     "load": _parse_load,
     "reserve": _parse_reserve,
     "store": _parse_store,
-    "gemm": _parse_gemm,
-    "pass": _parse_pass,
+    "compute": _parse_compute,
 }

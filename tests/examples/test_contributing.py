@@ -13,6 +13,7 @@ from simaccel.hardware.spec import Spec
 from simaccel.machine.engines import Engine
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
+from simaccel.machine.walks import Act
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import load_workload
 from simaccel.workload.catalogue import build
@@ -71,7 +72,7 @@ def test_the_unit_runs_from_both_sides_of_its_port(read_cycles: int, total: int)
     assert issubclass(unit, Engine)
     program = simulate(gemm(m=1, k=1, n=1), load_accelerator("toy"), "naive").program
     wires = Machine(load_accelerator("toy"), program).wires
-    op = Op("work", cycles=11, read_cycles=read_cycles, write_cycles=3)
+    op = Op(Act.COMMAND, cycles=11, read_cycles=read_cycles, write_cycles=3)
     engine = unit("transposer", Plan([op], 0, [(), ()]), wires)
     wires.clock.process(engine.run())
     while wires.clock.run_some(100):

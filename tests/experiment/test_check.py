@@ -7,7 +7,7 @@ import pytest
 from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check
 from simaccel.hardware.load import load_accelerator
 from simaccel.program.lower import lower
-from simaccel.program.program import Gemm, Loop, Node, Operator, Program, Store
+from simaccel.program.program import Compute, Loop, Node, Operator, Program, Store
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import DATAFLOWS, NothingFitsError, make_mapping
 from simaccel.workload import Dimensions, Workload, attention, gemm
@@ -52,7 +52,7 @@ def test_a_missing_reduction_step_is_found() -> None:
     program = lower(workload, mapping)
 
     def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
-        kept = [n for n in body if not (isinstance(n, Gemm) and n.accumulate)]
+        kept = [n for n in body if not (isinstance(n, Compute) and n.accumulate)]
         return tuple(
             replace(n, body=without(n.body)) if isinstance(n, Loop | Operator) else n for n in kept
         )

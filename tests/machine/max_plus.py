@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from simaccel.hardware import Accelerator
 from simaccel.program.program import (
     Command,
-    Gemm,
+    Compute,
+    Folds,
     Loop,
     Node,
     Operator,
-    Pass,
     Program,
     Reserve,
     Sfu,
@@ -129,12 +129,10 @@ class MaxPlus:
             yield self._open(loop.body, loop.tiles)
 
     def _engine(self, command: Command) -> str:
-        if isinstance(command, Gemm):
+        if isinstance(command, Compute):
             return "array"
         if isinstance(command, Sfu):
             return "sfu"
-        if isinstance(command, Pass):
-            return "array"
         if isinstance(command, Store):
             return "noc_out" if command.target else "dma_out"
         if command.noc if isinstance(command, Reserve) else command.source:
@@ -168,22 +166,21 @@ class MaxPlus:
         return self.freed[instance.ring][before] if first != last and before >= 0 else 0
 
     def _cost(self, command: Command, engine: str) -> int:
-        if isinstance(command, Gemm):
-            return self._gemm(command)
+        if isinstance(command, Compute):
+            on = command.on
+            return self._folded(command, on) if isinstance(on, Folds) else on.steps
         if isinstance(command, Sfu):
             return self.accelerator.sfu.cycles(command.work, command.elements)
-        if isinstance(command, Pass):
-            return command.steps
         if isinstance(command, Reserve) or engine.startswith("noc"):
             return 0
         dram, rate = self.accelerator.dram, self.accelerator.channel_rate
         _, moved = transferred(command)
         return max(rate.cycles(dram.channel_bytes(moved.outer, c)) for c in range(dram.channels))
 
-    def _gemm(self, gemm: Gemm) -> int:
+    def _folded(self, command: Compute, folds: Folds) -> int:
         """Cycles of all g: the first preload and the last skew are paid once."""
-        g, m, k, n = gemm.shape
-        array, kind = self.accelerator.systolic, gemm.stationarity
+        g, m, k, n = command.shape
+        array, kind = self.accelerator.systolic, folds.stationarity
         once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         lead = array.lead_cycles(min(high, array.rows), kind)

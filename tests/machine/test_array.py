@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
-from simaccel.machine.folds import Fold, FoldLoop, gemm_folds
+from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.interpreter import interpret
-from simaccel.program.program import Gemm, commands
+from simaccel.program.program import Compute, Folds, commands
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
 from tests.machine.systolic_reference import gemm as stepped_gemm
@@ -183,8 +183,8 @@ def test_each_fold_moves_the_operands_of_its_pes(
 def test_folds_follow_one_another_down_the_reduction(shape: Shape, sides: Side) -> None:
     m, k, n = shape
     whole = gemm_case(gemm(m=m, k=k, n=n))
-    (command,) = (c for c in commands(whole.program.body) if isinstance(c, Gemm))
-    _, folds, _ = gemm_folds(command, _array(sides))
+    (command,) = (c for c in commands(whole.program.body) if isinstance(c, Compute))
+    _, folds, _ = folds_of(command, Folds("ws"), _array(sides))
     first = [fold.sums_bytes == 0 for fold in _flat((folds,))]
     assert first == [i == 0 for _ in _parts(n, sides[1]) for i in range(ceil(k / sides[0]))]
 

@@ -15,7 +15,7 @@ program rows
       tile Q 1x4x4 x2 of Q[g=1,q=36,d=4] 2B
       tile S 1x4x4 x1 of S[g=1,q=36,c=4] 2B
       load Q queue 0
-      gemm S = Q K over g=1 q=4 d=4 c=4 ws
+      compute S = Q K over g=1 q=4 d=4 c=4 folds ws
       sfu softmax S 1x4x4 scale 1.0
       store S
 """

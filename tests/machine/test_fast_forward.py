@@ -20,7 +20,8 @@ from simaccel.mapping.choices import (
     StagedGroup,
 )
 from simaccel.program.program import (
-    Gemm,
+    Compute,
+    Folds,
     Load,
     Loop,
     Operator,
@@ -66,15 +67,16 @@ def test_events_do_not_grow_with_the_trips(keys: int) -> None:
 
 
 def _tile(name: str, n_bytes: int) -> Tile:
-    view = View(name=name, ranks=("x",), shape=(1 << 24,), bytes_per_element=1)
+    ranks = {"a": "m+k", "b": "k+n", "o": "m+n"}[name]
+    view = View(name=name, ranks=(ranks,), shape=(1 << 24,), bytes_per_element=1)
     return Tile(name=name, view=view, shape=(n_bytes,), slots=2)
 
 
 def _prefetch(inner: int, trips: int) -> Program:
     """A large tile is loaded for the next round while small ones stream by."""
     large, small, out = _tile("a", 30_000), _tile("b", 24), _tile("o", 16)
-    fold = Gemm(
-        out=out, a=large, b=small, ranks=("g", "m", "k", "n"), shape=(1, 4, 4, 4), stationarity="ws"
+    fold = Compute(
+        out=out, inputs=(large, small), ranks=("m", "k", "n"), shape=(4, 4, 4), on=Folds("ws")
     )
     body = (Load(tile=small, queue=1), fold, Store(tile=out))
     stream = Loop(rank="n", trips=inner, tiles=(small, out), body=body)

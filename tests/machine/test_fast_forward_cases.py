@@ -26,7 +26,8 @@ from simaccel.mapping.choices import (
 )
 from simaccel.program.lower import lower
 from simaccel.program.program import (
-    Gemm,
+    Compute,
+    Folds,
     Load,
     Loop,
     Node,
@@ -227,7 +228,8 @@ def draw_tree(random: Random) -> Program:
 
 
 def _tile(name: str, n_bytes: int, slots: int) -> Tile:
-    view = View(name=name, ranks=("x",), shape=(1 << 20,), bytes_per_element=1)
+    ranks = {"a": "g+x+y", "o": "g+x+z"}.get(name, "g+y+z")
+    view = View(name=name, ranks=(ranks,), shape=(1 << 20,), bytes_per_element=1)
     return Tile(name=name, view=view, shape=(max(1, n_bytes),), slots=slots)
 
 
@@ -294,13 +296,12 @@ class _Tree:
     def _work(self, scale: int, tiles: dict[str, Tile]) -> Iterator[Node]:
         m, k, n = self.sizes
         for b in self.inputs[1:]:
-            yield Gemm(
+            yield Compute(
                 out=tiles["o"],
-                a=tiles["a"],
-                b=tiles[b],
+                inputs=(tiles["a"], tiles[b]),
                 ranks=("g", "x", "y", "z"),
                 shape=(self.random.choice([1, 1, 2]), max(1, m // scale), k, n),
-                stationarity=self.stationarity,
+                on=Folds(self.stationarity),
                 accumulate=self.random.random() < 0.5,
             )
         if self.sfu == "inside":

@@ -44,7 +44,7 @@ VIEWS = {
     "Turns.ring", "Turns.gap", "Entry.direction", "Entry.owner", "Transfer.owner",
 }  # fmt: skip
 # Only a trace is about these: see test_lanes.py and the traces of tests/properties.
-WATCHED = {"ChannelLane.busy", "ChannelLane.channel", "PipeLane.until", "TileLane.held"}
+WATCHED = {"ChannelLane.busy", "ChannelLane.channel", "TileLane.held"}
 
 
 def _classes() -> Iterator[type]:
@@ -211,7 +211,7 @@ def _goes_wrong(case: Case) -> bool:
 
 @pytest.fixture(scope="module")
 def corpus() -> list[Case]:
-    return [case for case in cases(range(300)) if case.run.events < 20_000]
+    return [case for case in cases(range(400)) if case.run.events < 20_000]
 
 
 def test_the_whole_state_goes_right(corpus: list[Case]) -> None:

@@ -39,7 +39,7 @@ program loads
       tile A 1x10x4 x2 of A[g=1,m=40,k=4] 2B
       tile C 1x10x4 x1 of C[g=1,m=40,n=4] 2B
       load A queue 0
-      gemm C = A B over g=1 m=10 k=4 n=4 ws
+      compute C = A B over g=1 m=10 k=4 n=4 folds ws
 """
 
 
@@ -81,18 +81,20 @@ SPILL = """\
 program spill
   operator gemm
     tile A 1x4x4 x1 of A[g=1,m=4,k=4] 2B
+    tile B 1x4x4 x1 of B[g=1,k=4,n=4] 0B
+    load B queue 1
     load A queue 0
     loop k 1 from 0 step 4
       loop m 2 from 0 step 10
         tile C 1x10x4 x2 of C[g=1,m=20,n=4] 2B
         reserve C queue 2
-        gemm C = A A over g=1 m=10 k=4 n=4 ws
+        compute C = A B over g=1 m=10 k=4 n=4 folds ws
         store C
     loop k 1 from 4 step 4
       loop m 2 from 0 step 10
         tile C 1x10x4 x2 of C[g=1,m=20,n=4] 2B
         load C queue 2
-        gemm C += A A over g=1 m=10 k=4 n=4 ws
+        compute C += A B over g=1 m=10 k=4 n=4 folds ws
         store C
 """
 
@@ -139,9 +141,9 @@ program flat
       tile S 1x10x4 x1 of S[g=1,q=30,c=4] 2B
       tile O 1x10x4 x2 of O[g=1,q=30,e=4] 2B
       load Q queue 0
-      gemm S = Q K over g=1 q=10 d=4 c=4 ws
+      compute S = Q K over g=1 q=10 d=4 c=4 folds ws
       sfu softmax S 1x10x4 scale 0.5
-      gemm O = S V over g=1 q=10 c=4 e=4 ws
+      compute O = S V over g=1 q=10 c=4 e=4 folds ws
       store O
 """
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-import pytest
 import simpy
 
 from simaccel.hardware import Rate
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.lanes import ChannelLane, PipeLane, TileLane
+from simaccel.machine.lanes import ChannelLane, TileLane
 from simaccel.machine.stateful import FOREVER, NEVER, Skip, Stretch
 from tests.properties.test_fast_forward import Heard, Told
 
@@ -103,28 +102,6 @@ def test_a_skip_is_taken_as_told() -> None:
     lane.skip(Skip(Stretch(10, 20, (), ()), 3, before, lane.counters()))
     _at(channel.clock, 60, lambda: lane.flush(60))
     assert _told(heard) == [(0, 10, True, 10), (10, 20, True, 10), (50, 60, True, 10)]
-
-
-def test_a_pipe_is_in_use_for_the_cycles_of_its_bytes() -> None:
-    clock, heard = Clock(), Heard()
-    lane = PipeLane("p", clock, heard)
-    lane.use(4)
-    _at(clock, 6, lambda: lane.use(0))
-    _at(clock, 7, lambda: lane.use(3))
-    _at(clock, 9, lambda: lane.flush(9))
-    _at(clock, 10, lambda: lane.flush(10))
-    assert _told(heard) == [
-        (0, 4, True, 4), (4, 7, False, 0), (7, 9, True, 2), (9, 10, True, 1),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "limit"),
-    [(0, 0, FOREVER), (13, 23, FOREVER), (55, 55, 3), (0, 25, NEVER), (21, 21, 0)],
-)
-def test_a_use_of_a_pipe_must_not_end_on_the_way(before: int, after: int, limit: int) -> None:
-    lane = PipeLane("p", Clock(), Heard())
-    assert lane.limit(Stretch(10, 20, (before,), (after,))) == limit
 
 
 def test_a_tile_holds_what_was_claimed() -> None:

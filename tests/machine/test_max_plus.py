@@ -1,6 +1,7 @@
 """The machine against max-plus recurrences, where nobody shares a resource."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,8 @@ from simaccel.mapping.choices import FusedGroup, FusedMapping
 from simaccel.program.lower import lower
 from simaccel.program.program import (
     Command,
-    Gemm,
+    Compute,
+    Folds,
     Load,
     Loop,
     Node,
@@ -119,16 +121,20 @@ def _chain(draw: st.DrawFn, name: str) -> tuple[Tile, list[Command | Loop]]:
 
 
 @st.composite
-def _product(draw: st.DrawFn, out: Tile, operand: Tile) -> Gemm:
+def _product(draw: st.DrawFn, out: Tile, operand: Tile) -> Compute:
     m, k, n = (draw(st.integers(1, 9)) for _ in "mkn")
-    return Gemm(
-        out=out,
-        a=operand,
-        b=operand,
+    return Compute(
+        out=_seen(out, "g+m+n"),
+        inputs=(_seen(operand, "g+m+k"), _seen(operand, "g+k+n")),
         ranks=("g", "m", "k", "n"),
         shape=(draw(st.integers(1, 2)), m, k, n),
-        stationarity=draw(st.sampled_from(STATIONARITIES)),
+        on=Folds(draw(st.sampled_from(STATIONARITIES))),
     )
+
+
+def _seen(tile: Tile, ranks: str) -> Tile:
+    """Give a tile the ranks that it plays in a product; its size stays."""
+    return replace(tile, view=replace(tile.view, ranks=(ranks,)))
 
 
 @st.composite

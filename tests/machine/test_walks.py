@@ -20,18 +20,18 @@ program flat
         tile S 1x5x16 x1 of S[g=4,q=16,c=16] 2B
         tile O 1x5x8 x2 of O[g=4,q=16,e=8] 2B
         load Q queue 0
-        gemm S = Q K over g=1 q=5 d=8 c=16 ws
+        compute S = Q K over g=1 q=5 d=8 c=16 folds ws
         sfu softmax S 1x5x16 scale 0.5
-        gemm O = S V over g=1 q=5 c=16 e=8 ws
+        compute O = S V over g=1 q=5 c=16 e=8 folds ws
         store O
       loop q 1 from 15 step 1
         tile Q 1x1x8 x3 of Q[g=4,q=16,d=8] 2B
         tile S 1x1x16 x1 of S[g=4,q=16,c=16] 2B
         tile O 1x1x8 x2 of O[g=4,q=16,e=8] 2B
         load Q queue 0
-        gemm S = Q K over g=1 q=1 d=8 c=16 ws
+        compute S = Q K over g=1 q=1 d=8 c=16 folds ws
         sfu softmax S 1x1x16 scale 0.5
-        gemm O = S V over g=1 q=1 c=16 e=8 ws
+        compute O = S V over g=1 q=1 c=16 e=8 folds ws
         store O
 """
 
@@ -123,11 +123,11 @@ def test_the_array_claims_what_it_makes_and_releases_what_it_uses_last() -> None
         return [
             "wait Q ready dma_in0>array",
             f"claim {rows * 32}B",
-            "gemm",
+            "compute",
             "post S ready array>sfu",
             "wait S ready sfu>array",
             f"claim O free dma_out>array {rows * 16}B",
-            "gemm",
+            "compute",
             "post O ready array>dma_out",
             f"release Q free array>dma_in0 {rows * 16}B",
             f"release {rows * 32}B",
@@ -186,7 +186,7 @@ program p
     loop q 4 from 0 step 5
       tile S 5x16 x2 of S[q=20,c=16] 2B
       sfu statistics S 5x16 scale 1.0
-      gemm S = S S over g=1 q=5 c=16 e=8 ws
+      compute S = S S over g=1 q=5 c=16 e=8 folds ws
       sfu softmax S 5x16 scale 1.0
       store S
 """.replace("step 5\n", "step 5 ahead 2\n")
@@ -195,7 +195,7 @@ program p
     first = [claim, "sfu", "post S ready sfu>array"]
     later = ["wait S ready array>sfu", "sfu", "post S ready sfu>dma_out"]
     assert walks["sfu"] == [*first, "loop 3", *first, *later, "end", *later, "meet"]
-    product = ["wait S ready sfu>array", "gemm", "post S ready array>sfu"]
+    product = ["wait S ready sfu>array", "compute", "post S ready array>sfu"]
     assert walks["array"] == [*product, "loop 3", *product, "end", "meet"]
     store = ["wait S ready sfu>dma_out", "store", release]
     assert walks["dma_out"] == ["loop 3", *store, "end", *store, "meet"]
@@ -207,10 +207,10 @@ def test_a_tile_that_goes_round_in_a_loop_comes_back_to_its_first_engine() -> No
 program p
   operator online
     tile Z 4x4 x1 of Z[q=4,e=4] 2B
-    gemm Z = Z Z over g=1 q=4 c=4 e=4 ws
+    compute Z = Z Z over g=1 q=4 c=4 e=4 folds ws
     loop c 3 from 0 step 1
       sfu rescale Z 4x4 scale 1.0
-      gemm Z += Z Z over g=1 q=4 c=4 e=4 ws
+      compute Z += Z Z over g=1 q=4 c=4 e=4 folds ws
     sfu divide Z 4x4 scale 1.0
     store Z
 """
@@ -228,11 +228,11 @@ program p
     ]
     assert walks["array"] == [
         "claim Z free dma_out>array 32B",
-        "gemm",
+        "compute",
         "post Z ready array>sfu",
         "loop 3",
         "wait Z ready sfu>array",
-        "gemm",
+        "compute",
         "post Z ready array>sfu",
         "end",
         "meet",
@@ -277,17 +277,17 @@ program p
     load X queue 0
     loop c 3 from 0 step 1
       sfu softmax X 4x4 scale 1.0
-      gemm X += X X over g=1 q=4 c=4 e=4 ws
+      compute X += X X over g=1 q=4 c=4 e=4 folds ws
 """,
             TANGLED,
         ),
         (
             """\
     tile X 4x4 x1 of X[q=4,c=4] 2B
-    gemm X = X X over g=1 q=4 c=4 e=4 ws
+    compute X = X X over g=1 q=4 c=4 e=4 folds ws
     loop c 3 from 0 step 1
       sfu softmax X 4x4 scale 1.0
-      gemm X += X X over g=1 q=4 c=4 e=4 ws
+      compute X += X X over g=1 q=4 c=4 e=4 folds ws
     store X
 """,
             TANGLED,

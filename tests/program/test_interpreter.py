@@ -17,11 +17,11 @@ program p
       loop k 1 from 0 step 2
         tile B 2x3 x2 of B[k=4,n=3] 2B
         load B queue 1
-        gemm C = A B over g=1 m=2 k=2 n=3 ws
+        compute C = A B over g=1 m=2 k=2 n=3 folds ws
       loop k 1 from 2 step 2
         tile B 2x3 x2 of B[k=4,n=3] 2B
         load B queue 1
-        gemm C += A B over g=1 m=2 k=2 n=3 ws
+        compute C += A B over g=1 m=2 k=2 n=3 folds ws
       store C
 """
 
@@ -85,10 +85,10 @@ def test_large_logits_do_not_overflow() -> None:
         (_without(GEMM, "load A queue 0"), "tile A is read before it is written"),
         (_without(SOFTMAX, "load X queue 0"), "tile X is read before it is written"),
         (
-            GEMM.replace("gemm C =", "gemm C +=", 1),
+            GEMM.replace("compute C =", "compute C +=", 1),
             "partial sums of C is read before it is written",
         ),
-        (GEMM.replace("gemm C +=", "gemm C =", 1), "partial sums of C are overwritten"),
+        (GEMM.replace("compute C +=", "compute C =", 1), "partial sums of C are overwritten"),
         (
             GEMM.replace("loop k 1 from 2", "loop k 1 from 3", 1),
             r"tile B at \(3, 0\) reaches beyond B",

@@ -17,7 +17,7 @@ from simaccel.mapping.choices import (
 )
 from simaccel.program.interpreter import Array, interpret
 from simaccel.program.lower import NotThisWorkloadError, attention_views, lower_group
-from simaccel.program.program import Gemm, Loop, Operator, Sfu, reserved_bytes, size
+from simaccel.program.program import Compute, Loop, Operator, Sfu, reserved_bytes, size
 from simaccel.workload import Dimensions, attention
 from tests.program.programs import (
     LA,
@@ -97,7 +97,7 @@ def test_every_number_of_resident_rows_computes_attention(resident: int) -> None
 
 @given(st.one_of(separate_cases(), staged_cases(), fused_cases()))
 def test_every_multiplication_is_done_once(one: Case) -> None:
-    macs = sum(c.macs for c in executed(one.program.body) if isinstance(c, Gemm))
+    macs = sum(c.macs for c in executed(one.program.body) if isinstance(c, Compute))
     assert macs == one.workload.macs
 
 
@@ -210,7 +210,13 @@ def test_software_pipelining_puts_the_logits_of_the_next_block_ahead() -> None:
     (_, _, rows) = heads.body
     assert isinstance(rows, Loop)
     assert (rows.trips, rows.ahead) == (3, 2)
-    assert [type(node).__name__ for node in rows.body] == ["Load", "Gemm", "Sfu", "Gemm", "Store"]
+    assert [type(node).__name__ for node in rows.body] == [
+        "Load",
+        "Compute",
+        "Sfu",
+        "Compute",
+        "Store",
+    ]
 
 
 @pytest.mark.parametrize("online", [False, True])

@@ -10,7 +10,7 @@ from simaccel.mapping.choices import ORDERS, GemmMapping
 from simaccel.program.interpreter import interpret
 from simaccel.program.lower import NotThisWorkloadError, lower
 from simaccel.program.lower_gemm import blocks
-from simaccel.program.program import Gemm, Load, Store, size
+from simaccel.program.program import Compute, Load, Store, size
 from simaccel.workload import gemm
 from tests.program.programs import Case, gemm_case, gemm_cases, gemm_operands, gemm_shape
 from tests.program.tree import dram_bytes, executed
@@ -117,7 +117,7 @@ def test_the_product_is_complete(case: Case) -> None:
 
 @given(gemm_cases())
 def test_every_multiplication_is_done_once(case: Case) -> None:
-    macs = sum(c.macs for c in executed(case.program.body) if isinstance(c, Gemm))
+    macs = sum(c.macs for c in executed(case.program.body) if isinstance(c, Compute))
     assert macs == case.workload.macs
 
 
@@ -131,7 +131,7 @@ def test_program_size_does_not_follow_the_trip_counts(order: str) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_perfect_factorisation_has_no_peeled_remainder(order: str) -> None:
     case = gemm_case(gemm(m=16, k=16, n=16), m=4, k=4, n=4, order=order)
-    gemms = {c.shape for c in executed(case.program.body) if isinstance(c, Gemm)}
+    gemms = {c.shape for c in executed(case.program.body) if isinstance(c, Compute)}
     assert gemms == {(1, 4, 4, 4)}
 
 

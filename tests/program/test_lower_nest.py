@@ -98,13 +98,13 @@ program line-hand
           tile pe.I 4 x1 in pe.input 6B each of I[p+r=7] 2B
           tile pe.O 1x2 x1 in pe.output 2B each of O[m=2,p=5] 2B
           load pe.I queue 0 from tile I moves 8/12
-          pass pe.O = pe.I pe.W over m=1 p=2 r=3 steps 3 on 1x2 reads 0/12 0/12 0/8 writes 0/12
+          compute pe.O = pe.I pe.W over m=1 p=2 r=3 steps 3 on 1x2 reads 0/12 0/12 0/8 writes 0/12
           store pe.O into tile O moves 4/4
         loop p 1 from 2 step 2
           tile pe.I 4 x1 in pe.input 6B each of I[p+r=7] 2B
           tile pe.O 1x2 x1 in pe.output 2B each of O[m=2,p=5] 2B
           load pe.I queue 0 from tile I slides moves 4/8
-          pass pe.O = pe.I pe.W over m=1 p=2 r=3 steps 3 on 1x2 reads 0/12 0/12 0/8 writes 0/12
+          compute pe.O = pe.I pe.W over m=1 p=2 r=3 steps 3 on 1x2 reads 0/12 0/12 0/8 writes 0/12
           store pe.O into tile O moves 4/4
         store O
       loop p 1 from 4 step 4
@@ -115,7 +115,7 @@ program line-hand
           tile pe.I 3 x1 in pe.input 6B each of I[p+r=7] 2B
           tile pe.O 1x1 x1 in pe.output 2B each of O[m=2,p=5] 2B
           load pe.I queue 0 from tile I moves 6/6
-          pass pe.O = pe.I pe.W over m=1 p=1 r=3 steps 3 on 1x1 reads 0/6 0/6 0/4 writes 0/6
+          compute pe.O = pe.I pe.W over m=1 p=1 r=3 steps 3 on 1x1 reads 0/6 0/6 0/4 writes 0/6
           store pe.O into tile O moves 2/2
         store O
 """

@@ -57,7 +57,7 @@ def test_text_says_every_field() -> None:
     assert parse_program(SMALL) == program
 
 
-def test_reserve_and_gemm_lines() -> None:
+def test_reserve_and_compute_lines() -> None:
     text = """\
 program p
   operator gemm
@@ -65,8 +65,11 @@ program p
     tile A 1x2x4 x1 of A[g=1,m=2,k=4] 2B
     tile B 1x4x3 x1 of B[g=1,k=4,n=3] 2B
     reserve C queue 2
-    gemm C = A B over g=1 m=2 k=4 n=3 os
-    gemm C += A B over g=1 m=2 k=4 n=3 is
+    compute C = A B over g=1 m=2 k=4 n=3 folds os
+    compute C += A B over g=1 m=2 k=4 n=3 folds is
+    compute C += A B over m=2 k=4 n=3 folds ws 32x16
+    compute C += A B over m=2 k=4 n=3 folds ws -x16
+    compute C += A B over m=2 k=4 n=3 steps 6 on 2x2 reads 8/16 0/24 0/0 writes 12/12
 """
     program = parse_program(text)
     (operator,) = program.body
@@ -113,7 +116,7 @@ def test_an_unknown_stationarity_is_refused_with_what_is_allowed() -> None:
 program p
   operator gemm
     tile A 1x1x1 x1 of A[g=1,m=1,k=1] 2B
-    gemm A = A A over g=1 m=1 k=1 n=1 rs
+    compute A = A A over g=1 m=1 k=1 n=1 folds rs
 """
     with pytest.raises(ProgramError, match=r"line 4: .*: rs: one of ws, os, is"):
         parse_program(text)

@@ -7,7 +7,7 @@ from hypothesis import given
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.choices import GemmMapping, SoftmaxMapping, StagedGroup
-from simaccel.program.program import Gemm, Sfu, reserved_bytes
+from simaccel.program.program import Compute, Folds, Sfu, reserved_bytes
 from tests.machine.accelerators import accelerator, accelerators
 from tests.program.programs import (
     LA,
@@ -28,10 +28,11 @@ def _run(on: Accelerator, one: Case) -> Run:
     return Machine(on, one.program).run()
 
 
-def _array_cycles(on: Accelerator, gemm: Gemm) -> int:
+def _array_cycles(on: Accelerator, command: Compute) -> int:
     """Fold after fold in plain loops: what the array is busy for one command."""
-    g, m, k, n = gemm.shape
-    array, kind = on.systolic, gemm.stationarity
+    assert isinstance(command.on, Folds)
+    g, m, k, n = command.shape
+    array, kind = on.systolic, command.on.stationarity
     high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
     edges = [
         (min(array.rows, high - r), min(array.cols, wide - c))
@@ -47,7 +48,7 @@ def _work(on: Accelerator, one: Case) -> dict[str, int]:
     """Cycles of service of each resource, from the program alone."""
     work: Counter[str] = Counter()
     for command in executed(one.program.body):
-        if isinstance(command, Gemm):
+        if isinstance(command, Compute):
             work["array"] += _array_cycles(on, command)
         elif isinstance(command, Sfu):
             work["sfu"] += on.sfu.cycles(command.work, command.elements)

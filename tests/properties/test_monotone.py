@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.program import (
-    Gemm,
+    Compute,
     Loop,
     Node,
     Operator,
-    Pass,
     Program,
     Store,
     Tile,
@@ -84,9 +83,8 @@ def _more_slots(program: Program, name: str) -> Program:
     def node_(node: Node) -> Node:
         if isinstance(node, Loop | Operator):
             return replace(node, tiles=tuple(map(tile, node.tiles)), body=body(node.body))
-        if isinstance(node, Gemm):
-            return replace(node, out=tile(node.out), a=tile(node.a), b=tile(node.b))
-        assert not isinstance(node, Pass)
+        if isinstance(node, Compute):
+            return replace(node, out=tile(node.out), inputs=tuple(map(tile, node.inputs)))
         return replace(node, tile=tile(node.tile))
 
     return Program(name=program.name, body=body(program.body))

@@ -23,11 +23,11 @@ from simaccel.program.lower import lower
 from simaccel.program.program import (
     BUFFER,
     Command,
+    Compute,
     Load,
     Loop,
     Node,
     Operator,
-    Pass,
     Program,
     Reserve,
     Store,
@@ -110,7 +110,7 @@ class Require:
             self.load(done, command)
         elif isinstance(command, Store):
             self.store(done, command)
-        elif isinstance(command, Pass):
+        elif isinstance(command, Compute):
             for tile in (*command.inputs, *((command.out,) if command.accumulate else ())):
                 self.after(done, self.filled[done.alive[tile.name]], "pass")
             self.fill(done, command.out, 0)
@@ -160,7 +160,7 @@ def _touched(command: Command) -> tuple[Tile, ...]:
         return (command.tile, *((command.source,) if command.source is not None else ()))
     if isinstance(command, Store):
         return (command.tile, *((command.target,) if command.target is not None else ()))
-    if isinstance(command, Pass):
+    if isinstance(command, Compute):
         return (command.out, *command.inputs)
     return (command.tile,) if isinstance(command, Reserve) else ()
 

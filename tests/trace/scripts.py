@@ -17,7 +17,7 @@ from simaccel.trace import Site, Trace, TraceHeader, TraceWriter
 
 ENGINES = ("dma_in", "array", "sfu")
 WAITS = (NO_WAIT, Wait("K", "ready", "dma_in"), Wait("S", "free", "sfu"))
-SITES = {1: Site("L", "gemm S = Q K"), 2: Site("softmax", "sfu S")}
+SITES = {1: Site("L", "compute S = Q K"), 2: Site("softmax", "sfu S")}
 HEADER = TraceHeader(
     accelerator="name: toy",
     workload="name: w",

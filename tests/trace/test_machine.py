@@ -103,7 +103,7 @@ def test_a_trace_tells_what_the_machine_did(tmp_path: Path, program: Program) ->
             assert bins.cycles[at, 0].sum() == run.engines[engine].busy
         _require_lanes(trace, run)
         busy = [e for e in trace.decode(trace.events(lane="array")) if e.cause == "busy"]
-        assert all(e.command.startswith("gemm ") and e.operator for e in busy)
+        assert all(e.command.startswith("compute ") and e.operator for e in busy)
 
 
 def _spread(trace: Trace, lane: str, column: str) -> list[float]:

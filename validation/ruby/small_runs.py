@@ -15,7 +15,7 @@ from simaccel.hardware.levels import Spatial
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.choices import NestGroup, NestLevel, NestMapping
 from simaccel.mapspace.nests import Mapped
-from simaccel.program.program import Loop, Node, Operator, Pass
+from simaccel.program.program import Compute, Loop, Node, Operator, Steps
 from simaccel.schedulers.problems import mapping_of
 from simaccel.workload import Einsum, Tensor, Workload
 
@@ -96,20 +96,22 @@ def work(result: Result) -> list[Work]:
     (rank,) = (name for name, size in einsum.ranks.items() if size > 1)
     found: list[Work] = []
     cycle = 0
-    for start, one in _passes(result.program.body, rank, 0):
+    for start, one in _computes(result.program.body, rank, 0):
         size = dict(zip(one.ranks, one.shape, strict=True))[rank]
-        found += [Work(cycle + at % one.steps, at // one.steps, start + at) for at in range(size)]
-        cycle += one.steps
+        assert isinstance(one.on, Steps)
+        steps = one.on.steps
+        found += [Work(cycle + at % steps, at // steps, start + at) for at in range(size)]
+        cycle += steps
     return found
 
 
-def _passes(body: tuple[Node, ...], rank: str, at: int) -> Iterator[tuple[int, Pass]]:
+def _computes(body: tuple[Node, ...], rank: str, at: int) -> Iterator[tuple[int, Compute]]:
     for node in body:
         if isinstance(node, Operator):
-            yield from _passes(node.body, rank, at)
+            yield from _computes(node.body, rank, at)
         elif isinstance(node, Loop):
             for trip in range(node.trips):
                 moved = (node.start + trip * node.step) * (node.rank == rank)
-                yield from _passes(node.body, rank, at + moved)
-        elif isinstance(node, Pass):
+                yield from _computes(node.body, rank, at + moved)
+        elif isinstance(node, Compute):
             yield at, node

@@ -214,8 +214,8 @@ def test_one_iteration_of_a_steady_run_is_one_period() -> None:
             assert (now["start"] + length == then["start"]).all()
             assert (now["site"] == then["site"]).all()
         commands = [e.command for e in trace.decode(trace.events(start, end, "array"))]
-        assert commands[0].startswith("gemm S = Q K over g=1 q=167 ")
-        assert {c.split(" over ")[0] for c in commands} == {"gemm S = Q K", "gemm Z = S V"}
+        assert commands[0].startswith("compute S = Q K over g=1 q=167 ")
+        assert {c.split(" over ")[0] for c in commands} == {"compute S = Q K", "compute Z = S V"}
 
 
 @given(SCRIPTS, st.sampled_from([1, 2, 64]), st.data())

@@ -1,0 +1,127 @@
+"""What an operator takes does not depend on what else a program has."""
+
+import pytest
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine, Run
+from simaccel.program.folding import folded_shape
+from simaccel.program.lower import lower
+from simaccel.program.program import Compute, Load, Program, ProgramError, Steps, commands
+from simaccel.program.text import parse_program, program_text
+from simaccel.schedulers import Options, make_mapping
+from simaccel.workload import gemm
+
+STEPPED = """\
+program stepped
+  operator stepped
+    tile A 8x8 x1 of A[m=8,k=8] 2B
+    tile B 8x8 x1 of B[k=8,n=8] 2B
+    tile C 8x8 x1 of C[m=8,n=8] 2B
+    load A queue 0
+    load B queue 1
+    tile pe.B 8x8 x2 in pe.weight 2B each of B[k=8,n=8] 2B
+    load pe.B queue 1 from tile B
+    compute C = A pe.B over m=8 k=8 n=8 steps 8 on 8x8 reads 128/128 0/128 0/0 writes 128/128
+    store C
+"""
+SLOW = ("noc.distribution.hop_cycles=1000",)
+NARROW = (
+    "noc.distribution.topology=bus",
+    "noc.distribution.link_bytes_per_cycle=16",
+    "noc.collection.topology=bus",
+    "noc.collection.link_bytes_per_cycle=8",
+    "noc.collection.hop_cycles=77",
+)
+
+
+def _gemm(on: Accelerator) -> Program:
+    workload = gemm(m=256, k=256, n=256)
+    return lower(workload, make_mapping(workload, on, "flex", Options()))
+
+
+def _run(on: Accelerator, *programs: Program) -> Run:
+    body = tuple(node for program in programs for node in program.body)
+    return Machine(on, Program(name="all", body=body)).run()
+
+
+@pytest.mark.parametrize("changes", [SLOW, NARROW])
+def test_a_group_takes_the_same_whatever_its_neighbours_are(changes: tuple[str, ...]) -> None:
+    """The latency of the NoC used to be lost where another group had passes."""
+    on = load_accelerator("edge", [*changes, "dram.turnaround_cycles=0"])
+    folded, stepped = _gemm(on), parse_program(STEPPED)
+    (alone,) = _run(on, folded).operators
+    (other,) = _run(on, stepped).operators
+    first, second = _run(on, folded, stepped).operators
+    assert (first.cycles, first.macs, first.moved) == (alone.cycles, alone.macs, alone.moved)
+    assert first.engines["array"] == alone.engines["array"]
+    assert (second.cycles, second.engines["array"].busy) == (
+        other.cycles,
+        other.engines["array"].busy,
+    )
+    before, after = _run(on, stepped, folded).operators
+    assert (before.cycles, after.cycles) == (other.cycles, alone.cycles)
+
+
+def test_engines_of_the_noc_are_there_if_tiles_move_between_tiles() -> None:
+    on = load_accelerator("edge")
+    assert not any(name.startswith("noc") for name in _run(on, _gemm(on)).engines)
+    streamed = "\n".join(
+        line for line in STEPPED.splitlines() if "pe.B" not in line or "compute" in line
+    )
+    program = parse_program(streamed.replace("pe.B", "B"))
+    assert any(isinstance(c, Compute) and isinstance(c.on, Steps) for c in commands(program.body))
+    assert not any(name.startswith("noc") for name in _run(on, program).engines)
+    assert list(_run(on, parse_program(STEPPED)).engines) == [
+        "dma_in0", "dma_in1", "dma_in2", "noc_in0", "noc_in1", "noc_in2",
+        "array", "sfu", "noc_out", "dma_out",
+    ]  # fmt: skip
+
+
+def test_there_is_a_queue_for_every_number_that_a_program_names() -> None:
+    on = load_accelerator("edge", ["dma.in_queues=per_tensor"])
+    text = STEPPED.replace("load B queue 1", "load B queue 4")
+    text = text.replace("load pe.B queue 1", "load pe.B queue 3")
+    run = _run(on, parse_program(text))
+    assert [name for name in run.engines if "_in" in name] == [
+        *(f"dma_in{i}" for i in range(5)), *(f"noc_in{i}" for i in range(4)),
+    ]  # fmt: skip
+    loads = [c for c in commands(parse_program(text).body) if isinstance(c, Load)]
+    assert run.engines["dma_in4"].busy > 0
+    assert len(loads) == 3
+
+
+ROOMY = ["array.rows=16", "array.cols=16", "buffer.capacity_bytes=1MiB"]
+FOLDED = """\
+program folded
+  operator gemm
+    tile A 20x10 x1 of A[m=20,k=10] 2B
+    tile B 10x12 x1 of B[k=10,n=12] 2B
+    tile C 20x12 x1 of C[m=20,n=12] 2B
+    load A queue 0
+    load B queue 1
+    compute C = A B over m=20 k=10 n=12 folds ws
+    store C
+"""
+
+
+def test_folds_of_smaller_sides_are_more_folds() -> None:
+    """On 16 x 16 PEs: one fold of 10 x 12, or 2 x 3 of 5 x 4, which read A three times."""
+    on = load_accelerator("toy", ROOMY)
+    whole, cut = FOLDED, FOLDED.replace("folds ws", "folds ws 5x4")
+    assert program_text(parse_program(cut)) == cut
+    (command,) = (c for c in commands(parse_program(cut).body) if isinstance(c, Compute))
+    assert folded_shape(command) == (1, 20, 10, 12)
+    one, six = (_run(on, parse_program(text)) for text in (whole, cut))
+    assert (one.macs, six.macs) == (2400, 2400)
+    assert one.moved["buffer_read", "A"] == 2 * 20 * 10
+    assert six.moved["buffer_read", "A"] == 3 * one.moved["buffer_read", "A"]
+    assert six.moved["buffer_read", "B"] == one.moved["buffer_read", "B"]
+    assert six.engines["array"].busy > one.engines["array"].busy
+
+
+def test_a_fold_larger_than_the_array_is_refused() -> None:
+    text = FOLDED.replace("folds ws", "folds ws 17x4")
+    on = load_accelerator("toy", ROOMY)
+    with pytest.raises(ProgramError, match=r"C: folds of 17 rows; allowed: 1 to 16"):
+        _run(on, parse_program(text))
