@@ -29,7 +29,7 @@ from simaccel.mapping.choices import (
     SoftmaxGroup,
     StagedGroup,
 )
-from simaccel.workload import Einsum, Softmax, Workload, as_matmul, as_rows
+from simaccel.workload import Einsum, Vector, Workload, as_matmul, as_rows
 
 
 class EstimateError(SimaccelError):
@@ -191,7 +191,7 @@ def attention_problem(workload: Workload, operators: tuple[str, str, str]) -> At
 def softmax_problem(workload: Workload, name: str) -> AttentionProblem:
     """Give the sizes of a softmax on its own (no d, no e)."""
     operator = workload.operator(name)
-    if not isinstance(operator, Softmax):
+    if not isinstance(operator, Vector) or operator.kind != "softmax":
         raise EstimateError(f"operator {name} is not a softmax")
     rows = as_rows(operator)
     names = {"logits": operator.input.tensor, "weights": operator.output.tensor}

@@ -15,7 +15,6 @@ from simaccel.hardware import (
     Accelerator,
     ArraySpec,
     SfuSpec,
-    SfuWork,
     SpatialArraySpec,
     Stationarity,
 )
@@ -32,6 +31,7 @@ from simaccel.program.program import (
     Operator,
     Pass,
     Program,
+    Sfu,
     Store,
     Tile,
     commands,
@@ -103,7 +103,7 @@ class FreePes(SpatialArraySpec):
 class FreeSfu(SfuSpec):
     """An SFU whose work takes no cycles; what its passes move through the ports stays."""
 
-    def cycles(self, work: SfuWork, elements: Amount) -> Amount:  # noqa: ARG002
+    def cycles(self, passes: int, elements: Amount) -> Amount:  # noqa: ARG002
         """Nothing for any work."""
         return elements * 0
 
@@ -306,7 +306,7 @@ def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
     if isinstance(command, Gemm):
         out, a, b = (tiles[tile.name] for tile in (command.out, command.a, command.b))
         return replace(command, out=out, a=a, b=b)
-    if isinstance(command, Pass):
+    if isinstance(command, Pass | Sfu):
         inputs = tuple(tiles[tile.name] for tile in command.inputs)
         return replace(command, out=tiles[command.out.name], inputs=inputs)
     if isinstance(command, Load) and command.source is not None:

@@ -222,7 +222,7 @@ class Array(Engine):
 
 
 class Sfu(Engine):
-    """The special function unit: one piece of softmax work at a time."""
+    """The special function unit: one step of a vector operator at a time."""
 
     busy_root = Cause.SFU
 

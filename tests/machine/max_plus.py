@@ -171,7 +171,7 @@ class MaxPlus:
         if isinstance(command, Gemm):
             return self._gemm(command)
         if isinstance(command, Sfu):
-            return self.accelerator.sfu.cycles(command.work, command.elements)
+            return self.accelerator.sfu.cycles(self._passes(command), command.elements)
         if isinstance(command, Pass):
             return command.steps
         if isinstance(command, Reserve) or engine.startswith("noc"):
@@ -179,6 +179,10 @@ class MaxPlus:
         dram, rate = self.accelerator.dram, self.accelerator.channel_rate
         _, moved = transferred(command)
         return max(rate.cycles(dram.channel_bytes(moved.outer, c)) for c in range(dram.channels))
+
+    def _passes(self, command: Sfu) -> int:
+        """Passes of a step of a softmax."""
+        return {"whole": self.accelerator.sfu.passes, "online": 2}.get(command.step, 1)
 
     def _gemm(self, gemm: Gemm) -> int:
         """Cycles of all g: the first preload and the last skew are paid once."""

@@ -22,6 +22,7 @@ from simaccel.program.program import (
     Operator,
     Pass,
     Program,
+    Sfu,
     Store,
     Tile,
     reserved,
@@ -86,6 +87,8 @@ def _more_slots(program: Program, name: str) -> Program:
             return replace(node, tiles=tuple(map(tile, node.tiles)), body=body(node.body))
         if isinstance(node, Gemm):
             return replace(node, out=tile(node.out), a=tile(node.a), b=tile(node.b))
+        if isinstance(node, Sfu):
+            return replace(node, out=tile(node.out), inputs=tuple(map(tile, node.inputs)))
         assert not isinstance(node, Pass)
         return replace(node, tile=tile(node.tile))
 

@@ -7,8 +7,9 @@ import yaml
 from simaccel.errors import InputError
 from simaccel.experiment.recording import workload_document
 from simaccel.workload import (
+    VECTORS,
     Einsum,
-    Softmax,
+    Vector,
     build,
     conv2d,
     files,
@@ -74,7 +75,7 @@ def test_einsums_load_and_come_back_from_their_parameters(tmp_path: Path) -> Non
     workload = load_workload(path)
     product, normalise = workload.operators
     assert isinstance(product, Einsum)
-    assert isinstance(normalise, Softmax)
+    assert isinstance(normalise, Vector)
     assert str(product) == "product: S[m,n] = A[m,k] B[k,n]"
     assert str(normalise) == "normalise: P[m,n] = S[m,n] (softmax over n, scale 0.125)"
     assert (workload.name, workload.macs, workload.tensor_bytes("B")) == ("scores", 64, 16)
@@ -212,9 +213,27 @@ def test_faults_of_a_gemm(tmp_path: Path) -> None:
         ),
         (
             "kind: softmax",
+            "kind: layernorm",
+            "operators.normalise.kind: got 'layernorm'",
+            "did you mean 'layer_norm'?",
+        ),
+        (
+            "kind: softmax",
+            "kind: 5",
+            "operators.normalise.kind: got 5",
+            f"one of einsum, {', '.join(VECTORS)}",
+        ),
+        (
+            "kind: softmax",
             "kind: relu",
-            "operators.normalise.kind: got 'relu'",
-            "one of 'einsum', 'softmax'",
+            "operators.normalise.axis: got 'n'",
+            "nothing, as relu has none",
+        ),
+        (
+            "kind: softmax",
+            "kind: rms_norm",
+            "operators.normalise.scale: got 0.125",
+            "nothing, as rms_norm has none",
         ),
         (
             "tensor: B,",
@@ -226,7 +245,7 @@ def test_faults_of_a_gemm(tmp_path: Path) -> None:
             "kind: softmax",
             "",
             "operators.normalise.axis: got 'n'",
-            "nothing, as only a softmax has it",
+            "nothing, as an einsum has none",
         ),
         ("axis: n", "", "operators.normalise.axis: got nothing", "one of m, n"),
         (
