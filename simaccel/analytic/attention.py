@@ -20,7 +20,8 @@ from simaccel.analytic.work import (
     over_blocks,
     split,
 )
-from simaccel.hardware import Accelerator, SfuWork
+from simaccel.hardware import Accelerator
+from simaccel.workload import VECTORS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,16 +88,18 @@ class SfuPass:
     write_port: Ints
 
 
-def sfu_pass(accelerator: Accelerator, work: SfuWork, elements: Ints, width: int) -> SfuPass:
-    """Charge one piece of SFU work on ``elements`` elements of ``width`` bytes."""
-    passes, reads, writes = accelerator.sfu.passes_of(work)
-    lanes = accelerator.sfu.cycles(work, elements)
+def sfu_pass(accelerator: Accelerator, step: str, elements: Ints, width: int) -> SfuPass:
+    """Charge one step of a softmax, in place, on ``elements`` elements of ``width`` bytes."""
+    work = VECTORS["softmax"].steps[step]
+    cost = accelerator.sfu.chosen(work, work.merged)
+    (reads,), writes = cost.reads, cost.writes
+    lanes = accelerator.sfu.cycles(cost.passes, elements)
     read = accelerator.read_rate.cycles(reads * elements * width)
     write = accelerator.write_rate.cycles(writes * elements * width)
     return SfuPass(
         cycles=np.maximum(lanes, np.maximum(read, write)),
         lanes=lanes,
-        elements=passes * elements,
+        elements=cost.passes * elements,
         read_bytes=reads * elements * width,
         write_bytes=writes * elements * width,
         read_port=read,
@@ -171,7 +174,7 @@ def _whole_rows(
             problem,
             rows,
             cols,
-            lambda n: getattr(sfu_pass(accelerator, "softmax", n, width), what),
+            lambda n: getattr(sfu_pass(accelerator, "whole", n, width), what),
         )
 
     dma = 0 if kept else 1
@@ -204,7 +207,7 @@ def _whole_rows(
         read_port=total("read_port") + reads,
         write_port=total("write_port") + writes,
         chain=chain,
-        pace=chain if kept else _pace(problem, (rows, cols), slots, ("softmax",), accelerator),
+        pace=chain if kept else _pace(problem, (rows, cols), slots, ("whole",), accelerator),
         fill=dma * (traffic.dram(first * w_in) + traffic.latency),
         drain=dma * traffic.dram(last * w_out),
     )
@@ -214,7 +217,7 @@ def _pace(
     problem: AttentionProblem,
     tile: tuple[Ints, Ints],
     slots: int,
-    works: tuple[SfuWork, ...],
+    works: tuple[str, ...],
     accelerator: Accelerator,
 ) -> Ints:
     """Give the time of blocks that are loaded, worked on in place and stored.
@@ -234,7 +237,7 @@ def _pace(
     rows, cols = split(ints(problem.q), tile[0]), split(ints(problem.c), tile[1])
     always = np.ones((), dtype=bool)
 
-    def step(work: SfuWork, n: Ints) -> Step:
+    def step(work: str, n: Ints) -> Step:
         done = sfu_pass(accelerator, work, n, problem.tile_width).cycles * 1.0
         own = Flow(traffic.dram(n * w_in) * 1.0)
         if work != "statistics":
@@ -245,9 +248,9 @@ def _pace(
         own = Flow(own.load, own.store, turns, turns * (work != "statistics"))
         return Step(done, Flow(), own)
 
-    if works == ("softmax",):
+    if works == ("whole",):
         (n, high), (has, rest) = rows
-        blocks = ((n, step("softmax", high * problem.c)), (has, step("softmax", rest * problem.c)))
+        blocks = ((n, step("whole", high * problem.c)), (has, step("whole", rest * problem.c)))
         return ints(problem.g * loop_cycles(*blocks, buffering, always))
     total = np.zeros(())
     for n_rows, high in rows:

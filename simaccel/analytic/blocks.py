@@ -109,8 +109,10 @@ class Units:
         """Yield (level and direction, position of the operand, bytes of a block) of a step."""
         cost, widths = self.cost(step), self.widths(seen)
         for position, times in enumerate(cost.reads[: len(seen.inputs)]):
-            yield f"{BUFFER}_read", position, self._n_bytes(
-                seen.inputs[position], times * widths[position]
+            yield (
+                f"{BUFFER}_read",
+                position,
+                self._n_bytes(seen.inputs[position], times * widths[position]),
             )
         yield f"{BUFFER}_write", -1, self._n_bytes(seen.output, cost.writes * widths[-1])
 
@@ -201,7 +203,14 @@ class Units:
         """Return the cost of a leaf's command on a block of these sizes."""
         seen = work.seen
         sizes = self._widened(sizes)
-        key = (id(work), work.step, *(id(sizes[rank]) for rank in seen.ranks), np.ndim(begun), bool(np.all(begun)), bool(np.any(begun)))
+        key = (
+            id(work),
+            work.step,
+            *(id(sizes[rank]) for rank in seen.ranks),
+            np.ndim(begun),
+            bool(np.all(begun)),
+            bool(np.any(begun)),
+        )
         mixed = bool(np.any(begun)) and not bool(np.all(begun))
         if key in self.known and not mixed:
             return self.known[key]  # type: ignore[return-value]
@@ -246,7 +255,9 @@ class Units:
     def _pass(self, work: Work, cuts: Cuts, sizes: dict[str, Ints]) -> Block:
         """Return the cycles of PEs with memories, and of what they take from the buffer."""
         seen = work.seen
-        first = next((n for n, e in enumerate(cuts.entries) if isinstance(e, Fan)), len(cuts.entries))
+        first = next(
+            (n for n, e in enumerate(cuts.entries) if isinstance(e, Fan)), len(cuts.entries)
+        )
         steps = ints(1)
         for rank in self.family.space.sizes:
             size = sizes[rank]
@@ -264,7 +275,12 @@ class Units:
         for position, (_, view) in enumerate(seen.uses):
             if not self._from_buffer(work, position):
                 continue
-            whole = Transfer(cuts=cuts, view=view, child=len(cuts.entries), shared=self._outside(work, position) + 1)
+            whole = Transfer(
+                cuts=cuts,
+                view=view,
+                child=len(cuts.entries),
+                shared=self._outside(work, position) + 1,
+            )
             width = view.bytes_per_element
             if position < len(seen.inputs):
                 n_bytes = -(-whole.elements() * width // passes)
@@ -300,9 +316,7 @@ class Units:
         at = self._outside(work, position)
         return at >= 0 and getattr(work.path.entries[at], "level", "") == BUFFER
 
-    def correction(
-        self, step: str, work: Work, view: View, sizes: dict[str, Ints]
-    ) -> Block:
+    def correction(self, step: str, work: Work, view: View, sizes: dict[str, Ints]) -> Block:
         """Return the cost of a step in place on sums."""
         assert isinstance(work.seen.operator, Vector)  # noqa: S101 - only these correct sums
         form = VECTORS[work.seen.operator.kind].steps[step]
@@ -340,7 +354,12 @@ class Units:
         rate = accelerator.read_rate if up else accelerator.write_rate
         if place != BUFFER:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
-        return Move(ints(service), ints(rate.cycles(n_bytes)), 0 if up else spec.latency_cycles, on_chip=False)
+        return Move(
+            ints(service),
+            ints(rate.cycles(n_bytes)),
+            0 if up else spec.latency_cycles,
+            on_chip=False,
+        )
 
     def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:
         """Return the mean transfer between PEs and the memory outside."""
@@ -363,7 +382,9 @@ class Units:
             return Move(found.service, found.port, found.latency + lead, on_chip=False)
         port = accelerator.write_rate if up else accelerator.read_rate
         pipe = accelerator.collection_rate if up else accelerator.distribution_rate
-        return Move(ints(pipe.cycles(n_bytes)), ints(port.cycles(n_bytes)), lead + tail, on_chip=True)
+        return Move(
+            ints(pipe.cycles(n_bytes)), ints(port.cycles(n_bytes)), lead + tail, on_chip=True
+        )
 
 
 def fold_sides(cuts: Cuts) -> tuple[Ints | None, Ints | None]:

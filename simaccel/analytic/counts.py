@@ -187,7 +187,9 @@ class _Counter:
     def _stored(self, name: str) -> list[View]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
         made = [name, *self.units.in_place(name)]
-        views = (self.space.seen(self.space.made[one]).output for one in made if one in self.space.made)
+        views = (
+            self.space.seen(self.space.made[one]).output for one in made if one in self.space.made
+        )
         return [view for view in views if view.name in self.space.escapes]
 
     def _last_reduction(self, side: _Side, made: str) -> Ints:
@@ -211,7 +213,9 @@ class _Counter:
             last = self._last_reduction(side, made)
             spills = last >= 0
             if np.any(spills):
-                slots = np.where(spills, np.minimum(slots, self._tiles_in_a_step(side, last)), slots)
+                slots = np.where(
+                    spills, np.minimum(slots, self._tiles_in_a_step(side, last)), slots
+                )
                 if side.place == BUFFER:
                     self.found.hold(side.place, f"{name}_sums", n_bytes * spills, slots * spills)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
@@ -264,7 +268,12 @@ class _Counter:
         self.found.elements = self.found.elements + passes * elements
 
     def _correct(
-        self, cuts: Cuts, summed: Seen, step: Step, first: frozenset[str] = frozenset(), sign: int = 1
+        self,
+        cuts: Cuts,
+        summed: Seen,
+        step: Step,
+        first: frozenset[str] = frozenset(),
+        sign: int = 1,
     ) -> None:
         """Count a step in place on the sums of an einsum behind an online vector operator."""
         view = summed.output
@@ -289,15 +298,19 @@ class _Counter:
 
         def total(what: str) -> Ints:
             adds = over_pieces(
-                cuts, seen.ranks, lambda s: getattr(self.units.fold(path, cuts, s, accumulate=True), what)
+                cuts,
+                seen.ranks,
+                lambda s: getattr(self.units.fold(path, cuts, s, accumulate=True), what),
             )
             if not starts:
                 return adds
             return adds + over_pieces(
                 cuts,
                 seen.ranks,
-                lambda s: getattr(self.units.fold(path, cuts, s, accumulate=False), what)
-                - getattr(self.units.fold(path, cuts, s, accumulate=True), what),
+                lambda s: (
+                    getattr(self.units.fold(path, cuts, s, accumulate=False), what)
+                    - getattr(self.units.fold(path, cuts, s, accumulate=True), what)
+                ),
                 seen.reduced,
             )
 

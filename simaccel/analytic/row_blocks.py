@@ -10,7 +10,7 @@ from simaccel.analytic.array import ArrayPass, Widths, array_pass
 from simaccel.analytic.attention import AttentionProblem, SfuPass, sfu_pass
 from simaccel.analytic.pace import Flow
 from simaccel.analytic.work import Ints, Level, Traffic, ceil_div, ints, most, split
-from simaccel.hardware import Accelerator, SfuWork, Stationarity
+from simaccel.hardware import Accelerator, Stationarity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +134,9 @@ class RowBlocks:
         sums.move("noc_collection", out, times * one.out_bytes)
         return one
 
-    def _sfu(self, times: Ints, work: SfuWork, elements: Ints, tensor: str, width: int) -> SfuPass:
+    def _sfu(self, times: Ints, step: str, elements: Ints, tensor: str, width: int) -> SfuPass:
         """Book SFU work that runs ``times`` times."""
-        one = sfu_pass(self.accelerator, work, elements, width)
+        one = sfu_pass(self.accelerator, step, elements, width)
         sums = self.sums
         sums.sfu = sums.sfu + times * one.lanes
         sums.elements = sums.elements + times * one.elements
@@ -170,7 +170,7 @@ class RowBlocks:
             k_all = k_all.plus(self.load("k", heads, keys).times(n))
             v_all = v_all.plus(self.load("v", heads, keys).times(n))
         elements = heads * rows * problem.c
-        softmax = self._sfu(times, "softmax", elements, self.s_name, problem.tile_width)
+        softmax = self._sfu(times, "whole", elements, self.s_name, problem.tile_width)
         ahead = np.minimum(self.tiles.slots[0], ceil_div(ints(problem.c), self.keys))
         k_ahead = ahead * self.load("k", heads, self.keys).load
         v_ahead = ahead * self.load("v", heads, self.keys).load

@@ -199,9 +199,11 @@ class _Builder:
             if where >= at or n < base:
                 continue
             if body.rank:
-                here = (position == body.place) & (cuts.places[where, body.rank] >= 0) if (
-                    (where, body.rank) in cuts.places
-                ) else np.zeros((), dtype=np.bool_)
+                here = (
+                    (position == body.place) & (cuts.places[where, body.rank] >= 0)
+                    if ((where, body.rank) in cuts.places)
+                    else np.zeros((), dtype=np.bool_)
+                )
             elif n == base:
                 here = (position < 0) | (position < around[n][1] * 16)
             else:
@@ -210,7 +212,10 @@ class _Builder:
                 continue
             self.known.add((id(body), id(kept)))
             slide = [
-                (body.rank, c) for dim in dims for rank, c in dim if len(dim) > 1 and rank == body.rank
+                (body.rank, c)
+                for dim in dims
+                for rank, c in dim
+                if len(dim) > 1 and rank == body.rank
             ]
             body.tiles.append(
                 Tiled(

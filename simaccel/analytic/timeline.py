@@ -226,7 +226,9 @@ class _Timeline:
             delayed = np.where(left < move.service, 0, 0) * delayed
             self.x[engine] = self.get(engine) + delayed
         for n in (0, 1):
-            left = self.get(("store", n, "end")) - np.maximum(begin, self.get(("store", n, "begin")))
+            left = self.get(("store", n, "end")) - np.maximum(
+                begin, self.get(("store", n, "begin"))
+            )
             more = more + np.maximum(np.minimum(move.service, left), 0)
         return more
 

@@ -1,7 +1,8 @@
 """Checking a program's results: the interpreter on random tensors against plain numpy.
 
 The program's operators see tensors as matrices; here they are in their natural shapes, and the
-expected values come from ``np.einsum`` and a plain softmax that know nothing of tiles.
+expected values come from ``np.einsum`` and from vector operators on whole tensors, that know
+nothing of tiles.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from simaccel.mapping.choices import FusedGroup, Mapping, NestGroup, StagedGroup
 from simaccel.program.interpreter import Array, interpret_within
 from simaccel.program.lower import group_name, operators_of
 from simaccel.program.program import Program, ProgramError
-from simaccel.workload import Einsum, Operand, Operator, Softmax, Workload, as_matmul, as_rows
+from simaccel.workload import Einsum, Operand, Operator, Vector, Workload, as_matmul, as_rows
+from simaccel.workload.vectors import VECTORS, LinedUp
 
 MOST_MACS = 10**8
 """Above this the interpreter takes minutes."""
@@ -157,7 +159,7 @@ class _Memory:
 def _matrices(operator: Operator, tensors: dict[str, Array]) -> dict[str, Array]:
     """Give copies of an operator's tensors as lowering sees them."""
     out = operator.output.tensor
-    if isinstance(operator, Softmax):
+    if isinstance(operator, Vector):
         rows = as_rows(operator)
         shape = (rows.g, rows.m, rows.cols)
         logits = rows.to_rows(tensors[operator.input.tensor]).reshape(shape)
@@ -187,7 +189,7 @@ def _as_run(einsum: Einsum, tensors: dict[str, Array]) -> dict[str, Array]:
 
 
 def _natural(operator: Operator, matrix: Array) -> Array:
-    if isinstance(operator, Softmax):
+    if isinstance(operator, Vector):
         rows = as_rows(operator)
         return rows.from_rows(matrix.reshape(rows.rows, rows.cols))
     return as_matmul(operator).out_tensor(matrix)
@@ -217,7 +219,7 @@ def _expected(workload: Workload, given: dict[str, Array]) -> dict[str, Array]:
         tensors[operator.output.tensor] = (
             einsum_values(operator, tensors)
             if isinstance(operator, Einsum)
-            else _softmax(operator, tensors)
+            else vector_values(operator, tensors)
         )
     return tensors
 
@@ -236,20 +238,22 @@ def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
     return np.asarray(np.einsum(*arguments, out, optimize=True))  # type: ignore[call-overload]
 
 
-def _by_rank(array: Array, operand: Operand, einsum: Einsum) -> Array:
+def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
     """View a tensor with one dimension per rank: a step of a rank is a step in its dimensions."""
     strides = dict.fromkeys(operand.ranks, 0)
     for dim, stride in zip(operand.projection, array.strides, strict=True):
         for rank, coefficient in dim.terms:
             strides[rank] += coefficient * stride
-    shape = [einsum.ranks[rank] for rank in strides]
+    shape = [operator.ranks[rank] for rank in strides]
     return np.lib.stride_tricks.as_strided(array, shape, list(strides.values()), writeable=False)
 
 
-def _softmax(softmax: Softmax, tensors: dict[str, Array]) -> Array:
-    values = tensors[softmax.input.tensor] * softmax.scale
-    axis = softmax.input.ranks.index(softmax.axis)
-    powers = np.exp(values - values.max(axis=axis, keepdims=True))
-    weights = powers / powers.sum(axis=axis, keepdims=True)
-    order = [softmax.input.ranks.index(rank) for rank in softmax.output.ranks]
-    return np.asarray(weights.transpose(order))
+def vector_values(vector: Vector, tensors: dict[str, Array]) -> Array:
+    """Compute a vector operator on whole tensors, in their natural shapes."""
+    order = LinedUp.of(vector.ranks, vector.output.ranks, vector.axis)
+    inputs = [
+        order.take(_by_rank(tensors[one.tensor], one, vector), one.ranks) for one in vector.inputs
+    ]
+    made, _ = VECTORS[vector.kind].steps["whole"].meaning(inputs, vector.scale, ())
+    assert made is not None  # noqa: S101 - whole work makes the output
+    return order.give(made, vector.output.ranks)

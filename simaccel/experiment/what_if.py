@@ -15,7 +15,6 @@ from simaccel.hardware import (
     Accelerator,
     ArraySpec,
     SfuSpec,
-    SfuWork,
     SpatialArraySpec,
     Stationarity,
 )
@@ -31,6 +30,7 @@ from simaccel.program.program import (
     Node,
     Operator,
     Program,
+    Sfu,
     Store,
     Tile,
     commands,
@@ -102,7 +102,7 @@ class FreePes(SpatialArraySpec):
 class FreeSfu(SfuSpec):
     """An SFU whose work takes no cycles; what its passes move through the ports stays."""
 
-    def cycles(self, work: SfuWork, elements: Amount) -> Amount:  # noqa: ARG002
+    def cycles(self, passes: int, elements: Amount) -> Amount:  # noqa: ARG002
         """Nothing for any work."""
         return elements * 0
 
@@ -302,7 +302,7 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
 
 def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
     """Give a command with the tiles of these names."""
-    if isinstance(command, Compute):
+    if isinstance(command, Compute | Sfu):
         inputs = tuple(tiles[tile.name] for tile in command.inputs)
         return replace(command, out=tiles[command.out.name], inputs=inputs)
     if isinstance(command, Load) and command.source is not None:

@@ -5,7 +5,7 @@ from simaccel.hardware.array import STATIONARITIES, ArraySpec, Stationarity, spa
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
-from simaccel.hardware.sfu import SfuSpec, SfuWork
+from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "NocSpec",
     "Rate",
     "SfuSpec",
-    "SfuWork",
     "SpatialArraySpec",
     "Stationarity",
     "Topology",

@@ -1,49 +1,38 @@
-"""The special function unit: softmax over rows, plain, in segments and online."""
+"""The special function unit: passes of vector operators over blocks of elements."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 from simaccel.hardware.quantity import Amount, Count, Cycles
 from simaccel.hardware.spec import Spec
 
-SfuWork = Literal["softmax", "statistics", "normalise", "online", "rescale", "divide"]
+Form = TypeVar("Form")
 
 
 class SfuSpec(Spec):
     """``lanes`` elements per cycle and pass; ``latency_cycles`` of pipeline per piece of work.
 
-    A whole softmax makes ``passes`` over its rows: 3 = maximum, exponential and sum, normalise;
-    2 = maximum and sum together (online), then exponential and normalise.
+    ``passes`` of a whole softmax: 3 = maximum, exponential and sum, normalise; 2 = statistics
+    that need one another are taken in one pass, here maximum and sum, for all kinds of work.
     """
 
     lanes: Count
     passes: Literal[2, 3] = 3
     latency_cycles: Cycles = 0
 
-    def passes_of(self, work: SfuWork) -> tuple[int, int, int]:
-        """Give ``(passes, reads, writes)`` over each element for a kind of work.
+    def chosen(self, separate: Form, merged: Form | None) -> Form:
+        """Give the merged form of a piece of work where it has one and this unit merges passes.
 
-        - ``softmax``: whole rows in place; every pass reads, all but the first write.
-        - ``statistics``: running maximum and sum of a segment of long rows; nothing is written.
-        - ``normalise``: a segment with known statistics: one pass, read and written.
-        - ``online``: a key tile of an online softmax (Milakov and Gimelshein 2018): all passes
-          of a softmax but the normalisation, one write.
-        - ``rescale``: the correction of the output so far, read and written.
-        - ``divide``: the output divided by the final sum, read and written.
+        >>> SfuSpec(lanes=1, passes=2).chosen(3, 2), SfuSpec(lanes=1).chosen(3, 2)
+        (2, 3)
         """
-        if work == "softmax":
-            return self.passes, self.passes, self.passes - 1
-        if work == "statistics":
-            return 1, 1, 0
-        if work == "online":
-            return 2, 2, 1
-        return 1, 1, 1
+        return separate if merged is None or self.passes > 2 else merged  # noqa: PLR2004 - merged
 
-    def cycles(self, work: SfuWork, elements: Amount) -> Amount:
-        """Cycles for ``elements`` elements, memory unlimited.
+    def cycles(self, passes: int, elements: Amount) -> Amount:
+        """Cycles for passes over ``elements`` elements, memory unlimited.
 
-        >>> SfuSpec(lanes=128, latency_cycles=10).cycles("softmax", 64 * 500)
+        >>> SfuSpec(lanes=128, latency_cycles=10).cycles(3, 64 * 500)
         760
         """
-        return self.passes_of(work)[0] * -(-elements // self.lanes) + self.latency_cycles
+        return passes * -(-elements // self.lanes) + self.latency_cycles

@@ -196,7 +196,7 @@ class Engine(Stateful):
 
 
 class Sfu(Engine):
-    """The special function unit: one piece of softmax work at a time."""
+    """The special function unit: one step of a vector operator at a time."""
 
     kind = EngineKind.SFU
     busy_root = Cause.SFU

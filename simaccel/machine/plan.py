@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.passes import held_in_pes, pass_of, transfer
 from simaccel.machine.walks import Act, Handover, Step
-from simaccel.program.program import BUFFER, Compute, Folds, Load, Reserve, Sfu, Steps, Store
+from simaccel.program.program import (
+    BUFFER,
+    Compute,
+    Folds,
+    Load,
+    Reserve,
+    Sfu,
+    Steps,
+    Store,
+    Tile,
+)
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
@@ -168,20 +179,30 @@ def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) 
 
 
 def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
-    _, reads, writes = accelerator.sfu.passes_of(command.work)
-    read_bytes = reads * command.elements * command.tile.view.bytes_per_element
-    write_bytes = writes * command.elements * command.tile.view.bytes_per_element
-    name = command.tile.view.name
+    sfu, sizes = accelerator.sfu, dict(zip(command.ranks, command.shape, strict=True))
+    cost = sfu.chosen(command.does, command.does.merged)
+    reads = [
+        (tile.view.name, times * _block_bytes(tile, sizes))
+        for tile, times in zip(command.inputs, cost.reads, strict=False)
+    ]
+    write_bytes = cost.writes * _block_bytes(command.out, sizes)
     return Op(
         Act.COMMAND,
         site=step.site,
         operator=step.operator,
-        cycles=accelerator.sfu.cycles(command.work, command.elements),
-        read_cycles=accelerator.read_rate.cycles(read_bytes),
+        cycles=sfu.cycles(cost.passes, command.elements),
+        read_cycles=accelerator.read_rate.cycles(sum(n_bytes for _, n_bytes in reads)),
         write_cycles=accelerator.write_rate.cycles(write_bytes),
-        elements=command.elements * accelerator.sfu.passes_of(command.work)[0],
-        amounts=((("buffer_read", name), read_bytes), (("buffer_write", name), write_bytes)),
+        elements=command.elements * cost.passes,
+        amounts=(
+            *((("buffer_read", name), n_bytes) for name, n_bytes in reads),
+            (("buffer_write", command.out.view.name), write_bytes),
+        ),
     )
+
+
+def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
+    return math.prod(tile.view.extent(sizes)) * tile.view.bytes_per_element
 
 
 def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator) -> Iterator[Op]:

@@ -105,7 +105,7 @@ def _sizes(group: Group, workload: Workload) -> Iterator[tuple[str, int, int]]:
             for rank, pieces in level.factors.items():
                 yield f"mapping.levels[{index}].factors.{rank}", pieces, ranks.get(rank, pieces)
     else:
-        logits = softmax_views(workload, group.operator)[0]
+        logits = softmax_views(workload, group.operator).logits
         yield "mapping.rows", group.mapping.rows, logits.shape[1]
         yield "mapping.cols", group.mapping.cols, logits.shape[2]
 

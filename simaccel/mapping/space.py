@@ -290,9 +290,7 @@ def _merge(
         for at, one in enumerate(operators)
         if isinstance(one, Vector) and one.axis
     }
-    return Space(
-        workload=workload, sizes=sizes, operators=tuple(seen), derived=derived, axes=axes
-    )
+    return Space(workload=workload, sizes=sizes, operators=tuple(seen), derived=derived, axes=axes)
 
 
 def _seen(
@@ -343,7 +341,9 @@ def _seen(
     )
 
 
-def natural_ranks(space: Space, group: Group, seen: Seen, number: int) -> tuple[tuple[str, ...], ...]:
+def natural_ranks(
+    space: Space, group: Group, seen: Seen, number: int
+) -> tuple[tuple[str, ...], ...]:
     """Return the operator's own ranks behind each dimension of one of its views.
 
     ``number`` counts the inputs, then the output. A dimension that is a sum of ranks gives its

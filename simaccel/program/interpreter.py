@@ -28,6 +28,7 @@ from simaccel.program.program import (
     Tile,
     View,
 )
+from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, LinedUp, Statistics
 
 Array = npt.NDArray[np.float64]
 Coordinates = dict[str, int]
@@ -39,6 +40,14 @@ class _Slot:
 
     start: tuple[int, ...]
     values: Array
+
+
+@dataclass
+class _Rows:
+    """Statistics of the rows of a vector operator, by where their block starts in ``ranks``."""
+
+    ranks: tuple[str, ...]
+    blocks: dict[tuple[int, ...], Statistics] = field(default_factory=dict)
 
 
 class Surroundings(Protocol):
@@ -58,7 +67,8 @@ class _State:
     slots: dict[str, _Slot] = field(default_factory=dict)
     past: dict[str, _Slot] = field(default_factory=dict)
     """The last tile of each name, for windows that slide."""
-    statistics: dict[tuple[int, ...], tuple[Array, Array, Array]] = field(default_factory=dict)
+    statistics: dict[str, _Rows] = field(default_factory=dict)
+    """Of the rows that vector operators are at, by operator."""
 
 
 def interpret_operator(operator: Operator, tensors: Mapping[str, Array]) -> dict[str, Array]:
@@ -163,7 +173,7 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
     elif isinstance(command, Compute):
         _compute(command, at, state)
     elif isinstance(command, Sfu):
-        _SFU[command.work](command, at, state)
+        _sfu(command, at, state)
     else:
         _slot(command.tile, state)
 
@@ -295,74 +305,38 @@ def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, 
     return as_strided(array, shape, list(strides.values()), writeable=False), list(strides)
 
 
-def _sfu_block(command: Sfu, at: Coordinates, state: _State) -> tuple[Array, tuple[int, ...]]:
-    ranks = command.tile.view.ranks
-    shape = dict(zip(ranks, command.shape, strict=True))
-    values = _written(_block(command.tile, shape, at, state), f"tile {command.tile.name}")
-    return values, tuple(at.get(r, 0) for r in ranks[:-1])
+def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
+    sizes = dict(zip(command.ranks, command.shape, strict=True))
+    ranks = [rank for dim in command.out.view.terms for rank, _ in dim]
+    order = LinedUp.of(sizes, ranks, command.axis)
+    blocks = []
+    for tile in command.inputs:
+        block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
+        blocks.append(order.take(*by_rank(block, tile.view, sizes)))
+    made, statistics = command.does.meaning(
+        blocks, command.scale, _known(command, order, at, state)
+    )
+    if command.step in MAKES_STATISTICS:
+        rows = state.statistics.setdefault(command.operator, _Rows(order.rows))
+        rows.blocks[tuple(at.get(rank, 0) for rank in rows.ranks)] = statistics
+    if made is None:
+        return
+    out = _box(command.out, sizes, at, state)
+    in_place = command.out.name in [tile.name for tile in command.inputs]
+    if not in_place and not np.isnan(out).all():
+        raise ProgramError(f"tile {command.out.name} is overwritten")
+    out[...] = order.give(made, ranks)
 
 
-def _softmax(command: Sfu, at: Coordinates, state: _State) -> None:
-    values, _ = _sfu_block(command, at, state)
-    scaled = values * command.scale
-    powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
-    values[...] = powers / powers.sum(axis=-1, keepdims=True)
-
-
-def _update(command: Sfu, at: Coordinates, state: _State) -> tuple[Array, Array]:
-    """Bring running maximum, sum and correction of these rows up to date."""
-    values, rows = _sfu_block(command, at, state)
-    first = at.get(command.tile.view.ranks[-1], 0) == 0
-    scaled = values * command.scale
-    new = scaled.max(axis=-1, keepdims=True)
-    if first:
-        old, total = np.full_like(new, -np.inf), np.zeros_like(new)
-    else:
-        old, total, _ = state.statistics[rows]
-    new = np.maximum(old, new)
-    powers = np.exp(scaled - new)
-    correction = np.exp(old - new)
-    total = total * correction + powers.sum(axis=-1, keepdims=True)
-    state.statistics[rows] = (new, total, correction)
-    return values, powers
-
-
-def _statistics(command: Sfu, at: Coordinates, state: _State) -> None:
-    _update(command, at, state)
-
-
-def _online(command: Sfu, at: Coordinates, state: _State) -> None:
-    values, powers = _update(command, at, state)
-    values[...] = powers
-
-
-def _known(command: Sfu, rows: tuple[int, ...], state: _State) -> tuple[Array, Array, Array]:
-    if rows not in state.statistics:
-        raise ProgramError(f"rows {rows} of {command.tile.name} have no statistics yet")
-    return state.statistics[rows]
-
-
-def _normalise(command: Sfu, at: Coordinates, state: _State) -> None:
-    values, rows = _sfu_block(command, at, state)
-    maximum, total, _ = _known(command, rows, state)
-    values[...] = np.exp(values * command.scale - maximum) / total
-
-
-def _rescale(command: Sfu, at: Coordinates, state: _State) -> None:
-    values, rows = _sfu_block(command, at, state)
-    values *= _known(command, rows, state)[2]
-
-
-def _divide(command: Sfu, at: Coordinates, state: _State) -> None:
-    values, rows = _sfu_block(command, at, state)
-    values /= _known(command, rows, state)[1]
-
-
-_SFU = {
-    "softmax": _softmax,
-    "statistics": _statistics,
-    "normalise": _normalise,
-    "online": _online,
-    "rescale": _rescale,
-    "divide": _divide,
-}
+def _known(command: Sfu, order: LinedUp, at: Coordinates, state: _State) -> Statistics:
+    """Give the statistics of a block's rows; none where their axis begins."""
+    begins = command.step in MAKES_STATISTICS and at.get(command.axis, 0) == 0
+    if begins or command.step not in MAKES_STATISTICS + NEEDS_STATISTICS:
+        return ()
+    rows = state.statistics.get(command.operator, _Rows(order.rows))
+    where = tuple(at.get(rank, 0) for rank in rows.ranks)
+    shape = (*(order.sizes.get(rank, 0) for rank in rows.ranks), 1)
+    known = rows.blocks.get(where, ())
+    if not known or any(one.shape != shape for one in known):
+        raise ProgramError(f"rows {where} of {command.out.name} have no statistics yet")
+    return tuple(order.take(one[..., 0], rows.ranks) for one in known)

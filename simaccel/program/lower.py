@@ -17,6 +17,7 @@ from simaccel.mapping.choices import (
 )
 from simaccel.program.lower_attention import (
     AttentionViews,
+    SoftmaxViews,
     lower_fused,
     lower_softmax,
     lower_staged,
@@ -24,7 +25,7 @@ from simaccel.program.lower_attention import (
 from simaccel.program.lower_gemm import GemmViews, Region, lower_gemm
 from simaccel.program.lower_nest import lower_nest
 from simaccel.program.program import Loop, Node, Operator, Program, View
-from simaccel.workload import Einsum, Softmax, Workload, as_matmul, as_rows
+from simaccel.workload import Einsum, Vector, Workload, as_matmul, as_rows
 
 
 class NotThisWorkloadError(SimaccelError):
@@ -57,16 +58,16 @@ def nest_views(workload: Workload, einsum: Einsum, padded: Sizes[str, int]) -> d
     }
 
 
-def softmax_views(workload: Workload, name: str) -> tuple[View, View, float]:
+def softmax_views(workload: Workload, name: str) -> SoftmaxViews:
     """Give the input and output [g, q, c] of a softmax and its scale."""
     operator = workload.operator(name)
-    if not isinstance(operator, Softmax):
+    if not isinstance(operator, Vector) or operator.kind != "softmax":
         raise NotThisWorkloadError(f"operator {name} is not a softmax")
     rows = as_rows(operator)
     shape = (rows.g, rows.m, rows.cols)
     logits = _view(workload, operator.input.tensor, "gqc", shape)
     weights = _view(workload, operator.output.tensor, "gqc", shape)
-    return logits, weights, operator.scale
+    return SoftmaxViews(name, logits, weights, operator.scale)
 
 
 def attention_views(workload: Workload, operators: tuple[str, str, str]) -> AttentionViews:
@@ -78,18 +79,16 @@ def attention_views(workload: Workload, operators: tuple[str, str, str]) -> Atte
     """
     logit, softmax, attend = operators
     first, last = (as_matmul(_einsum(workload, name)) for name in (logit, attend))
-    logits, weights, scale = softmax_views(workload, softmax)
-    if first.out != logits.name or last.a != weights.name or first.g != last.g:
+    rows = softmax_views(workload, softmax)
+    if first.out != rows.logits.name or last.a != rows.weights.name or first.g != last.g:
         raise NotThisWorkloadError(f"{logit}, {softmax} and {attend} are no attention")
     g, q, d, c, e = first.g, first.m, first.k, first.n, last.n
     return AttentionViews(
         q=_view(workload, first.a, "gqd", (g, q, d)),
         k=_view(workload, first.b, "gdc", (g, d, c)),
-        logits=logits,
-        weights=weights,
+        rows=rows,
         v=_view(workload, last.b, "gce", (g, c, e)),
         z=_view(workload, last.out, "gqe", (g, q, e)),
-        scale=scale,
     )
 
 
@@ -169,9 +168,9 @@ def lower_group(workload: Workload, group: Group) -> tuple[Node, ...]:
         body = lower_gemm(views, group.mapping, whole)
         return (Operator(name=group.operator, body=body),)
     if isinstance(group, SoftmaxGroup):
-        logits, weights, scale = softmax_views(workload, group.operator)
-        whole = Region((0, logits.shape[0]), (0, logits.shape[1]))
-        body = lower_softmax(logits, weights, scale, group.mapping, whole)
+        rows = softmax_views(workload, group.operator)
+        whole = Region((0, rows.logits.shape[0]), (0, rows.logits.shape[1]))
+        body = lower_softmax(rows, group.mapping, whole)
         return (Operator(name=group.operator, body=body),)
     views_ = attention_views(workload, group.operators)
     if isinstance(group, StagedGroup):

@@ -20,20 +20,45 @@ from simaccel.program.program import (
 )
 
 
+@dataclass(frozen=True)
+class SoftmaxViews:
+    """Tensors [g,q,c] of a softmax, its name and what multiplies the logits."""
+
+    name: str
+    logits: View
+    weights: View
+    scale: float
+
+    @property
+    def tile_view(self) -> View:
+        """The view that an in-place tile is wide enough for."""
+        return _wider(self.logits, self.weights)
+
+    def step(self, step: str, tile: Tile, shape: tuple[int, ...] | None = None) -> Sfu:
+        """Give a step in place, on a tile of the rows or of what they are summed to [g,q,e]."""
+        on_rows = "c" in tile.view.ranks
+        return Sfu(
+            operator=self.name,
+            work="softmax",
+            step=step,
+            out=tile,
+            inputs=(tile,),
+            ranks=tile.view.ranks,
+            shape=shape or tile.shape,
+            axis="c" if on_rows else "",
+            scale=self.scale if on_rows else 1.0,
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttentionViews:
-    """Tensors of L, softmax and A: q[g,q,d], k[g,d,c], logits and weights [g,q,c], v, z.
-
-    ``scale`` multiplies the logits (1/sqrt(d)).
-    """
+    """Tensors of L, softmax and A: q[g,q,d], k[g,d,c], logits and weights [g,q,c], v, z."""
 
     q: View
     k: View
-    logits: View
-    weights: View
+    rows: SoftmaxViews
     v: View
     z: View
-    scale: float
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
@@ -42,17 +67,16 @@ class AttentionViews:
         return g, q, self.k.shape[2], d, self.v.shape[2]
 
 
-def lower_softmax(
-    logits: View, weights: View, scale: float, mapping: SoftmaxMapping, region: Region
-) -> tuple[Node, ...]:
+def lower_softmax(views: SoftmaxViews, mapping: SoftmaxMapping, region: Region) -> tuple[Node, ...]:
     """Lower a softmax from DRAM to DRAM over rows of ``region`` (in g and q)."""
+    logits = views.logits
     body: list[Node] = []
     cols = min(mapping.cols, logits.shape[2])
     for start, trips, rows in blocks(0, region.m[1], mapping.rows):
         if cols == logits.shape[2]:
-            tiles, nodes = _whole_rows(logits, weights, scale, rows, mapping.slots)
+            tiles, nodes = _whole_rows(views, rows, mapping.slots)
         else:
-            tiles, nodes = (), _row_segments(logits, weights, scale, (rows, cols), mapping.slots)
+            tiles, nodes = (), _row_segments(views, (rows, cols), mapping.slots)
         body.append(Loop(rank="q", trips=trips, step=rows, start=start, tiles=tiles, body=nodes))
     heads = Loop(rank="g", trips=region.g[1], start=region.g[0], body=tuple(body))
     if region.m[0]:
@@ -65,18 +89,14 @@ def _stored_as(tile_view: View, view: View) -> View | None:
 
 
 def _whole_rows(
-    logits: View, weights: View, scale: float, rows: int, slots: int
+    views: SoftmaxViews, rows: int, slots: int
 ) -> tuple[tuple[Tile, ...], tuple[Node, ...]]:
-    tile = Tile(
-        name=logits.name,
-        view=_wider(logits, weights),
-        shape=(1, rows, logits.shape[2]),
-        slots=slots,
-    )
+    logits, weights, view = views.logits, views.weights, views.tile_view
+    tile = Tile(name=logits.name, view=view, shape=(1, rows, logits.shape[2]), slots=slots)
     return (tile,), (
-        Load(tile=tile, view=_stored_as(tile.view, logits)),
-        Sfu(work="softmax", tile=tile, shape=tile.shape, scale=scale),
-        Store(tile=tile, view=_stored_as(tile.view, weights)),
+        Load(tile=tile, view=_stored_as(view, logits)),
+        views.step("whole", tile),
+        Store(tile=tile, view=_stored_as(view, weights)),
     )
 
 
@@ -85,25 +105,24 @@ def _wider(logits: View, weights: View) -> View:
     return logits if logits.bytes_per_element >= weights.bytes_per_element else weights
 
 
-def _row_segments(
-    logits: View, weights: View, scale: float, shape: tuple[int, int], slots: int
-) -> tuple[Node, ...]:
+def _row_segments(views: SoftmaxViews, shape: tuple[int, int], slots: int) -> tuple[Node, ...]:
     """Rows too long for the buffer: read twice, for their statistics and to be normalised."""
+    logits, weights = views.logits, views.weights
     passes: list[Node] = []
-    for work in ("statistics", "normalise"):
-        view = logits if work == "statistics" else _wider(logits, weights)
+    for step in ("statistics", "normalise"):
+        view = logits if step == "statistics" else views.tile_view
         for start, trips, cols in blocks(0, logits.shape[2], shape[1]):
             tile = Tile(
-                name=logits.name if work == "statistics" else weights.name,
+                name=logits.name if step == "statistics" else weights.name,
                 view=view,
                 shape=(1, shape[0], cols),
                 slots=slots,
             )
             nodes: list[Node] = [
                 Load(tile=tile, view=_stored_as(view, logits)),
-                Sfu(work=work, tile=tile, shape=tile.shape, scale=scale),
+                views.step(step, tile),
             ]
-            if work == "normalise":
+            if step == "normalise":
                 nodes.append(Store(tile=tile, view=_stored_as(view, weights)))
             passes.append(
                 Loop(
@@ -147,12 +166,12 @@ def _pieces(logits: View, weights: View, resident_rows: int) -> list[_Piece]:
 
 def lower_staged(views: AttentionViews, group: StagedGroup) -> tuple[Node, ...]:
     """Lower L, softmax and A as three operators with part of the intermediate kept on chip."""
-    pieces = _pieces(views.logits, views.weights, group.resident_rows)
+    pieces = _pieces(views.rows.logits, views.rows.weights, group.resident_rows)
     logit: list[Node] = []
     softmax: list[Node] = []
     attend: list[Node] = []
-    base = GemmViews(a=views.q, b=views.k, out=views.logits, ranks=("g", "q", "d", "c"))
-    after = GemmViews(a=views.weights, b=views.v, out=views.z, ranks=("g", "q", "c", "e"))
+    base = GemmViews(a=views.q, b=views.k, out=views.rows.logits, ranks=("g", "q", "d", "c"))
+    after = GemmViews(a=views.rows.weights, b=views.v, out=views.z, ranks=("g", "q", "c", "e"))
     for piece in pieces:
         logit += lower_gemm(replace(base, kept_out=piece.tile), group.logit, piece.region)
         softmax += _softmax_piece(views, group.softmax, piece)
@@ -169,12 +188,12 @@ def _softmax_piece(
     views: AttentionViews, mapping: SoftmaxMapping, piece: _Piece
 ) -> tuple[Node, ...]:
     if piece.tile is None:
-        return lower_softmax(views.logits, views.weights, views.scale, mapping, piece.region)
+        return lower_softmax(views.rows, mapping, piece.region)
     (g_start, g_trips), (_, q_size) = piece.region.g, piece.region.m
     body = []
     for start, trips, rows in blocks(0, q_size, mapping.rows):
-        shape = (1, rows, views.logits.shape[2])
-        work = Sfu(work="softmax", tile=piece.tile, shape=shape, scale=views.scale)
+        shape = (1, rows, views.rows.logits.shape[2])
+        work = views.rows.step("whole", piece.tile, shape)
         body.append(Loop(rank="q", trips=trips, step=rows, start=start, body=(work,)))
     return (Loop(rank="g", trips=g_trips, start=g_start, body=tuple(body)),)
 
@@ -267,7 +286,7 @@ class _Fused:
         else:
             logit.append(self._logit(s, q, self._k(heads, keys), rows))
             attend.append(self._attend(z, s, self._v(heads, keys), rows, first=True))
-        softmax = Sfu(work="softmax", tile=s, shape=s.shape, scale=self.views.scale)
+        softmax = self.views.rows.step("whole", s)
         ahead = len(logit) if self.mapping.pipelined else 0
         return (q, s, z), (*logit, softmax, *attend, Store(tile=z)), ahead
 
@@ -281,10 +300,10 @@ class _Fused:
                 Load(tile=k, queue=1),
                 self._logit(s, q, k, rows),
                 Load(tile=v, queue=2),
-                Sfu(work="online", tile=s, shape=s.shape, scale=self.views.scale),
+                self.views.rows.step("online", s),
             ]
             if not first:
-                body.append(Sfu(work="rescale", tile=z, shape=z.shape))
+                body.append(self.views.rows.step("rescale", z))
             body.append(self._attend(z, s, v, rows, first=first))
             nodes.append(
                 Loop(
@@ -297,7 +316,7 @@ class _Fused:
                     ahead=2 if self.mapping.pipelined and trips > 1 else 0,
                 )
             )
-        nodes += [Sfu(work="divide", tile=z, shape=z.shape), Store(tile=z)]
+        nodes += [self.views.rows.step("divide", z), Store(tile=z)]
         return (q, z), tuple(nodes), 0
 
     def _key_blocks(self) -> list[tuple[int, int, int, bool]]:
@@ -344,9 +363,9 @@ class _Fused:
         )
 
     def _s(self, heads: int, rows: int, keys: int) -> Tile:
-        view = _wider(self.views.logits, self.views.weights)
+        view = _wider(self.views.rows.logits, self.views.rows.weights)
         return Tile(
-            name=self.views.logits.name,
+            name=self.views.rows.logits.name,
             view=view,
             shape=(heads, rows, keys),
             slots=self.mapping.tile_slots,

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+
 from simaccel.mapping.space import Space, aliases_of, space_of
 from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping, Span
 from simaccel.mapping.view import View
-from simaccel.program.division import Division, Slide, volume
+from simaccel.program.division import Slide, volume
 from simaccel.program.outline import (
-    PE,
     Body,
     Held,
     Item,
@@ -164,7 +164,8 @@ class _Lowering:
                 self.online[leaf.seen.name] = tuple(
                     one
                     for one in item.leaves
-                    if made in {view.name for view in one.seen.inputs} and item.rank in one.seen.reduced
+                    if made in {view.name for view in one.seen.inputs}
+                    and item.rank in one.seen.reduced
                 )
             for inner in item.items:
                 self._find_online(inner)
@@ -180,7 +181,10 @@ class _Lowering:
     def _build(self, body: Body, state: State) -> Built:
         own = [(held, self._tile(held, state)) for held in body.holds]
         state = replace(state, tiles=(*state.tiles, *own))
-        users = {held: [n for n, item in enumerate(body.items) if self._uses(item, held)] for held, _ in own}
+        users = {
+            held: [n for n, item in enumerate(body.items) if self._uses(item, held)]
+            for held, _ in own
+        }
         nodes: list[Node] = []
         ahead = 0
         for number, item in enumerate(body.items):
@@ -223,7 +227,8 @@ class _Lowering:
             adders = {leaf.seen.name for leaf in body.leaves if item.rank in leaf.seen.reduced}
             begun = state.begun | adders if start else state.begun
             tiles, nodes, _ = self.body(
-                body, replace(state, sizes=tuple(sizes.items()), begun=frozenset(begun), slides=False)
+                body,
+                replace(state, sizes=tuple(sizes.items()), begun=frozenset(begun), slides=False),
             )
             yield Loop(rank=item.rank, trips=1, start=start, tiles=tiles, body=nodes)
 
@@ -383,9 +388,7 @@ class _Lowering:
             accumulate=accumulate,
         )
 
-    def _steps(
-        self, leaf: Leaf, tiles: Sequence[Tile], state: State, *, accumulate: bool
-    ) -> Steps:
+    def _steps(self, leaf: Leaf, tiles: Sequence[Tile], state: State, *, accumulate: bool) -> Steps:
         division, sizes = leaf.division, self.space.widen(dict(state.sizes))
         assert division is not None  # noqa: S101 - only mac leaves come here
         sizes = {rank: sizes[rank] for rank in leaf.seen.ranks}

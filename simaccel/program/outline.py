@@ -7,7 +7,8 @@ loop that moves it, also where that is outside of the branch or loop in which it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping as Map, Sequence
+from collections.abc import Mapping as Map
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -234,10 +235,7 @@ class _Walk:
         before, every = path.full[node.rank], path.every[node.rank]
         path.full[node.rank] = min(before, node.tile)
         path.every[node.rank] = frozenset(
-            size
-            for one in every
-            for size in (min(one, node.tile), one % node.tile)
-            if size
+            size for one in every for size in (min(one, node.tile), one % node.tile) if size
         )
         if before <= node.tile:
             return
@@ -284,9 +282,11 @@ class _Walk:
         outer: dict[str, int] = {}
         for position, (use, view) in enumerate(seen.uses):
             name = self.aliases.get(use, use)
-            port = "output" if position == len(seen.inputs) else (*PORTS, f"input{position}")[
-                min(position, len(PORTS))
-            ]
+            port = (
+                "output"
+                if position == len(seen.inputs)
+                else (*PORTS, f"input{position}")[min(position, len(PORTS))]
+            )
             if not self._hold(name, view, port, leaf, path):
                 outer[name] = self._around(name, view, path, seen)
         leaf.outer = outer
@@ -329,9 +329,7 @@ class _Walk:
 
     def _hold(self, name: str, view: View, port: str, leaf: Leaf, path: _Path) -> bool:
         """Put the tiles of an operand where they live; say whether there is one."""
-        found = [
-            (keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name
-        ]
+        found = [(keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name]
         buffered = False
         for keep, full, depth in found:
             place = BUFFER if keep.level == BUFFER else f"{PE}.{port}"

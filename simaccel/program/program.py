@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.hardware import SfuWork, Stationarity
+from simaccel.hardware import Stationarity
 from simaccel.mapping.view import View
+from simaccel.workload.vectors import VECTORS, Step
 
 BUFFER: Final = "buffer"
 """Where tiles live unless they say otherwise."""
@@ -149,16 +150,26 @@ class Compute:
 
 @dataclass(frozen=True, kw_only=True)
 class Sfu:
-    """Special function unit: one kind of softmax work, in place on a block of a tile.
+    """Special function unit: a step of a vector operator on blocks of tiles.
 
-    ``shape`` is the block's size in the ranks of the tile; the last rank is the softmax axis.
-    ``scale`` multiplies the logits on the way in.
+    ``work`` is its kind; statistics of rows are kept by ``operator``. The block is as in `Pass`;
+    ``out`` may be an input (in place), ``axis`` is what rows go along, if the block has it.
     """
 
-    work: SfuWork
-    tile: Tile
+    operator: str
+    work: str
+    step: str
+    out: Tile
+    inputs: tuple[Tile, ...]
+    ranks: tuple[str, ...]
     shape: tuple[int, ...]
+    axis: str = ""
     scale: float = 1.0
+
+    @property
+    def does(self) -> Step:
+        """The step's passes and meaning."""
+        return VECTORS[self.work].steps[self.step]
 
     @property
     def elements(self) -> int:
@@ -202,11 +213,15 @@ class Loop:
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """The commands of one operator or one fused group; engines meet at its end."""
+    """The commands of one operator or one fused group; engines meet at its end.
+
+    ``derived``: ranks whose coordinates are sums of those of others: (rank, terms).
+    """
 
     name: str
     body: tuple[Node, ...]
     tiles: tuple[Tile, ...] = ()
+    derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
 
 
 Node = Command | Loop | Operator
@@ -222,8 +237,8 @@ class Program:
 
 def tiles_of(command: Command) -> tuple[Tile, ...]:
     """Tiles that a command touches, those it writes first; not sums that it reads back."""
-    if isinstance(command, Compute):
-        return (command.out, *command.inputs)
+    if isinstance(command, Compute | Sfu):
+        return tuple({tile.name: tile for tile in (command.out, *command.inputs)}.values())
     if isinstance(command, Load) and command.source is not None and not command.back:
         return command.tile, command.source
     if isinstance(command, Store) and command.target is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import cast, get_args
+from typing import cast
 
-from simaccel.hardware import STATIONARITIES, SfuWork, Stationarity
+from simaccel.errors import suggest
+from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.program.program import (
     BUFFER,
     Command,
@@ -26,6 +27,7 @@ from simaccel.program.program import (
     Tile,
     View,
 )
+from simaccel.workload.vectors import VECTORS
 
 
 def program_text(program: Program) -> str:
@@ -57,8 +59,7 @@ def _command_line(command: Command) -> str:
         return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
     if isinstance(command, Compute):
         return _compute_line(command)
-    shape = "x".join(map(str, command.shape))
-    return f"sfu {command.work} {command.tile.name} {shape} scale {command.scale!r}"
+    return _sfu_line(command)
 
 
 def _load_line(load: Load) -> str:
@@ -90,6 +91,15 @@ def _steps_text(one: Steps) -> str:
     reads = " ".join(map(_moved_text, one.reads))
     pes = f"{one.pes[0]}x{one.pes[1]}"
     return f"steps {one.steps} on {pes} reads {reads} writes {_moved_text(one.writes)}"
+
+
+def _sfu_line(command: Sfu) -> str:
+    sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
+    names = f"{command.out.name} = {' '.join(tile.name for tile in command.inputs)}"
+    axis = f" axis {command.axis}" if command.axis else ""
+    scale = "" if command.scale == 1.0 else f" scale {command.scale!r}"
+    work = f"{command.work} {command.step}"
+    return f"sfu {work} {names} over {sizes}{axis}{scale} of {command.operator}"
 
 
 def _moved_text(moved: Moved) -> str:
@@ -132,7 +142,9 @@ _STORE = re.compile(r"store (\S+)(?: into (?!tile )(\S+ \d+B))?(?: into tile (\S
 _COMPUTE = re.compile(r"compute (\S+) (\+?=) (.+) over (.+?) (?:folds (.+)|steps (.+))")
 _FOLDS = re.compile(r"(\S+)(?: (\d+|-)x(\d+|-))?")
 _STEPS = re.compile(r"(\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)")
-_SFU = re.compile(r"sfu (\S+) (\S+) (\S+) scale (\S+)")
+_SFU = re.compile(
+    r"sfu (\S+) (\S+) (\S+) = (.+?) over (.+?)(?: axis (\S+))?(?: scale (\S+))? of (.+)"
+)
 
 
 def parse_program(text: str) -> Program:
@@ -301,14 +313,22 @@ def _parse_moved(text: str) -> Moved:
 
 
 def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
-    work, name, shape, scale = _match(_SFU, line).groups()
-    if work not in get_args(SfuWork):
-        raise ValueError(f"{work}: one of {', '.join(get_args(SfuWork))}")
+    work, step, out, inputs, sizes, axis, scale, operator = _match(_SFU, line).groups()
+    if work not in VECTORS:
+        raise ValueError(f"{work}: {suggest(work, VECTORS)}")
+    if step not in VECTORS[work].steps:
+        raise ValueError(f"{step}: {suggest(step, VECTORS[work].steps)}")
+    pairs = [size.split("=") for size in sizes.split(" ")]
     return Sfu(
-        work=cast("SfuWork", work),
-        tile=scope[name],
-        shape=_sizes(shape, "x"),
-        scale=float(scale),
+        operator=operator,
+        work=work,
+        step=step,
+        out=scope[out],
+        inputs=tuple(scope[name] for name in inputs.split(" ")),
+        ranks=tuple(rank for rank, _ in pairs),
+        shape=tuple(int(size) for _, size in pairs),
+        axis=axis or "",
+        scale=1.0 if scale is None else float(scale),
     )
 
 

@@ -7,7 +7,7 @@ from simaccel.mapping.choices import Mapping
 from simaccel.schedulers import flat, flex, naive, spatial
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import NothingFitsError
-from simaccel.workload import NotAMatmul, Workload
+from simaccel.workload import NotAMatmul, Vector, Workload
 
 DATAFLOWS: dict[str, Scheduler] = naive.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS
 """Of GEMMs and attention on systolic arrays; a new one is a module with such a table, listed."""
@@ -28,8 +28,8 @@ def make_mapping(
         InputError: no dataflow or mapspace of this name.
         NothingFitsError: no mapping of this dataflow fits the buffer.
         EmptyMapspaceError: no mapping of this mapspace fits.
-        NotMappableError: the dataflow doesn't take an operator, such as a convolution, or it is
-            for another kind of array.
+        NotMappableError: the dataflow doesn't take an operator, such as a convolution or a norm,
+            or it is for another kind of array.
         EstimateError: the workload is too large to count.
 
     """
@@ -41,6 +41,12 @@ def make_mapping(
         raise NotMappableError(
             f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"
         )
+    for operator in workload.operators:
+        if isinstance(operator, Vector) and operator.kind != "softmax":
+            raise NotMappableError(
+                f"dataflow {dataflow} takes softmax and no other vector operator; "
+                f"{operator.name} is of kind {operator.kind}"
+            )
     try:
         return known[dataflow](workload, accelerator, options or Options())
     except NotAMatmul as error:

@@ -24,7 +24,7 @@ from simaccel.mapping.choices import (
 from simaccel.schedulers.problems import Options, heads_per_sample, mapping_of, parts
 from simaccel.schedulers.search import GemmSearch, NothingFitsError, best, capacity
 from simaccel.schedulers.softmax import softmax_mapping
-from simaccel.workload import Softmax, Workload
+from simaccel.workload import Vector, Workload
 
 GRANULARITIES = "mbhr"
 _SHARES = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
@@ -35,7 +35,7 @@ AttentionChoice = Callable[[Workload, tuple[str, str, str]], Group]
 
 def operator_group(workload: Workload, part: str, search: GemmSearch) -> Group:
     """Schedule one operator on its own."""
-    if isinstance(workload.operator(part), Softmax):
+    if isinstance(workload.operator(part), Vector):
         problem = softmax_problem(workload, part)
         mapping = softmax_mapping(problem, part, search.accelerator)
         return SoftmaxGroup(operator=part, mapping=mapping)

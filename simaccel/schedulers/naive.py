@@ -25,7 +25,7 @@ from simaccel.mapping.choices import (
 from simaccel.schedulers.problems import Options, mapping_of, parts
 from simaccel.schedulers.search import NothingFitsError, capacity
 from simaccel.schedulers.softmax import softmax_mapping
-from simaccel.workload import Softmax, Workload
+from simaccel.workload import Vector, Workload
 
 _FOLDS_HIGH = 4
 """Height of the fixed A tile in array sides."""
@@ -47,7 +47,7 @@ def naive(workload: Workload, accelerator: Accelerator, _: Options) -> Mapping:
                     attend=_fixed(problem.attend(), attend, accelerator),
                 )
             )
-        elif isinstance(workload.operator(part), Softmax):
+        elif isinstance(workload.operator(part), Vector):
             rows = softmax_mapping(
                 softmax_problem(workload, part), part, accelerator, rows=accelerator.array.rows
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Group, Mapping, WorkloadReference
 from simaccel.mapspace.search import Each, Effort, Watch
-from simaccel.workload import Einsum, Softmax, Workload, as_matmul
+from simaccel.workload import Einsum, Operator, Vector, Workload, as_matmul
 
 
 def unwatched(_done: float, _note: str) -> None:
@@ -54,13 +54,13 @@ def parts(workload: Workload) -> list[Part]:
     return found
 
 
-def _is_attention(three: list[Einsum | Softmax]) -> bool:
+def _is_attention(three: list[Operator]) -> bool:
     if len(three) < 3:  # noqa: PLR2004 - L, softmax, A
         return False
     logit, softmax, attend = three
     return (
         isinstance(logit, Einsum)
-        and isinstance(softmax, Softmax)
+        and isinstance(softmax, Vector)
         and isinstance(attend, Einsum)
         and softmax.input.tensor == logit.output.tensor
         and attend.inputs[0].tensor == softmax.output.tensor

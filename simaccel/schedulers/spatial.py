@@ -26,7 +26,7 @@ from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_eins
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
 from simaccel.schedulers.softmax import softmax_mapping
-from simaccel.workload import Einsum, Softmax, Workload
+from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
 _DOUBLE: Final = 2
@@ -203,7 +203,7 @@ def mapping_from(
     nests = {one.target.einsum.name: one for one in mapped}
     groups: list[Group] = []
     for operator in workload.operators:
-        if isinstance(operator, Softmax):
+        if isinstance(operator, Vector):
             problem = softmax_problem(workload, operator.name)
             rows = softmax_mapping(problem, operator.name, accelerator)
             groups.append(SoftmaxGroup(operator=operator.name, mapping=rows))

@@ -1,4 +1,4 @@
-"""What is computed: ranks, tensors, einsums; operator graphs; the model catalogue."""
+"""What is computed: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
 
 from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
 from simaccel.workload.catalogue import MODELS, Model, build, find_model
@@ -10,10 +10,11 @@ from simaccel.workload.einsum import (
     Kind,
     Operand,
     Operator,
-    Softmax,
     Tensor,
+    Vector,
     operand,
     operands_of,
+    softmax,
 )
 from simaccel.workload.files import load_workload, parse_workload
 from simaccel.workload.frozen import FrozenDict
@@ -30,12 +31,14 @@ from simaccel.workload.matmul import (
 )
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
 from simaccel.workload.topology import load_topology, read_topology
+from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
 
 __all__ = [
     "MODELS",
     "NETWORKS",
     "SCOPES",
+    "VECTORS",
     "Affine",
     "Conv",
     "Dimensions",
@@ -54,8 +57,9 @@ __all__ = [
     "Product",
     "Rows",
     "Scope",
-    "Softmax",
     "Tensor",
+    "Vector",
+    "VectorKind",
     "Workload",
     "as_matmul",
     "as_rows",
@@ -79,5 +83,6 @@ __all__ = [
     "parse_shape",
     "parse_workload",
     "read_topology",
+    "softmax",
     "to_matrix",
 ]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.workload.einsum import Einsum, Kind, Operator, Softmax, operand
+from simaccel.workload.einsum import Einsum, Kind, Operator, operand, softmax
 from simaccel.workload.sizes import size_faults
 from simaccel.workload.tensors import make_tensors
 from simaccel.workload.workload import Workload
@@ -114,5 +114,5 @@ def _operator(name: str, sizes: Mapping[str, int]) -> Operator:
     ranks = {rank: sizes[rank] for rank in used}
     if name == "softmax":
         scale = 1 / math.sqrt(sizes["d"])
-        return Softmax(name, ranks, inputs[0], output, "c", scale)
+        return softmax(name, ranks, inputs[0], output, "c", scale)
     return Einsum(name, ranks, tuple(inputs), output)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from simaccel.workload.einsum import Softmax, operands_of
+from simaccel.workload.einsum import Vector, operands_of
 from simaccel.workload.workload import Workload
 
 
@@ -27,7 +27,7 @@ def describe(workload: Workload) -> list[OperatorRow]:
         rows.append(
             OperatorRow(
                 operator=operator.name,
-                kind="softmax" if isinstance(operator, Softmax) else "einsum",
+                kind=operator.kind if isinstance(operator, Vector) else "einsum",
                 ranks=" ".join(f"{rank}={size}" for rank, size in operator.ranks.items()),
                 macs=operator.macs,
                 tensors=" ".join(map(str, operands)),

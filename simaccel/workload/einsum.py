@@ -1,4 +1,4 @@
-"""Operators and their operands: einsums with affine projections, and softmax.
+"""Operators and their operands: einsums with affine projections, and vector operators.
 
 A rank is a named dimension of an operator with a size; a tensor's dimension is an
 affine combination of ranks. Rank names belong to one operator: `n` of the operator
@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.vectors import VECTORS, VectorKind
 
 Kind = Literal["input", "weight", "intermediate", "output"]
 
@@ -128,52 +129,69 @@ class Einsum:
 
 
 @dataclass(frozen=True)
-class Softmax:
-    """output = softmax(scale * input) along the rank `axis`; a row is all of one axis.
+class Vector:
+    """A vector operator of a kind of `VECTORS`: passes over its elements, no MACs.
 
-    The scale (1/sqrt(d) in attention) is applied on the way in and costs nothing.
+    `axis` is the rank that softmax, norms and rotary embeddings go along; a row is all of one
+    axis. `scale` multiplies the input on the way in, where the kind has a scale.
     """
 
     name: str
+    kind: str
     ranks: Mapping[str, int]
-    input: Operand
+    inputs: tuple[Operand, ...]
     output: Operand
-    axis: str
+    axis: str | None = None
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what an einsum refuses, a foreign axis, operands that lack or repeat a rank."""
+        """Refuse what an einsum refuses, unknown kinds, and what does not suit the kind."""
         object.__setattr__(self, "ranks", FrozenDict(self.ranks))
-        path, known = f"operators.{self.name}", ", ".join(self.ranks)
         faults = _rank_faults(self)
-        faults += [
-            Fault(_FILE, f"{path}.{label}", str(given), f"each rank once: {known}")
-            for label, given in operands_of(self)
-            if not (given.is_unit and set(given.ranks) == set(self.ranks))
-        ]
-        if self.axis not in self.ranks:
-            faults.append(Fault(_FILE, f"{path}.axis", self.axis, suggest(self.axis, self.ranks)))
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            faults.append(Fault(_FILE, f"{path}.scale", self.scale, "a finite number above 0"))
+        kind = VECTORS.get(self.kind)
+        if kind is None:
+            allowed = suggest(self.kind, VECTORS)
+            faults.append(Fault(_FILE, f"operators.{self.name}.kind", self.kind, allowed))
+        else:
+            faults += [*_operand_faults(self, kind), *_axis_faults(self, kind)]
+            faults += _scale_faults(self, kind)
         if faults:
             raise InputError(faults)
 
     @property
-    def inputs(self) -> tuple[Operand, ...]:
-        """The one input, as the inputs of an einsum."""
-        return (self.input,)
+    def input(self) -> Operand:
+        """The first input, which has all ranks."""
+        return self.inputs[0]
+
+    @property
+    def elements(self) -> int:
+        """Elements that a pass goes over: the product of all rank sizes."""
+        return math.prod(self.ranks.values())
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates: none, the PE array has no part in a softmax."""
+        """Multiply-accumulates: none, the PE array has no part in a vector operator."""
         return 0
 
     def __str__(self) -> str:
-        how = f"softmax over {self.axis}, scale {self.scale!r}"
-        return f"{self.name}: {self.output} = {self.input} ({how})"
+        how = self.kind if self.axis is None else f"{self.kind} over {self.axis}"
+        how += f", scale {self.scale!r}" if VECTORS[self.kind].scaled else ""
+        return f"{self.name}: {self.output} = {' '.join(map(str, self.inputs))} ({how})"
 
 
-Operator = Einsum | Softmax
+def softmax(
+    name: str,
+    ranks: Mapping[str, int],
+    given: Operand,
+    output: Operand,
+    axis: str,
+    scale: float = 1.0,
+) -> Vector:
+    """Return the softmax of `scale` times an operand along the rank `axis`."""
+    return Vector(name, "softmax", ranks, (given,), output, axis, scale)
+
+
+Operator = Einsum | Vector
 
 
 def operands_of(operator: Operator) -> Iterator[tuple[str, Operand]]:
@@ -200,3 +218,45 @@ def _rank_faults(operator: Operator) -> list[Fault]:
         if rank not in used
     ]
     return faults
+
+
+def _operand_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
+    path, given = f"operators.{vector.name}", len(vector.inputs)
+    least, most = kind.inputs, kind.inputs + kind.optional
+    if not least <= given <= most:
+        some = f"{most} inputs" if least == most else f"{least} to {most} inputs"
+        allowed = "one input" if most == 1 else some
+        yield Fault(_FILE, f"{path}.inputs", f"{given} inputs", allowed)
+    known = ", ".join(vector.ranks)
+    for label, one in operands_of(vector):
+        first, all_ranks = label == "inputs.0", set(one.ranks) == set(vector.ranks)
+        if first and kind.windows:
+            fits, allowed = all_ranks, f"all ranks: {known}"
+        elif first or (label == "output" and not kind.windows):
+            fits, allowed = one.is_unit and all_ranks, f"each rank once: {known}"
+        else:
+            fits, allowed = one.is_unit, f"some of the ranks, each once: {known}"
+        if not fits:
+            yield Fault(_FILE, f"{path}.{label}", str(one), allowed)
+
+
+def _axis_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
+    path, axis, ranks = f"operators.{vector.name}", vector.axis, vector.ranks
+    if not kind.needs_axis:
+        if axis is not None:
+            yield Fault(_FILE, f"{path}.axis", axis, f"nothing, as {kind.name} has none")
+    elif axis is None:
+        yield Fault(_FILE, f"{path}.axis", ABSENT, suggest("", ranks))
+    elif axis not in ranks:
+        yield Fault(_FILE, f"{path}.axis", axis, suggest(axis, ranks))
+    elif isinstance(ranks[axis], int) and ranks[axis] % kind.axis_multiple:
+        allowed = f"a multiple of {kind.axis_multiple}, as {kind.name} goes along it"
+        yield Fault(_FILE, f"{path}.ranks.{axis}", ranks[axis], allowed)
+
+
+def _scale_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
+    where = f"operators.{vector.name}.scale"
+    if not (math.isfinite(vector.scale) and vector.scale > 0):
+        yield Fault(_FILE, where, vector.scale, "a finite number above 0")
+    elif vector.scale != 1.0 and not kind.scaled:
+        yield Fault(_FILE, where, vector.scale, f"nothing, as {kind.name} has none")

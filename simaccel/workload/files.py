@@ -40,10 +40,18 @@ A file is a mapping with a `kind`:
         ranks: {m: 4, n: 2}
         inputs: [{tensor: S, projection: [m, n]}]
         output: {tensor: P, projection: [m, n]}
-        axis: n
-        scale: 0.125       # 1 if left out
+        axis: n            # softmax, layer_norm, rms_norm and rotary go along one
+        scale: 0.125       # of softmax, scale and mask; 1 if left out
 
-A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. All kinds but
+A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}.
+
+Other kinds of operators, with their inputs: layer_norm (x, gain and bias if there are any),
+rms_norm (x, a gain if there is one), gelu, silu, relu, product (of two), residual (the sum of
+two), scale, mask (x and what is added to scale * x), rotary (x, cosines, sines), pooling and
+average_pooling (their windows are the ranks that the output lacks). The first input has all
+ranks, the others may lack some. `simaccel/workload/vectors/` says what each does.
+
+All kinds of files but
 the last take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions; the
 tensors of convolutions and of the layers of a network are I, W and O.
 """
@@ -61,11 +69,12 @@ from simaccel.files.schema import faults_of, read_yaml
 from simaccel.workload.attention import Dimensions, Scope, attention
 from simaccel.workload.catalogue import Model, build, find_model
 from simaccel.workload.conv import Conv, conv2d
-from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Softmax, Tensor
+from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Tensor, Vector
 from simaccel.workload.gemm import gemm
 from simaccel.workload.layers import Network, Product, Shape, layers_workload
 from simaccel.workload.networks import find_network, network
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_LAYER_SIZE, MAX_SIZE
+from simaccel.workload.vectors import VECTORS
 from simaccel.workload.workload import Workload
 
 
@@ -86,6 +95,13 @@ def _as_known(value: str, find: Callable[[str], Model | Network]) -> str:
         ) from None
 
 
+def _as_operator(value: object) -> object:
+    known = ("einsum", *VECTORS)
+    if isinstance(value, str) and value in known:
+        return value
+    raise PydanticCustomError("kind", "{allowed}", {"allowed": suggest(str(value), known)})
+
+
 def _as_pair(value: object) -> object:
     numbers = value if isinstance(value, list) else [value, value]
     if len(numbers) == 2:  # noqa: PLR2004 - height and width
@@ -96,6 +112,7 @@ def _as_pair(value: object) -> object:
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
 Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
+OperatorKind = Annotated[str, BeforeValidator(_as_operator)]
 ModelName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_model))]
 NetworkName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_network))]
 LayerSize = Annotated[int, Field(ge=1, le=MAX_LAYER_SIZE)]
@@ -205,7 +222,7 @@ class _Operand(_Document):
 
 
 class _Operator(_Document):
-    kind: Literal["einsum", "softmax"] = "einsum"
+    kind: OperatorKind = "einsum"
     ranks: dict[str, Size]
     inputs: list[_Operand]
     output: _Operand
@@ -325,24 +342,17 @@ def _einsums(form: _Einsums) -> Workload:
 
 def _operator(name: str, given: _Operator) -> Operator:
     inputs, output = tuple(_operand(one) for one in given.inputs), _operand(given.output)
-    path = f"operators.{name}"
-    if given.kind == "einsum":
-        only_softmax = {"axis": given.axis, "scale": given.scale}
-        faults = [
-            Fault("workload", f"{path}.{field}", value, "nothing, as only a softmax has it")
-            for field, value in only_softmax.items()
-            if value is not None
-        ]
-        if faults:
-            raise InputError(faults)
-        return Einsum(name, given.ranks, inputs, output)
-    if len(inputs) != 1:
-        fault = Fault("workload", f"{path}.inputs", f"{len(inputs)} inputs", "one input")
-        raise InputError([fault])
-    if given.axis is None:
-        raise InputError([Fault("workload", f"{path}.axis", ABSENT, suggest("", given.ranks))])
-    scale = 1.0 if given.scale is None else given.scale
-    return Softmax(name, given.ranks, inputs[0], output, given.axis, scale)
+    if given.kind != "einsum":
+        scale = 1.0 if given.scale is None else given.scale
+        return Vector(name, given.kind, given.ranks, inputs, output, given.axis, scale)
+    faults = [
+        Fault("workload", f"operators.{name}.{field}", value, "nothing, as an einsum has none")
+        for field, value in {"axis": given.axis, "scale": given.scale}.items()
+        if value is not None
+    ]
+    if faults:
+        raise InputError(faults)
+    return Einsum(name, given.ranks, inputs, output)
 
 
 def _operand(given: _Operand) -> Operand:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.errors import SimaccelError
-from simaccel.workload.einsum import Affine, Einsum, Operand, Softmax
+from simaccel.workload.einsum import Affine, Einsum, Operand, Vector
 
 Array = npt.NDArray[Any]
 Ranks = tuple[str, ...]
@@ -131,7 +131,7 @@ class Rows:
     S[b,h,q,c] over c is [g=(b,h), m=q, cols=c], as in the matmuls before and after it.
     """
 
-    softmax: Softmax
+    softmax: Vector
     g: int
     m: int
     cols: int
@@ -153,14 +153,16 @@ class Rows:
 
     @property
     def _groups(self) -> tuple[Ranks, Ranks]:
-        return (*self.g_ranks, *self.m_ranks), (self.softmax.axis,)
+        cols = tuple(rank for rank in self.softmax.ranks if rank == self.softmax.axis)
+        return (*self.g_ranks, *self.m_ranks), cols
 
 
-def as_rows(softmax: Softmax) -> Rows:
+def as_rows(softmax: Vector) -> Rows:
     """Return the softmax as rows."""
     ranks = tuple(rank for rank in softmax.input.ranks if rank != softmax.axis)
+    cols = softmax.elements // _product(ranks, softmax.ranks)
     g, m = _product(ranks[:-1], softmax.ranks), _product(ranks[-1:], softmax.ranks)
-    return Rows(softmax, g, m, softmax.ranks[softmax.axis], ranks[:-1], ranks[-1:])
+    return Rows(softmax, g, m, cols, ranks[:-1], ranks[-1:])
 
 
 def to_matrix(

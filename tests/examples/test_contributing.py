@@ -5,17 +5,19 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simaccel import gemm, load_accelerator, simulate
-from simaccel.experiment.check import check
+from simaccel.experiment.check import check, vector_values
 from simaccel.hardware.spec import Spec
 from simaccel.machine.engines import Engine
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.walks import Act
+from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
-from simaccel.workload import load_workload
+from simaccel.workload import VECTORS, Vector, load_workload, operand
 from simaccel.workload.catalogue import build
 from tests.examples.documents import Block, blocks_of
 
@@ -45,6 +47,21 @@ def test_the_model_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _module("MODEL =").MODEL
     monkeypatch.setattr("simaccel.workload.catalogue.MODELS", (model,))
     assert build("gpt2-small", batch=1, seq_len=8).name == "gpt2"
+
+
+def test_the_vector_operator_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VECTORS, "tanh", _module("TANH =").TANH)
+    vector = Vector("v", "tanh", {"m": 3}, (operand("X m"),), operand("Y m"))
+    x = np.array([-1.0, 0.0, 2.0])
+    np.testing.assert_allclose(vector_values(vector, {"X": x}), np.tanh(x))
+    tile = "tile X 3 x1 of X[m=3] 2B"
+    text = f"program p\n  operator v\n    {tile}\n    sfu tanh whole X = X over m=3 of v\n"
+    run = Machine(load_accelerator("toy"), parse_program(text)).run()
+    assert (run.elements, run.moved["buffer_read", "X"], run.moved["buffer_write", "X"]) == (
+        3,
+        6,
+        6,
+    )
 
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex"])

@@ -2,15 +2,25 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check
+from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check, vector_values
 from simaccel.hardware.load import load_accelerator
 from simaccel.program.lower import lower
 from simaccel.program.program import Compute, Loop, Node, Operator, Program, Store
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import DATAFLOWS, NothingFitsError, make_mapping
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import (
+    Affine,
+    Dimensions,
+    Operand,
+    Vector,
+    Workload,
+    attention,
+    gemm,
+    operand,
+)
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 
@@ -90,3 +100,20 @@ def test_a_large_workload_is_refused() -> None:
     mapping = make_mapping(workload, load_accelerator("edge"), "naive")
     with pytest.raises(TooLargeToCheckError, match=r"1,000,000,000 MACs.*at most 100,000,000"):
         check(workload, mapping, lower(workload, mapping))
+
+
+def test_vector_operators_are_computed_on_whole_tensors() -> None:
+    numbers = np.random.default_rng(1)
+    x, gain = numbers.normal(size=(2, 3, 4)), numbers.normal(size=4)
+    given = (operand("X b q c"), operand("G c"))
+    norm = Vector("n", "layer_norm", {"b": 2, "q": 3, "c": 4}, given, operand("Y c b q"), "c")
+    apart = x - x.mean(axis=2, keepdims=True)
+    expected = apart / np.sqrt((apart**2).mean(axis=2, keepdims=True) + 1e-5) * gain
+    found = vector_values(norm, {"X": x, "G": gain})
+    np.testing.assert_allclose(found, expected.transpose(2, 0, 1))
+    windows = Operand("I", (Affine((("p", 2), ("r", 1))), Affine((("q", 1), ("s", 1)))))
+    ranks = {"p": 3, "q": 4, "r": 2, "s": 3}
+    pool = Vector("p", "average_pooling", ranks, (windows,), operand("O q p"))
+    image = numbers.normal(size=(6, 6))
+    means = [[image[2 * p : 2 * p + 2, q : q + 3].mean() for p in range(3)] for q in range(4)]
+    np.testing.assert_allclose(vector_values(pool, {"I": image}), means)

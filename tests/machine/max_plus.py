@@ -170,12 +170,16 @@ class MaxPlus:
             on = command.on
             return self._folded(command, on) if isinstance(on, Folds) else on.steps
         if isinstance(command, Sfu):
-            return self.accelerator.sfu.cycles(command.work, command.elements)
+            return self.accelerator.sfu.cycles(self._passes(command), command.elements)
         if isinstance(command, Reserve) or engine.startswith("noc"):
             return 0
         dram, rate = self.accelerator.dram, self.accelerator.channel_rate
         _, moved = transferred(command)
         return max(rate.cycles(dram.channel_bytes(moved.outer, c)) for c in range(dram.channels))
+
+    def _passes(self, command: Sfu) -> int:
+        """Passes of a step of a softmax."""
+        return {"whole": self.accelerator.sfu.passes, "online": 2}.get(command.step, 1)
 
     def _folded(self, command: Compute, folds: Folds) -> int:
         """Cycles of all g: the first preload and the last skew are paid once."""

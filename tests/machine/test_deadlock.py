@@ -16,7 +16,7 @@ program rows
       tile S 1x4x4 x1 of S[g=1,q=36,c=4] 2B
       load Q queue 0
       compute S = Q K over g=1 q=4 d=4 c=4 folds ws
-      sfu softmax S 1x4x4 scale 1.0
+      sfu softmax whole S = S over g=1 q=4 c=4 axis c of softmax
       store S
 """
 

@@ -12,7 +12,7 @@ program one
   operator op
     tile X 1x40 x1 of X[q=9,c=40] 2B
     load X queue 0
-    sfu softmax X 1x40 scale 1.0
+    sfu softmax whole X = X over q=1 c=40 axis c of softmax
     store X
 """
 TWO_QUEUES = """\
@@ -63,7 +63,7 @@ program loads
     loop q 3 from 0 step 1
       tile X 1x40 x3 of X[q=9,c=40] 2B
       load X queue 0
-      sfu statistics X 1x40 scale 1.0
+      sfu softmax statistics X = X over q=1 c=40 axis c of softmax
 """
     # arrivals at 10, 20, 30 + 100; a pass of 10 cycles each
     run = _run(loads, dram={"latency_cycles": 100})

@@ -35,7 +35,6 @@ from simaccel.program.program import (
     Program,
     ProgramError,
     Reserve,
-    Sfu,
     Store,
     Tile,
     View,
@@ -45,6 +44,7 @@ from tests.machine.accelerators import accelerator
 from tests.nests import draw_accelerator as draw_spatial
 from tests.nests import draw_long_nest, draw_sums, runs
 from tests.program.programs import LA, attention_workload, case
+from tests.program.tree import softmax_of
 
 MOST_STEPS = 4_000
 """Longer runs are left out, so that a thousand cases take seconds."""
@@ -277,7 +277,7 @@ class _Tree:
         else:
             nodes += self._work(scale, tiles)
         if "o" in own and self.sfu == "outside":
-            nodes.append(Sfu(work="softmax", tile=own["o"], shape=own["o"].shape))
+            nodes.append(softmax_of(own["o"], own["o"].shape))
         if "o" in own and self.stores:
             nodes.append(Store(tile=own["o"]))
         return tuple(own.values()), tuple(nodes)
@@ -305,7 +305,7 @@ class _Tree:
                 accumulate=self.random.random() < 0.5,
             )
         if self.sfu == "inside":
-            yield Sfu(work="softmax", tile=tiles["o"], shape=(max(1, 3 * n // scale),))
+            yield softmax_of(tiles["o"], (max(1, 3 * n // scale),))
 
 
 def test_cases_come_in_all_kinds() -> None:

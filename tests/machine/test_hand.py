@@ -142,7 +142,7 @@ program flat
       tile O 1x10x4 x2 of O[g=1,q=30,e=4] 2B
       load Q queue 0
       compute S = Q K over g=1 q=10 d=4 c=4 folds ws
-      sfu softmax S 1x10x4 scale 0.5
+      sfu softmax whole S = S over g=1 q=10 c=4 axis c scale 0.5 of softmax
       compute O = S V over g=1 q=10 c=4 e=4 folds ws
       store O
 """

@@ -20,7 +20,6 @@ from simaccel.program.program import (
     Node,
     Operator,
     Program,
-    Sfu,
     Store,
     Tile,
     View,
@@ -39,6 +38,7 @@ from tests.program.programs import (
     separate_cases,
     staged_cases,
 )
+from tests.program.tree import softmax_of
 
 UNLIMITED = {"topology": "unlimited"}
 PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
@@ -110,7 +110,7 @@ def _chain(draw: st.DrawFn, name: str) -> tuple[Tile, list[Command | Loop]]:
     for work in draw(st.lists(st.sampled_from(["array", "sfu", "inner"]), min_size=1, max_size=4)):
         if work == "sfu":
             elements = draw(st.integers(1, 40))
-            nodes.append(Sfu(work="softmax", tile=tile, shape=(1, 1, elements)))
+            nodes.append(softmax_of(tile, (1, 1, elements)))
         elif work == "array":
             nodes.append(draw(_product(tile, tile)))
         else:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from simaccel.hardware import SfuWork
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator, gigabytes
@@ -12,12 +11,12 @@ program sfu
   operator sfu
     loop q {trips} from 0 step 1
       tile X 1x40 x1 of X[q=9,c=40] 2B
-      sfu {work} X 1x40 scale 1.0
+      sfu softmax {step} X = X over q=1 c=40 axis c of softmax
 """
 
 
 def _run(
-    work: SfuWork = "softmax",
+    step: str = "whole",
     trips: int = 1,
     *,
     passes: int = 3,
@@ -32,14 +31,14 @@ def _run(
             "write_bytes_per_second": gigabytes(write),
         },
     )
-    return Machine(on, parse_program(PIECE.format(work=work, trips=trips))).run()
+    return Machine(on, parse_program(PIECE.format(step=step, trips=trips))).run()
 
 
 @pytest.mark.parametrize(
-    ("work", "passes", "cycles", "reads", "writes"),
+    ("step", "passes", "cycles", "reads", "writes"),
     [
-        ("softmax", 3, 35, 3, 2),
-        ("softmax", 2, 25, 2, 1),
+        ("whole", 3, 35, 3, 2),
+        ("whole", 2, 25, 2, 1),
         ("statistics", 3, 15, 1, 0),
         ("normalise", 3, 15, 1, 1),
         ("online", 3, 25, 2, 1),
@@ -47,10 +46,10 @@ def _run(
         ("divide", 3, 15, 1, 1),
     ],
 )
-def test_each_work_has_its_passes(
-    work: SfuWork, passes: int, cycles: int, reads: int, writes: int
+def test_each_step_has_its_passes(
+    step: str, passes: int, cycles: int, reads: int, writes: int
 ) -> None:
-    run = _run(work, passes=passes)
+    run = _run(step, passes=passes)
     assert run.cycles == cycles
     assert run.engines["sfu"].busy == cycles
     assert run.moved.get(("buffer_read", "X"), 0) == 80 * reads
@@ -85,3 +84,38 @@ def test_a_port_as_fast_as_the_sfu_is_hidden() -> None:
 
 def test_both_ports_work_at_the_same_time() -> None:
     assert _run(read=4, write=2).cycles == 80
+
+
+NORM = """\
+program norm
+  operator norm
+    tile X 4x8 x1 of X[q=4,c=8] 2B
+    tile G 8 x1 of G[c=8] 4B
+    tile Y 4x8 x1 of Y[q=4,c=8] 1B
+    sfu layer_norm whole Y = X G over q=4 c=8 axis c of norm
+"""
+
+
+@pytest.mark.parametrize(("passes", "cycles", "reads"), [(3, 29, 3), (2, 21, 2)])
+def test_each_input_and_the_output_have_blocks_of_their_own(
+    passes: int, cycles: int, reads: int
+) -> None:
+    on = accelerator(sfu={"lanes": 4, "passes": passes, "latency_cycles": 5})
+    run = Machine(on, parse_program(NORM)).run()
+    assert (run.cycles, run.elements) == (cycles, 32 * passes)
+    moved = {tensor: n for (level, tensor), n in run.moved.items() if level == "buffer_read"}
+    assert moved == {"X": 64 * reads, "G": 32}
+    assert run.moved["buffer_write", "Y"] == 32
+
+
+def test_a_window_is_read_once_and_passed_over_at_each_position() -> None:
+    text = """\
+program pool
+  operator pool
+    tile I 9 x1 of I[2*p+r=9] 2B
+    tile O 4 x1 of O[p=4] 2B
+    sfu pooling whole O = I over p=4 r=3 of pool
+"""
+    run = Machine(accelerator(sfu={"lanes": 4}), parse_program(text)).run()
+    assert (run.cycles, run.elements) == (3, 12)
+    assert run.moved == {("buffer_read", "I"): 18, ("buffer_write", "O"): 8}

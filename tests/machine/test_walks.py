@@ -21,7 +21,7 @@ program flat
         tile O 1x5x8 x2 of O[g=4,q=16,e=8] 2B
         load Q queue 0
         compute S = Q K over g=1 q=5 d=8 c=16 folds ws
-        sfu softmax S 1x5x16 scale 0.5
+        sfu softmax whole S = S over g=1 q=5 c=16 axis c scale 0.5 of softmax
         compute O = S V over g=1 q=5 c=16 e=8 folds ws
         store O
       loop q 1 from 15 step 1
@@ -30,7 +30,7 @@ program flat
         tile O 1x1x8 x2 of O[g=4,q=16,e=8] 2B
         load Q queue 0
         compute S = Q K over g=1 q=1 d=8 c=16 folds ws
-        sfu softmax S 1x1x16 scale 0.5
+        sfu softmax whole S = S over g=1 q=1 c=16 axis c scale 0.5 of softmax
         compute O = S V over g=1 q=1 c=16 e=8 folds ws
         store O
 """
@@ -185,9 +185,9 @@ program p
   operator LA
     loop q 4 from 0 step 5
       tile S 5x16 x2 of S[q=20,c=16] 2B
-      sfu statistics S 5x16 scale 1.0
+      sfu softmax statistics S = S over q=5 c=16 axis c of softmax
       compute S = S S over g=1 q=5 c=16 e=8 folds ws
-      sfu softmax S 5x16 scale 1.0
+      sfu softmax whole S = S over q=5 c=16 axis c of softmax
       store S
 """.replace("step 5\n", "step 5 ahead 2\n")
     walks = _walks(text)
@@ -209,9 +209,9 @@ program p
     tile Z 4x4 x1 of Z[q=4,e=4] 2B
     compute Z = Z Z over g=1 q=4 c=4 e=4 folds ws
     loop c 3 from 0 step 1
-      sfu rescale Z 4x4 scale 1.0
+      sfu softmax rescale Z = Z over q=4 e=4 of softmax
       compute Z += Z Z over g=1 q=4 c=4 e=4 folds ws
-    sfu divide Z 4x4 scale 1.0
+    sfu softmax divide Z = Z over q=4 e=4 of softmax
     store Z
 """
     walks = _walks(text)
@@ -244,7 +244,7 @@ def test_engines_without_work_only_meet() -> None:
 program p
   operator only
     tile X 4 x1 of X[c=4] 2B
-    sfu softmax X 4 scale 1.0
+    sfu softmax whole X = X over c=4 axis c of softmax
 """
     walks = _walks(text)
     assert walks.pop("sfu") == ["claim 8B", "sfu", "release 8B", "meet"]
@@ -267,7 +267,7 @@ program p
     loop c 3 from 0 step 4 ahead 1
       tile X 4 x1 of X[c=12] 2B
       load X queue 0
-      sfu softmax X 4 scale 1.0
+      sfu softmax whole X = X over c=4 axis c of softmax
 """,
             ONE_SLOT,
         ),
@@ -276,7 +276,7 @@ program p
     tile X 4x4 x1 of X[q=4,c=4] 2B
     load X queue 0
     loop c 3 from 0 step 1
-      sfu softmax X 4x4 scale 1.0
+      sfu softmax whole X = X over q=4 c=4 axis c of softmax
       compute X += X X over g=1 q=4 c=4 e=4 folds ws
 """,
             TANGLED,
@@ -286,7 +286,7 @@ program p
     tile X 4x4 x1 of X[q=4,c=4] 2B
     compute X = X X over g=1 q=4 c=4 e=4 folds ws
     loop c 3 from 0 step 1
-      sfu softmax X 4x4 scale 1.0
+      sfu softmax whole X = X over q=4 c=4 axis c of softmax
       compute X += X X over g=1 q=4 c=4 e=4 folds ws
     store X
 """,

@@ -31,7 +31,7 @@ program p
     loop q 2 from 0 step 2
       tile X 2x5 x2 of X[q=4,c=5] 2B
       load X queue 0
-      sfu softmax X 2x5 scale 0.5
+      sfu softmax whole X = X over q=2 c=5 axis c scale 0.5 of softmax
       store X into Y[q=4,c=5] 2B
 """
 
@@ -107,11 +107,11 @@ def test_large_logits_do_not_overflow() -> None:
             r"rank k 0..2 is outside tile A 2..4",
         ),
         (
-            SOFTMAX.replace("sfu softmax X", "sfu normalise X"),
+            SOFTMAX.replace("sfu softmax whole", "sfu softmax normalise"),
             r"rows \(0,\) of X have no statistics yet",
         ),
         (
-            SOFTMAX.replace("sfu softmax X", "sfu divide X"),
+            SOFTMAX.replace("sfu softmax whole", "sfu softmax divide"),
             r"rows \(0,\) of X have no statistics yet",
         ),
         (
@@ -159,7 +159,7 @@ program p
     loop q 2 from 0 step 1
       tile X 1x5 x1 of X[q=4,c=5] 2B
       loop c 1 from 0 step 1
-        sfu softmax X 1x5 scale 1.0
+        sfu softmax whole X = X over q=1 c=5 axis c of softmax
       load X queue 0
 """
     with pytest.raises(ProgramError, match="tile X is read before it is written"):

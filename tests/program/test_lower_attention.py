@@ -46,7 +46,8 @@ def attention_tensors(one: Case) -> tuple[dict[str, Array], Array]:
     expected = powers / powers.sum(axis=-1, keepdims=True) @ v
     tensors = {views.q.name: q, views.k.name: k, views.v.name: v}
     tensors |= {
-        view.name: np.full(view.shape, np.nan) for view in (views.logits, views.weights, views.z)
+        view.name: np.full(view.shape, np.nan)
+        for view in (views.rows.logits, views.rows.weights, views.z)
     }
     return tensors, expected
 
@@ -106,9 +107,9 @@ def test_every_logit_goes_through_one_softmax(one: Case) -> None:
     done: Counter[str] = Counter()
     for command in executed(one.program.body):
         if isinstance(command, Sfu):
-            done[command.work] += command.elements
+            done[command.step] += command.elements
     logits = one.workload.tensor_bytes("S") // 2
-    assert done["softmax"] + done["normalise"] == logits
+    assert done["whole"] + done["normalise"] == logits
     assert done["statistics"] == done["normalise"]
 
 

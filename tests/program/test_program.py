@@ -41,12 +41,12 @@ program resident
   loop kept 1 from 0 step 1
     tile S 10 x1 of S[c=10] 2B
     operator produce
-      sfu softmax S 10 scale 1.0
+      sfu softmax whole S = S over c=10 axis c of softmax
     operator consume
       loop c 5 from 0 step 1
         tile Z 1 x2 of Z[c=5] 4B
         load Z queue 0
-        sfu softmax S 2 scale 1.0
+        sfu softmax whole S = S over c=2 axis c of softmax
         store Z
 """
 

@@ -12,9 +12,12 @@ from simaccel.program.program import (
     Store,
     Tile,
     View,
+    commands,
+    tiles_of,
 )
 from simaccel.program.text import parse_program, program_text
 from tests.program.programs import Case, cases
+from tests.program.tree import softmax_of
 
 SMALL = """\
 program small
@@ -22,7 +25,7 @@ program small
     loop q 3 from 1 step 2 ahead 1
       tile X 2x5 x2 at 0,1 of X[q=7,c=6] 4B
       load X queue 1 from Y[q=7,c=6] 2B
-      sfu softmax X 2x5 scale 0.5
+      sfu softmax whole X = X over q=2 c=5 axis c scale 0.5 of softmax
       store X into Z[q=7,c=6] 2B
 """
 
@@ -48,13 +51,42 @@ def test_text_says_every_field() -> None:
         tiles=(tile,),
         body=(
             Load(tile=tile, queue=1, view=y),
-            Sfu(work="softmax", tile=tile, shape=(2, 5), scale=0.5),
+            softmax_of(tile, (2, 5), 0.5),
             Store(tile=tile, view=z),
         ),
     )
     program = Program(name="small", body=(Operator(name="scale", body=(loop,)),))
     assert program_text(program) == SMALL
     assert parse_program(SMALL) == program
+
+
+def test_sfu_lines_say_every_field() -> None:
+    text = """\
+program p
+  operator norm
+    tile X 2x3 x1 of X[q=2,c=3] 2B
+    tile G 3 x1 of G[c=3] 2B
+    tile Y 2x3 x1 of Y[q=2,c=3] 2B
+    sfu rms_norm whole Y = X G over q=2 c=3 axis c of ffn norm
+    sfu softmax rescale Y = Y over q=2 c=3 of softmax
+    sfu scale whole Y = Y over q=2 c=3 scale 0.25 of scale
+"""
+    program = parse_program(text)
+    (operator,) = program.body
+    assert isinstance(operator, Operator)
+    x, g, y = operator.tiles
+    assert operator.body[0] == Sfu(
+        operator="ffn norm",
+        work="rms_norm",
+        step="whole",
+        out=y,
+        inputs=(x, g),
+        ranks=("q", "c"),
+        shape=(2, 3),
+        axis="c",
+    )
+    assert [len(tiles_of(command)) for command in commands(operator.body)] == [3, 1, 1]
+    assert program_text(program) == text
 
 
 def test_reserve_and_compute_lines() -> None:
@@ -78,7 +110,7 @@ program p
     assert program_text(program) == text
 
 
-@pytest.mark.parametrize("scale", [1.0, 1 / 3, 0.1, 1e-300, 5.0e22])
+@pytest.mark.parametrize("scale", [1 / 3, 0.1, 1e-300, 5.0e22])
 def test_a_scale_keeps_every_bit(scale: float) -> None:
     text = SMALL.replace("scale 0.5", f"scale {scale!r}")
     assert program_text(parse_program(text)) == text
@@ -99,7 +131,15 @@ def test_blank_lines_and_trailing_spaces_are_nothing() -> None:
         ("[q=7,c=6] 4B", "[q=7,c=6]", r"line 4: can't read 'tile X .*expected"),
         ("load X", "load Q", r"line 5: can't read 'load Q .*: 'Q'"),
         ("load X queue 1", "load X", r"line 5: can't read 'load X from .*expected"),
-        ("softmax X", "sofmax X", r"line 6: can't read 'sfu sofmax .*: sofmax: one of softmax, "),
+        ("sfu softmax", "sfu sofmax", r"line 6: .* sofmax: did you mean 'softmax'\?"),
+        (
+            "whole X",
+            "halve X",
+            r"line 6: can't read 'sfu softmax halve .*: halve: did you mean 'whole'",
+        ),
+        ("= X over", "= Y over", r"line 6: can't read 'sfu softmax whole X = Y .*: 'Y'"),
+        ("c=5 axis", "c axis", r"line 6: can't read 'sfu softmax .*"),
+        (" of softmax", "", r"line 6: can't read 'sfu softmax .*expected"),
         ("scale 0.5", "scale half", r"line 6: can't read 'sfu softmax .*half"),
         ("store X", "stroe X", r"line 7: can't read 'stroe X .*expected"),
         ("      store", "          store", r"line 7: wrong indentation: 'store X .*"),

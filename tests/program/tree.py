@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from simaccel.program.program import Command, Load, Loop, Node, Operator, Program, Store
+from simaccel.program.program import Command, Load, Loop, Node, Operator, Program, Sfu, Store, Tile
 
 
 def executed(body: Sequence[Node]) -> Iterator[Command]:
@@ -16,6 +16,22 @@ def executed(body: Sequence[Node]) -> Iterator[Command]:
             yield from executed(node.body)
         else:
             yield node
+
+
+def softmax_of(tile: Tile, shape: tuple[int, ...], scale: float = 1.0) -> Sfu:
+    """Softmax in place, along the last rank of a block of a tile."""
+    ranks = tile.view.ranks
+    return Sfu(
+        operator="softmax",
+        work="softmax",
+        step="whole",
+        out=tile,
+        inputs=(tile,),
+        ranks=ranks,
+        shape=shape,
+        axis=ranks[-1],
+        scale=scale,
+    )
 
 
 def dram_bytes(program: Program) -> Counter[tuple[str, str]]:

@@ -51,7 +51,9 @@ def _work(on: Accelerator, one: Case) -> dict[str, int]:
         if isinstance(command, Compute):
             work["array"] += _array_cycles(on, command)
         elif isinstance(command, Sfu):
-            work["sfu"] += on.sfu.cycles(command.work, command.elements)
+            work["sfu"] += on.sfu.cycles(
+                on.sfu.chosen(command.does, command.does.merged).passes, command.elements
+            )
     return work
 
 

@@ -21,6 +21,7 @@ from simaccel.program.program import (
     Node,
     Operator,
     Program,
+    Sfu,
     Store,
     Tile,
     reserved,
@@ -83,7 +84,7 @@ def _more_slots(program: Program, name: str) -> Program:
     def node_(node: Node) -> Node:
         if isinstance(node, Loop | Operator):
             return replace(node, tiles=tuple(map(tile, node.tiles)), body=body(node.body))
-        if isinstance(node, Compute):
+        if isinstance(node, Compute | Sfu):
             return replace(node, out=tile(node.out), inputs=tuple(map(tile, node.inputs)))
         return replace(node, tile=tile(node.tile))
 

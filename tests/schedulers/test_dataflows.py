@@ -19,9 +19,24 @@ from simaccel.mapping.choices import (
 )
 from simaccel.program.lower import lower
 from simaccel.program.program import require_fit, reserved_bytes
-from simaccel.schedulers import DATAFLOWS, NothingFitsError, Options, make_mapping
+from simaccel.schedulers import (
+    DATAFLOWS,
+    NothingFitsError,
+    NotMappableError,
+    Options,
+    make_mapping,
+)
 from simaccel.schedulers.problems import parts
-from simaccel.workload import Dimensions, Workload, attention, build, gemm
+from simaccel.workload import (
+    Dimensions,
+    Tensor,
+    Vector,
+    Workload,
+    attention,
+    build,
+    gemm,
+    operand,
+)
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 FITS_ON_TOY = ("naive", "flex", "flat", "flash")
@@ -339,3 +354,11 @@ def test_nothing_fits_says_what_the_smallest_needs(dataflow: str) -> None:
     workload = build("bert", batch=1, seq_len=64, scope="la")
     with pytest.raises(NothingFitsError, match=r"32 B.*needs? \d+ B|needs? \d+ B.* 32 B"):
         make_mapping(workload, toy("32 B"), dataflow)
+
+
+@pytest.mark.parametrize("dataflow", [*DATAFLOWS, "ruby-s"])
+def test_other_vector_operators_are_refused_by_name(dataflow: str) -> None:
+    gelu = Vector("act", "gelu", {"m": 4}, (operand("X m"),), operand("Y m"))
+    workload = Workload("acts", (gelu,), {"X": Tensor("X"), "Y": Tensor("Y", kind="output")})
+    with pytest.raises(NotMappableError, match=r"takes softmax .*; act is of kind gelu"):
+        make_mapping(workload, load_accelerator("toy"), dataflow)

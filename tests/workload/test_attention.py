@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.workload import Dimensions, Softmax, attention, parse_workload
+from simaccel.workload import Dimensions, Vector, attention, parse_workload
 
 ODD = Dimensions(hidden=6, heads=2, head_size=5, ff_size=11, layers=3)
 SIZES = st.integers(1, 10_000)
@@ -64,8 +64,8 @@ def test_kinds_of_tensors() -> None:
 
 def test_softmax_scales_by_the_root_of_the_head_size() -> None:
     softmax = attention(ODD, batch=2, seq_len=7).operator("softmax")
-    assert isinstance(softmax, Softmax)
-    assert (softmax.axis, softmax.scale) == ("c", 1 / math.sqrt(5))
+    assert isinstance(softmax, Vector)
+    assert (softmax.kind, softmax.axis, softmax.scale) == ("softmax", "c", 1 / math.sqrt(5))
 
 
 def test_model_is_the_block_repeated() -> None:

@@ -7,10 +7,12 @@ import yaml
 from simaccel.errors import InputError
 from simaccel.experiment.recording import workload_document
 from simaccel.workload import (
+    VECTORS,
     Einsum,
-    Softmax,
+    Vector,
     build,
     conv2d,
+    describe,
     files,
     gemm,
     load_workload,
@@ -74,11 +76,54 @@ def test_einsums_load_and_come_back_from_their_parameters(tmp_path: Path) -> Non
     workload = load_workload(path)
     product, normalise = workload.operators
     assert isinstance(product, Einsum)
-    assert isinstance(normalise, Softmax)
+    assert isinstance(normalise, Vector)
     assert str(product) == "product: S[m,n] = A[m,k] B[k,n]"
     assert str(normalise) == "normalise: P[m,n] = S[m,n] (softmax over n, scale 0.125)"
     assert (workload.name, workload.macs, workload.tensor_bytes("B")) == ("scores", 64, 16)
     path.write_text(yaml.safe_dump(dict(workload.parameters)))
+    assert load_workload(path) == workload
+
+
+def test_vector_operators_load_and_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text("""
+kind: einsums
+name: gated
+tensors:
+  {X: {kind: input}, G: {kind: weight}, N: {kind: intermediate}, U: {kind: input},
+   A: {kind: intermediate}, H: {kind: intermediate}, P: {kind: output}}
+operators:
+  norm:
+    kind: rms_norm
+    ranks: {q: 4, c: 9}
+    inputs: [{tensor: X, projection: [q, c]}, {tensor: G, projection: [c]}]
+    output: {tensor: N, projection: [q, c]}
+    axis: c
+  act:
+    kind: silu
+    ranks: {q: 4, c: 9}
+    inputs: [{tensor: N, projection: [q, c]}]
+    output: {tensor: A, projection: [q, c]}
+  gate:
+    kind: product
+    ranks: {q: 4, c: 9}
+    inputs: [{tensor: A, projection: [q, c]}, {tensor: U, projection: [q, c]}]
+    output: {tensor: H, projection: [q, c]}
+  pool:
+    kind: pooling
+    ranks: {q: 4, p: 4, r: 3}
+    inputs: [{tensor: H, projection: [q, {p: 2, r: 1}]}]
+    output: {tensor: P, projection: [q, p]}
+""")
+    workload = load_workload(path)
+    assert [str(operator) for operator in workload.operators] == [
+        "norm: N[q,c] = X[q,c] G[c] (rms_norm over c)",
+        "act: A[q,c] = N[q,c] (silu)",
+        "gate: H[q,c] = A[q,c] U[q,c] (product)",
+        "pool: P[q,p] = H[q,2*p+r] (pooling)",
+    ]
+    assert [row.kind for row in describe(workload)] == ["rms_norm", "silu", "product", "pooling"]
+    path.write_text(yaml.safe_dump(workload_document(workload)))
     assert load_workload(path) == workload
 
 
@@ -212,9 +257,27 @@ def test_faults_of_a_gemm(tmp_path: Path) -> None:
         ),
         (
             "kind: softmax",
+            "kind: layernorm",
+            "operators.normalise.kind: got 'layernorm'",
+            "did you mean 'layer_norm'?",
+        ),
+        (
+            "kind: softmax",
+            "kind: 5",
+            "operators.normalise.kind: got 5",
+            f"one of einsum, {', '.join(VECTORS)}",
+        ),
+        (
+            "kind: softmax",
             "kind: relu",
-            "operators.normalise.kind: got 'relu'",
-            "one of 'einsum', 'softmax'",
+            "operators.normalise.axis: got 'n'",
+            "nothing, as relu has none",
+        ),
+        (
+            "kind: softmax",
+            "kind: rms_norm",
+            "operators.normalise.scale: got 0.125",
+            "nothing, as rms_norm has none",
         ),
         (
             "tensor: B,",
@@ -226,7 +289,7 @@ def test_faults_of_a_gemm(tmp_path: Path) -> None:
             "kind: softmax",
             "",
             "operators.normalise.axis: got 'n'",
-            "nothing, as only a softmax has it",
+            "nothing, as an einsum has none",
         ),
         ("axis: n", "", "operators.normalise.axis: got nothing", "one of m, n"),
         (

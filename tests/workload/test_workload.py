@@ -10,18 +10,18 @@ from simaccel.workload import (
     Einsum,
     Kind,
     Operator,
-    Softmax,
     Tensor,
     Workload,
     build,
     canonical_text,
     operand,
+    softmax,
 )
 
 FIRST = Einsum(
     "first", {"m": 4, "k": 8, "n": 2}, (operand("A m k"), operand("B k n")), operand("S m n")
 )
-SECOND = Softmax("second", {"q": 4, "c": 2}, operand("S q c"), operand("P q c"), "c")
+SECOND = softmax("second", {"q": 4, "c": 2}, operand("S q c"), operand("P q c"), "c")
 TENSORS = {
     "A": Tensor("A", 1),
     "B": Tensor("B", 2, "weight"),

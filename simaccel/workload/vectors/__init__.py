@@ -1,0 +1,54 @@
+"""Vector operators: a file for each kind, with passes and numpy meaning; the list of kinds."""
+
+from simaccel.workload.vectors.average_pooling import AVERAGE_POOLING
+from simaccel.workload.vectors.gelu import GELU
+from simaccel.workload.vectors.kind import (
+    MAKES_STATISTICS,
+    NEEDS_STATISTICS,
+    Passes,
+    Statistics,
+    Step,
+    VectorKind,
+)
+from simaccel.workload.vectors.layer_norm import LAYER_NORM
+from simaccel.workload.vectors.lined_up import LinedUp
+from simaccel.workload.vectors.mask import MASK
+from simaccel.workload.vectors.pooling import POOLING
+from simaccel.workload.vectors.product import PRODUCT
+from simaccel.workload.vectors.relu import RELU
+from simaccel.workload.vectors.residual import RESIDUAL
+from simaccel.workload.vectors.rms_norm import RMS_NORM
+from simaccel.workload.vectors.rotary import ROTARY
+from simaccel.workload.vectors.scale import SCALE
+from simaccel.workload.vectors.silu import SILU
+from simaccel.workload.vectors.softmax import SOFTMAX
+
+_KINDS = (
+    SOFTMAX,
+    LAYER_NORM,
+    RMS_NORM,
+    GELU,
+    SILU,
+    RELU,
+    PRODUCT,
+    RESIDUAL,
+    SCALE,
+    ROTARY,
+    POOLING,
+    AVERAGE_POOLING,
+    MASK,
+)
+
+VECTORS: dict[str, VectorKind] = {kind.name: kind for kind in _KINDS}
+"""The kinds of vector operators by name."""
+
+__all__ = [
+    "MAKES_STATISTICS",
+    "NEEDS_STATISTICS",
+    "VECTORS",
+    "LinedUp",
+    "Passes",
+    "Statistics",
+    "Step",
+    "VectorKind",
+]

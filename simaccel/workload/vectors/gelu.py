@@ -1,0 +1,16 @@
+"""GELU (Hendrycks and Gimpel 2016): x times the normal distribution function; one pass."""
+
+import math
+
+import numpy as np
+
+from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
+
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def _gelu(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1.0 + _erf(x / math.sqrt(2.0))))
+
+
+GELU = VectorKind(name="gelu", steps=one_pass(whole(_gelu)))

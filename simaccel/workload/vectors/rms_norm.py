@@ -1,0 +1,47 @@
+"""RMS norm along the axis (Zhang and Sennrich 2019), with a gain if it is given.
+
+A whole one makes two passes: the sum of squares; normalise, which writes. The gain is read once
+a block.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simaccel.workload.vectors.kind import Array, Statistics, Step, VectorKind
+
+EPSILON = 1e-5
+"""Added to the mean of the squares."""
+
+
+def _whole(inputs: Sequence[Array], scale: float, _: Statistics) -> tuple[Array, Statistics]:
+    return _normalise(inputs, scale, _statistics(inputs, scale, ())[1])
+
+
+def _statistics(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[None, Statistics]:
+    """Give (count, sum of squares)."""
+    squares = (inputs[0] ** 2).sum(axis=-1, keepdims=True)
+    count = np.full_like(squares, inputs[0].shape[-1])
+    if known:
+        count, squares = known[0] + count, known[1] + squares
+    return None, (count, squares)
+
+
+def _normalise(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[Array, Statistics]:
+    count, squares = known
+    made = inputs[0] / np.sqrt(squares / count + EPSILON)
+    for gain in inputs[1:2]:
+        made = made * gain
+    return made, ()
+
+
+RMS_NORM = VectorKind(
+    name="rms_norm",
+    optional=1,
+    needs_axis=True,
+    steps={
+        "whole": Step(passes=2, reads=(2, 1), writes=1, meaning=_whole),
+        "statistics": Step(passes=1, reads=(1,), writes=0, meaning=_statistics),
+        "normalise": Step(passes=1, reads=(1, 1), writes=1, meaning=_normalise),
+    },
+)

@@ -1,0 +1,76 @@
+"""Softmax of ``scale * x`` along the axis: plain, in pieces of long rows, and online.
+
+A whole one makes three passes: maximum; exponential (written) and sum; division. Merged, maximum
+and sum take one pass together (Milakov and Gimelshein 2018), and two are left. The scale
+(1/sqrt(d) in attention) is applied on the way in and costs nothing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simaccel.workload.vectors.kind import Array, Passes, Statistics, Step, VectorKind
+
+Made = tuple[Array, Statistics]
+
+
+def _update(x: Array, scale: float, known: Statistics) -> Made:
+    """Give the exponentials, and (maximum, sum, correction of what was summed before)."""
+    scaled = x * scale
+    highest = scaled.max(axis=-1, keepdims=True)
+    old, total, _ = known or (np.full_like(highest, -np.inf), np.zeros_like(highest), None)
+    new = np.maximum(old, highest)
+    # a row that is masked so far has the maximum -inf
+    base = np.where(np.isneginf(new), 0.0, new)
+    powers, correction = np.exp(scaled - base), np.exp(old - base)
+    total = total * correction + powers.sum(axis=-1, keepdims=True)
+    return powers, (new, total, correction)
+
+
+def _whole(inputs: Sequence[Array], scale: float, _: Statistics) -> Made:
+    powers, known = _update(inputs[0], scale, ())
+    return powers / known[1], ()
+
+
+def _statistics(
+    inputs: Sequence[Array], scale: float, known: Statistics
+) -> tuple[None, Statistics]:
+    return None, _update(inputs[0], scale, known)[1]
+
+
+def _normalise(inputs: Sequence[Array], scale: float, known: Statistics) -> Made:
+    maximum, total, _ = known
+    return np.exp(inputs[0] * scale - maximum) / total, ()
+
+
+def _online(inputs: Sequence[Array], scale: float, known: Statistics) -> Made:
+    return _update(inputs[0], scale, known)
+
+
+def _rescale(inputs: Sequence[Array], _: float, known: Statistics) -> Made:
+    return inputs[0] * known[2], ()
+
+
+def _divide(inputs: Sequence[Array], _: float, known: Statistics) -> Made:
+    return inputs[0] / known[1], ()
+
+
+SOFTMAX = VectorKind(
+    name="softmax",
+    needs_axis=True,
+    scaled=True,
+    steps={
+        "whole": Step(
+            passes=3,
+            reads=(3,),
+            writes=2,
+            merged=Passes(passes=2, reads=(2,), writes=1),
+            meaning=_whole,
+        ),
+        "statistics": Step(passes=1, reads=(1,), writes=0, meaning=_statistics),
+        "normalise": Step(passes=1, reads=(1,), writes=1, meaning=_normalise),
+        "online": Step(passes=2, reads=(2,), writes=1, meaning=_online),
+        "rescale": Step(passes=1, reads=(1,), writes=1, meaning=_rescale),
+        "divide": Step(passes=1, reads=(1,), writes=1, meaning=_divide),
+    },
+)
