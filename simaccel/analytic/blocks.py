@@ -59,7 +59,7 @@ class Units:
 
     def width(self, name: str) -> int:
         """Return the bytes per element of a tensor in DRAM, by its name in the tree."""
-        return self.family.space.workload.tensors[name.partition(".")[0]].bytes_per_element
+        return self.family.space.workload.tensors[name.partition("#")[0]].bytes_per_element
 
     def in_place(self, name: str) -> list[str]:
         """Return tensors that are made in the tile of another."""
@@ -84,7 +84,7 @@ class Units:
 
     def names(self, seen: Seen) -> list[str]:
         """Return the tensors whose tiles an operator touches."""
-        return [self.family.aliases.get(use, use).partition(".")[0] for use, _ in seen.uses]
+        return [self.family.aliases.get(use, use).partition("#")[0] for use, _ in seen.uses]
 
     def widths(self, seen: Seen) -> list[int]:
         """Return the bytes per element of the tiles that an operator touches."""

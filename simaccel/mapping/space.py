@@ -328,7 +328,7 @@ def _seen(
         if one not in known:
             known.append(one)
         number = known.index(one)
-        names.append(f"{one.name}.{number}" if number else one.name)
+        names.append(f"{one.name}#{number}" if number else one.name)
     mine = dict.fromkeys(
         inside.get(name, name) for name in (classes.name((at, rank)) for rank in operator.ranks)
     )
@@ -372,3 +372,15 @@ def aliases_of(space: Space, tree: Tree, around: Sequence[Keep]) -> dict[str, st
             source = seen.names[0]
             found[seen.output.name] = found.get(source, source)
     return found
+
+
+def held_around(workload: Workload, name: str, around: Sequence[Keep]) -> str:
+    """Return the tensor kept around a group whose tile holds another, made in it in place.
+
+    The name itself if it is kept, or if nothing around holds it.
+    """
+    kept, found = {keep.tensor for keep in around}, name
+    made = {one.output.tensor: one for one in workload.operators if isinstance(one, Vector)}
+    while found not in kept and found in made:
+        found = made[found].input.tensor
+    return found if found in kept else name

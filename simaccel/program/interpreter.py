@@ -67,6 +67,7 @@ class _State:
     slots: dict[str, _Slot] = field(default_factory=dict)
     past: dict[str, _Slot] = field(default_factory=dict)
     """The last tile of each name, for windows that slide."""
+    derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
     statistics: dict[str, _Rows] = field(default_factory=dict)
     """Of the rows that vector operators are at, by operator."""
 
@@ -133,6 +134,7 @@ def _node(node: Node, at: Coordinates, state: _State) -> None:
 
 
 def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
+    state.derived = operator.derived
     if state.surroundings is None:
         _body(operator.body, at, state, operator.tiles)
         return
@@ -145,7 +147,7 @@ def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
 def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
     """Run the iterations; nodes that run ahead see the next iteration's tiles and coordinates."""
     places = [
-        at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}
+        _derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
         for i in range(loop.trips)
     ]
     if not loop.ahead:
@@ -165,6 +167,13 @@ def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
                 _node(node, places[i - 1], state)
             _close(loop.tiles, state)
         behind = new
+
+
+def _derived(at: Coordinates, state: _State) -> Coordinates:
+    """Add the coordinates of ranks that are sums of others."""
+    for rank, terms in state.derived:
+        at[rank] = sum(c * at.get(one, 0) for one, c in terms)
+    return at
 
 
 def _command(command: Command, at: Coordinates, state: _State) -> None:

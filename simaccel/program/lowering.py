@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from simaccel.mapping.space import Space, aliases_of, space_of
+from simaccel.mapping.space import Space, aliases_of, held_around, space_of
 from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping, Span
 from simaccel.mapping.view import View
 from simaccel.program.division import Slide, volume
@@ -111,7 +111,12 @@ def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
         space = space_of(workload, group)
         aliases = aliases_of(space, group.tree, around.keeps)
         for seen in space.operators:
-            views += [view for use, view in seen.uses if aliases.get(use, use) == keep.tensor]
+            names = ((aliases.get(use, use), view) for use, view in seen.uses)
+            views += [
+                view
+                for name, view in names
+                if held_around(workload, name, around.keeps) == keep.tensor
+            ]
     own = next(view for view in views if view.name == keep.tensor)
     width = max(view.bytes_per_element for view in views)
     spans = keep.region or tuple(Span(0, size) for size in own.shape)
@@ -293,7 +298,7 @@ class _Lowering:
         """Load a tile, or take a slot for sums that start from nothing."""
         source = self._buffered(held, state)
         if held.maker is None:
-            tensor = self._tensor(held, held.use.partition(".")[0])
+            tensor = self._tensor(held, held.use.partition("#")[0])
             slides = bool(held.slides) and state.slides
             moved = self._moved(held, body, state)
             yield Load(
@@ -359,11 +364,10 @@ class _Lowering:
         found = state.tile(name)
         if leaf.do.unit != "mac":
             found = state.tile(name, beyond=False)
-        if found is not None:
-            return found
-        tile = self.outer[leaf.outer[name]]
-        wide = replace(view, name=tile.view.name, bytes_per_element=tile.view.bytes_per_element)
-        return None, replace(tile, view=wide)
+        held, tile = found or (None, self.outer[leaf.outer[name]])
+        known = tile.view
+        seen = replace(view, name=known.name, bytes_per_element=known.bytes_per_element)
+        return held, tile if seen == known else replace(tile, view=seen)
 
     def _shape(self, leaf: Leaf, state: State) -> tuple[int, ...]:
         sizes = self.space.widen(dict(state.sizes))

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import Seen, Space, aliases_of
+from simaccel.mapping.space import Seen, Space, aliases_of, held_around
 from simaccel.mapping.tree import (
     BUFFER,
     PE,
@@ -342,7 +342,8 @@ class _Walk:
         return bool(found)
 
     def _is_around(self, name: str) -> bool:
-        return any(keep.tensor == name for keep in self.around)
+        held = held_around(self.space.workload, name, self.around)
+        return any(keep.tensor == held for keep in self.around)
 
     def _stream(self, name: str, view: View, path: _Path, leaf: Leaf) -> None:
         if name == leaf.seen.output.name:
@@ -462,8 +463,9 @@ class _Walk:
 
     def _around(self, name: str, view: View, path: _Path, seen: Seen) -> int:
         """Return the keep around the group that holds what an operator touches here."""
+        held = held_around(self.space.workload, name, self.around)
         for number, keep in enumerate(self.around):
-            if keep.tensor != name:
+            if keep.tensor != held:
                 continue
             spans = [
                 path.box.get(dim[0][0], (0, 0)) if len(dim) == 1 else (0, 0) for dim in view.terms
