@@ -180,7 +180,7 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     for group, around in mapping.placed():
         space = space_of(workload, group)
         totals = evaluate(family_of(space, group, around), accelerator)
-        kept = sum(around_bytes(workload, mapping, keep) for keep in around)
+        kept = 0
         found.append(_figures(group.name, totals, workload.repeat, kept))
     return Estimate(tuple(found))
 

@@ -202,7 +202,7 @@ class _Timeline:
             begin = np.maximum(begin, self.get(("ready", tiled.outside)))
         end = begin + np.maximum(move.service, move.port)
         if not move.on_chip:
-            end = end + self._shared(begin, move, batch, sizes)
+            end = self._shared(begin, move, batch)
         self.x[engine] = _pick(where, end, self.get(engine))
         ready = ("ready", tiled.key)
         self.x[ready] = _pick(where, end + move.latency, self.get(ready))
@@ -212,31 +212,26 @@ class _Timeline:
             batch.append((tiled, begin))
         self._count(move, where, loads=True)
 
-    def _shared(
-        self, begin: Floats, move: Move, batch: list[tuple[Tiled, Floats]], sizes: dict[str, Ints]
-    ) -> Floats:
-        """Return what a load takes longer beside loads and stores that have begun, in turns."""
-        more = _ZERO
-        for other, since in batch:
-            engine = f"at dma_in{other.queue}"
-            left = self.get(engine) - np.maximum(begin, since)
-            both = np.maximum(np.minimum(move.service, left), 0)
-            more = more + both
-            delayed = np.where(both > 0, np.maximum(0, np.minimum(left, move.service)), 0)
-            delayed = np.where(left < move.service, 0, 0) * delayed
-            self.x[engine] = self.get(engine) + delayed
-        for n in (0, 1):
-            left = self.get(("store", n, "end")) - np.maximum(
-                begin, self.get(("store", n, "begin"))
-            )
-            more = more + np.maximum(np.minimum(move.service, left), 0)
-        return more
+    def _shared(self, begin: Floats, move: Move, batch: list[tuple[Tiled, Floats]]) -> Floats:
+        """Return when a load ends beside loads and stores that have begun, in turns."""
+        end = begin + np.maximum(move.service, move.port)
+        for n in (1, 0):
+            since = np.maximum(begin, self.get(("store", n, "begin")))
+            end = end + np.maximum(np.minimum(end - since, self.get(("store", n, "end")) - since), 0)
+        for other, other_begin in batch:
+            engine, ready = f"at dma_in{other.queue}", ("ready", other.key)
+            since = np.maximum(begin, other_begin)
+            both = np.maximum(np.minimum(end - since, self.get(engine) - since), 0)
+            end = end + both
+            # of two that share, the longer one ends when both are served
+            self.x[engine] = self.get(engine) + both
+            self.x[ready] = self.get(ready) + both
+        return end
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
         port = _READ if loads == move.on_chip else _WRITE
-        if not self.accelerator_pipe(move):
-            self.x[port] = self.get(port) + where * move.port
+        self.x[port] = self.get(port) + where * move.port
         if move.on_chip:
             return
         spec = self.accelerator.dram
@@ -246,10 +241,6 @@ class _Timeline:
         self.x[_REQUESTS] = self.get(_REQUESTS) + where * (
             move.service + (spec.latency_cycles if loads else 0)
         )
-
-    @staticmethod
-    def accelerator_pipe(move: Move) -> bool:
-        return False and move.on_chip
 
     def _used(self, key: int, end: Floats) -> None:
         name = ("used", key)

@@ -37,8 +37,9 @@ class FoldBytes(Generic[Amount]):
     b: Amount
     out: Amount
     """Written; partial sums that it adds to are read, as many bytes."""
-    distributed: Amount
-    """Of both operands through the distribution pipe."""
+    a_sent: Amount
+    """Through the distribution pipe, as ``b_sent``."""
+    b_sent: Amount
 
 
 def _systolic(kind: object) -> object:
@@ -114,22 +115,22 @@ class ArraySpec(Spec):
         column (and the other way round): without multicast it is sent once for each of them.
 
         >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (2, 1, 4), multicasts=True)
-        FoldBytes(a=1600, b=32, out=1600, distributed=1632)
-        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (2, 1, 4), multicasts=False).distributed
-        6432
+        FoldBytes(a=1600, b=32, out=1600, a_sent=1600, b_sent=32)
+        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (2, 1, 4), multicasts=False).a_sent
+        6400
         """
         rows, cols = sides
         along_rows, along_cols, held = rows * stream, cols * stream, rows * cols
         per_row, per_col = (1, 1) if multicasts else (rows, cols)
         if stationarity == "os":
             a, b, out = along_rows * widths[0], along_cols * widths[1], held * widths[2]
-            return FoldBytes(a, b, out, a * per_col + b * per_row)
+            return FoldBytes(a, b, out, a * per_col, b * per_row)
         out = along_cols * widths[2]
         if stationarity == "ws":
             a, b = along_rows * widths[0], held * widths[1]
-            return FoldBytes(a, b, out, a * per_col + b)
+            return FoldBytes(a, b, out, a * per_col, b)
         a, b = held * widths[0], along_rows * widths[1]
-        return FoldBytes(a, b, out, a + b * per_col)
+        return FoldBytes(a, b, out, a, b * per_col)
 
     def tail_cycles(self, rows: Amount, cols: Amount, stream: Amount) -> Amount:
         """Cycles after the last fold: the skew, less what no next operand has to wait for."""

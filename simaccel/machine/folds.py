@@ -21,7 +21,9 @@ class Fold:
     sums_bytes: int
     """Partial sums read back before they are added to."""
     out_bytes: int
-    distribution_bytes: int
+    a_sent_bytes: int
+    """Through the distribution pipe, as ``b_sent_bytes``."""
+    b_sent_bytes: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class _Place:
             b_bytes=moved.b,
             sums_bytes=moved.out * sums,
             out_bytes=moved.out,
-            distribution_bytes=moved.distributed,
+            a_sent_bytes=moved.a_sent,
+            b_sent_bytes=moved.b_sent,
         )
 
 
@@ -120,7 +123,7 @@ def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
 def total(folds: Sequence[Fold | FoldLoop], what: str) -> int:
     """Sum one field over all executions of the folds.
 
-    >>> total([FoldLoop(3, (Fold(5, 1, 0, 0, 0, 0, 0),))], "cycles")
+    >>> total([FoldLoop(3, (Fold(5, 1, 0, 0, 0, 0, 0, 0),))], "cycles")
     15
     """
     return sum(
