@@ -139,8 +139,11 @@ class _Builder:
                 at, entries = len(entries), (*entries, node)
                 fanned = any(isinstance(one, Fan) for one in entries)
                 if isinstance(node, Loops) and not fanned:
+                    real = Cuts(self.space, Path(entries, None)).places  # type: ignore[arg-type]
                     for rank, tile, place in _ordered(node):
-                        self._enter(Bodies(rank=rank, tile=tile, place=at * 16 + place), at, around)
+                        if (at, rank) in real:
+                            body = Bodies(rank=rank, tile=tile, place=at * 16 + place)
+                            self._enter(body, at, around)
                 elif isinstance(node, Cut):
                     self._enter(Bodies(part=node), at, around)
 

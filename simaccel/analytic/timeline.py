@@ -216,8 +216,12 @@ class _Timeline:
         """Return when a load ends beside loads and stores that have begun, in turns."""
         end = begin + np.maximum(move.service, move.port)
         for n in (1, 0):
-            since = np.maximum(begin, self.get(("store", n, "begin")))
-            end = end + np.maximum(np.minimum(end - since, self.get(("store", n, "end")) - since), 0)
+            first, last = ("store", n, "begin"), ("store", n, "end")
+            since = np.maximum(begin, self.get(first))
+            both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
+            end = end + both
+            self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
+            self.x[last] = self.get(last) + both
         for other, other_begin in batch:
             engine, ready = f"at dma_in{other.queue}", ("ready", other.key)
             since = np.maximum(begin, other_begin)
