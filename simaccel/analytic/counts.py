@@ -246,7 +246,7 @@ class _Counter:
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not np.any(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
-        elif own_axis(self.family, path, self.space, len(path.entries)):
+        elif np.any(own_axis(self.family, path, self.space, len(path.entries))):
             self._pass(path, cuts, seen, steps["statistics"])
             self._pass(path, cuts, seen, steps["normalise"])
         else:
