@@ -238,7 +238,9 @@ class Units:
         seen, path = work.seen, work.path
         if isinstance(seen.operator, Vector):
             step = VECTORS[seen.operator.kind].steps[work.step]
-            costs = {name: cost(sizes) for name, cost in self.vector_cycles(path, seen, step).items()}
+            costs = {
+                name: cost(sizes) for name, cost in self.vector_cycles(path, seen, step).items()
+            }
             most = np.maximum(costs["sfu"], np.maximum(costs["buffer_read"], costs["buffer_write"]))
             return Block(most, costs["buffer_read"], costs["buffer_write"])
         cuts = Cuts(self.family.space, path)

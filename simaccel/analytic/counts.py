@@ -201,9 +201,7 @@ class _Counter:
                 last = np.maximum(last, np.where(place < position, place, -1))
         return last
 
-    def _hold(
-        self, side: _Side, made: str | None, stored: list[View], doubled: Bools
-    ) -> None:
+    def _hold(self, side: _Side, made: str | None, stored: list[View], doubled: Bools) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
         width = self.units.tile_width(name, side.view)
         dims = expanded(self.space, side.view)

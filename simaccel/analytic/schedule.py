@@ -72,9 +72,7 @@ class Tiled:
         self.by_slots: list[tuple[int, Bools | None]] = [
             (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
         ]
-        self.ranks = tuple(
-            dict.fromkeys(rank for dim in self.dims for rank, _ in dim)
-        )
+        self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
 
 
 @dataclass(eq=False)
