@@ -112,6 +112,20 @@ class Bodies:
         return tuple(found)
 
     @cached_property
+    def last_uses(self) -> dict[int, list[tuple[Tiled, str]]]:
+        """Tiles of this body by the last item that array or SFU touch them in, and that engine."""
+        found: dict[int, list[tuple[Tiled, str]]] = {}
+        for tiled in self.tiles:
+            last: tuple[int, str] | None = None
+            for number, item in enumerate(self.items):
+                for work in item.works if isinstance(item, Bodies) else (item,):
+                    if tiled.key in work.keys:
+                        last = number, "at sfu" if work.do.unit == "sfu" else "at array"
+            if last is not None:
+                found.setdefault(last[0], []).append((tiled, last[1]))
+        return found
+
+    @cached_property
     def adders(self) -> frozenset[str]:
         """Operators below that sum over the loop's rank."""
         rank = self.part.rank if self.part else self.rank

@@ -10,6 +10,7 @@ shorter than the work of any resource in it, nor than its requests need with tho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -69,9 +70,15 @@ class _Timeline:
 
     def body(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         self._open(body.tiles, sizes)
-        for item in body.items:
+        for number, item in enumerate(body.items):
             self._item(item, sizes)
+            self.past(body, number)
         self._close(body.tiles, sizes)
+
+    def past(self, body: Bodies, number: int) -> None:
+        """Let tiles go that no later item touches, when their last engine is past this one."""
+        for tiled, engine in body.last_uses.get(number, ()):
+            self._used(tiled.key, self.get(engine))
 
     def _item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         if isinstance(item, Work):
@@ -119,19 +126,21 @@ class _Timeline:
         full = trips.full
         whole = {**sizes, body.rank: body.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
-        slots = max((tiled.most for tiled in body.tiles), default=1)
-        most = min(trips.most, _FEW + min(slots, _RING))
-        last: Times = {}
+        period = min(math.lcm(*(n for tiled in body.tiles for n, _ in tiled.by_slots)), _RING)
+        most = min(trips.most, _FEW + period)
+        history: list[Times] = []
         done = 0
         while done < most:
-            older, last = last, dict(self.x)
+            history.append(dict(self.x))
             with self._after(body.adders if done else frozenset(), _TRUE if done else _FALSE):
                 self._where(_TRUE if done < trips.least else full > done, runs, body, whole)
             done += 1
-            if done > _STEADY and _grows_evenly(older, last, self.x):
+            if done > _STEADY and _grows_evenly(*history[-2:], self.x):
+                period = 1
                 break
         if trips.most > done:
-            self._extrapolate(last, np.maximum(full - done, 0))
+            period = min(period, done)
+            self._extrapolate(history[-period], np.maximum(full - done, 0) / period)
         if trips.ragged:
             with self._after(body.adders, full > 0):
                 self._where(trips.has_rest, runs, body, {**sizes, body.rank: trips.rest})
@@ -150,8 +159,8 @@ class _Timeline:
             if new is not old:
                 self.x[key] = np.where(where, new, old)
 
-    def _extrapolate(self, last: Times, more: Ints) -> None:
-        """Let ``more`` iterations follow at the steady interval."""
+    def _extrapolate(self, last: Times, more: Floats) -> None:
+        """Let ``more`` periods since ``last`` follow at the steady interval."""
         growth = {
             key: time - last.get(key, _ZERO)
             for key, time in self.x.items()
@@ -375,8 +384,9 @@ class _Ahead:
             timeline._open([tiled], sizes, early=early)  # noqa: SLF001 - one algorithm in two classes
         for key in [key for key in mine if key[0] == "used"]:
             timeline.x[key] = _ZERO
-        for item in body.items[: body.ahead]:
+        for number, item in enumerate(body.items[: body.ahead]):
             timeline._item(item, sizes)  # noqa: SLF001
+            timeline.past(body, number)
         timeline._close([t for t in self.first if t not in self.crossing], sizes)  # noqa: SLF001
         made = self._tiles(self.crossing)
         now = made, sizes, timeline.begun, timeline.slid
@@ -402,8 +412,10 @@ class _Ahead:
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
         timeline._open(self.second, sizes)  # noqa: SLF001
-        for item in self.whole.items[self.whole.ahead :]:
-            timeline._item(item, sizes)  # noqa: SLF001
+        for number, item in enumerate(self.whole.items):
+            if number >= self.whole.ahead:
+                timeline._item(item, sizes)  # noqa: SLF001
+                timeline.past(self.whole, number)
         timeline._close([*self.second, *self.crossing], sizes)  # noqa: SLF001
         timeline.begun, timeline.slid = now
 
