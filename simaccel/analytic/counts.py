@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Bools, Fan, Family, Ints, Kept, Loops, Path, ints
-from simaccel.analytic.pieces import Cuts, Terms, expanded, extent, number, tiles
+from simaccel.analytic.family import Bools, Family, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent, number, tiles
 from simaccel.analytic.transfers import Transfer, over_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen
@@ -409,7 +409,8 @@ def own_axis(family: Family, path: Path, space: object, upto: int) -> Bools:
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not mine or shared_entries(family, path) > min(cutting):
         return np.zeros((), dtype=np.bool_)
-    return np.any(np.stack(np.broadcast_arrays(*[place >= 0 for place in mine])), axis=0)
+    found: Bools = np.any(np.stack(np.broadcast_arrays(*[p >= 0 for p in mine])), axis=0)
+    return found
 
 
 def shared_entries(family: Family, path: Path) -> int:

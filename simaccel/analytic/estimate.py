@@ -146,7 +146,7 @@ class Totals:
     def least(self) -> Ints:
         """Return what the estimate can't go below: the bound, or the array behind its first tiles."""
         chain = self.counts.busy.get("chain", ints(0))
-        return np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator))
+        return ints(np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator)))
 
     def timed(self) -> Ints:
         """Return the cycles of engines, tiles and channels together; loops have one order."""

@@ -34,10 +34,12 @@ def cut(boxes: Sequence[Box], tile: Ints, counts: Mode = True) -> list[Box]:
     found: list[Box] = []
     for count, size in boxes:
         full, rest = size // tile, size % tile
+        more: Ints
+        last: Bools
         if counts is True:
             more, last = full, rest > 0
         elif counts is False:
-            more, last = full > 0, full == 0
+            more, last = ints(full > 0), full == 0
         else:
             more = np.where(counts, full, full > 0)
             last = np.where(counts, rest > 0, full == 0)

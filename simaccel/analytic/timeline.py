@@ -11,7 +11,7 @@ shorter than the work of any resource in it, nor than its requests need with tho
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -31,7 +31,7 @@ _FEW = 2
 _RING = 6
 """Slots that are told apart; more never wait."""
 _STEADY = 2
-_ZERO = np.zeros(())
+_ZERO: Floats = np.zeros(())
 _ARRAY, _SFU, _DMA_OUT, _NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
 _DRAM, _LOADS, _STORES, _REQUESTS = "dram", "dram loads", "dram stores", "requests"
 _READ, _WRITE = "read port", "write port"
@@ -135,7 +135,7 @@ class _Timeline:
             with self._after(body.adders if done else frozenset(), _TRUE if done else _FALSE):
                 self._where(_TRUE if done < trips.least else full > done, runs, body, whole)
             done += 1
-            if done > _STEADY and _grows_evenly(*history[-2:], self.x):
+            if done > _STEADY and _grows_evenly(history[-2], history[-1], self.x):
                 period = 1
                 break
         if trips.most > done:
@@ -378,12 +378,11 @@ class _Ahead:
 
     def __call__(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         timeline = self.timeline
-        mine = self._tiles(self.crossing)
         for tiled in self.first:
             early = int(tiled in self.crossing and self.waits is not None)
             timeline._open([tiled], sizes, early=early)  # noqa: SLF001 - one algorithm in two classes
-        for key in [key for key in mine if key[0] == "used"]:
-            timeline.x[key] = _ZERO
+        for tiled in self.crossing:
+            timeline.x["used", tiled.key] = _ZERO
         for number, item in enumerate(body.items[: body.ahead]):
             timeline._item(item, sizes)  # noqa: SLF001
             timeline.past(body, number)
@@ -425,7 +424,7 @@ class _Ahead:
             self._behind()
 
 
-Runs = _Ahead | type(_Timeline.body)
+Runs = Callable[[Bodies, dict[str, Ints]], None]
 
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from simaccel.errors import SimaccelError
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import View
-from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
+from simaccel.workload import Operand, Operator, Vector, Workload
 
 Place = tuple[int, str]
 """A rank of an operator: (number of the operator in the group, its rank)."""

@@ -165,7 +165,7 @@ def _nested(problem: Problem, ranks: Sequence[str], tile: Ints) -> list[Loops]:
     left = tile
     for rank in reversed(ranks):
         size = problem.space.sizes[rank]
-        tiles.append((left.clip(1, size)))
+        tiles.append(left.clip(1, size))
         left = -(-left // size)
     if not ranks:
         return []

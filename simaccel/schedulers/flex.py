@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from simaccel.analytic.estimate import estimate
+from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Mapping, Part, Span, Tree
-from simaccel.hardware import Accelerator
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search
