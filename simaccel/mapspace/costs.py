@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.estimate import Totals, evaluate
-from simaccel.analytic.family import Bools, Family
+from simaccel.analytic.family import Bools, Family, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
@@ -69,10 +69,12 @@ class Setting:
     @cached_property
     def workload(self) -> Workload:
         """The einsum alone."""
-        einsum, tensors = self.einsum, {}
-        for operand in (*einsum.inputs, einsum.output):
-            kind = "output" if operand is einsum.output else "input"
-            tensors[operand.tensor] = replace(self.tensors[operand.tensor], kind=kind)
+        einsum, out = self.einsum, self.einsum.output.tensor
+        tensors = {
+            operand.tensor: replace(self.tensors[operand.tensor], kind="input")
+            for operand in einsum.inputs
+        }
+        tensors[out] = replace(self.tensors[out], kind="output")
         return Workload(einsum.name.replace(" ", "-"), (einsum,), tensors)
 
     @property
@@ -118,7 +120,7 @@ class Setting:
 
     def group(self, space: Space, candidates: Candidates, index: int = 0) -> Group:
         """Return one candidate as a group of a mapping."""
-        one = self.family(space, candidates.take(slice(index, index + 1)))
+        one = take(self.family(space, candidates.take(slice(index, index + 1))), ints(0))
         empty = self.empty(space)
         return Group(operators=empty.operators, tree=tree_of_one(one), padded=empty.padded)
 
