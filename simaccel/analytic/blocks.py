@@ -386,7 +386,7 @@ class Units:
         child = len(cuts.entries) if streams else tiled.at
         one = Transfer(cuts=cuts, view=tiled.view, child=child, shared=outside + 1)
         times = self._passes(cuts, tiled.at) if streams else one.times
-        n_bytes = one.volume * one.repeats() if up else one.elements()
+        n_bytes = one.sums()[0] if up else one.elements()
         n_bytes = -(-n_bytes * tiled.view.bytes_per_element // np.maximum(times, 1))
         tail = accelerator.tail_latency_cycles if up and outside >= 0 else 0
         lead = 0 if up else accelerator.lead_latency_cycles
