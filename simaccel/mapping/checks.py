@@ -109,7 +109,9 @@ def _operands(
             allowed = f"no keep {name} here: {held} is kept around the group"
             yield site.place, node_text(site.do), allowed
         elif not kept and not inside and regions and any(_meets(k, view, site) for k in regions):
-            allowed = f"parts that are inside of what is kept of {held} around the group, or outside"
+            allowed = (
+                f"parts that are inside of what is kept of {held} around the group, or outside"
+            )
             yield site.place, node_text(site.do), allowed
         elif not inside:
             yield from units.operands(walked, site, name)

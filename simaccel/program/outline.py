@@ -25,6 +25,7 @@ from simaccel.mapping.tree import (
     Keep,
     Loop,
     Part,
+    Span,
     Spread,
     Tree,
 )
@@ -468,11 +469,13 @@ class _Walk:
             if keep.tensor != held:
                 continue
             spans = [
-                path.box.get(dim[0][0], (0, 0)) if len(dim) == 1 else (0, 0) for dim in view.terms
+                path.box.get(dim[0][0], (0, size)) if len(dim) == 1 else (0, size)
+                for dim, size in zip(view.terms, view.shape, strict=True)
             ]
+            region = keep.region or tuple(Span(0, size) for size in view.shape)
             if all(
                 span.start <= start and start + size <= span.stop
-                for span, (start, size) in zip(keep.region, spans, strict=True)
+                for span, (start, size) in zip(region, spans, strict=True)
             ):
                 return number
         raise NotExecutableError(
