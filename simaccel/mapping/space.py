@@ -164,10 +164,11 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
                         alone.add(rank)
                 where.append((at, number, rank in view.names))
         kinds.setdefault(rank if rank in alone else tuple(where), []).append(rank)
-    return {_joined(ranks): tuple(ranks) for ranks in kinds.values() if len(ranks) > 1}
+    return {joined(ranks): tuple(ranks) for ranks in kinds.values() if len(ranks) > 1}
 
 
-def _joined(ranks: Sequence[str]) -> str:
+def joined(ranks: Sequence[str]) -> str:
+    """Return the name of ranks that are seen as one."""
     return "".join(ranks) if all(len(rank) == 1 for rank in ranks) else "_".join(ranks)
 
 
