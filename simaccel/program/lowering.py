@@ -184,7 +184,11 @@ class _Lowering:
         return self.built[key]
 
     def _build(self, body: Body, state: State) -> Built:
-        own = [(held, self._tile(held, state)) for held in body.holds]
+        own = [
+            (held, self._tile(held, state))
+            for held in body.holds
+            if not (held.maker and state.step == "statistics")  # which make nothing
+        ]
         state = replace(state, tiles=(*state.tiles, *own))
         users = {
             held: [n for n, item in enumerate(body.items) if self._uses(item, held)]
@@ -338,7 +342,7 @@ class _Lowering:
 
     def _moved(self, held: Held, body: Body, state: State) -> Moved | None:
         """Return the bytes of a transfer; None for a whole tile of the buffer."""
-        view, sizes = held.view, self._sizes(held, state)
+        view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None
         if held.slides and state.slides:
             slide = Slide(held.slides, held.step, held.step)
@@ -418,15 +422,15 @@ class _Lowering:
         )
 
     def _vector(self, leaf: Leaf, vector: Vector, state: State) -> Iterator[Node]:
-        found = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
-        tiles = [tile for _, tile in found]
+        uses = leaf.seen.uses[:-1] if state.step == "statistics" else leaf.seen.uses
+        tiles = [self._operand(leaf, use, view, state)[1] for use, view in uses]
         sums = self.online.get(leaf.seen.name, ())
         yield Sfu(
             operator=leaf.seen.name,
             work=vector.kind,
             step="online" if sums else state.step or "whole",
-            out=tiles[-1],
-            inputs=tuple(tiles[:-1]),
+            out=tiles[0] if state.step == "statistics" else tiles[-1],
+            inputs=tuple(tiles[: len(leaf.seen.inputs)]),
             ranks=leaf.seen.ranks,
             shape=self._shape(leaf, state),
             axis=self.space.axes.get(leaf.seen.name, ""),

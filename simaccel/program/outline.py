@@ -432,7 +432,8 @@ class _Walk:
         elif loops:
             held.slots = min(held.slots, _MOST_SLOTS)
         rank = home.rank
-        if any(len(dim) > 1 and rank in dict(dim) for dim in held.view.terms):
+        terms = self.space.plain(held.view).terms
+        if held.loads and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
         held.tile = name if held.place == BUFFER else f"{PE}.{name}"

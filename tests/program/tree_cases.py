@@ -77,9 +77,11 @@ _TEXTS: dict[str, tuple[Workload, str]] = {
                 do L array os
               | part q 5 rest
                   | loop q 3
+                    loop c 4
                     keep Q buffer x2, K buffer x2
                     do L array os
                   | loop q 3
+                    loop c 4
                     keep S buffer x2, Q buffer x2, K buffer x2
                     do L array os
               | loop g 1
@@ -96,7 +98,6 @@ _TEXTS: dict[str, tuple[Workload, str]] = {
                     keep S buffer x2
                     do softmax sfu
               | loop q 2
-                loop c 4
                 keep S buffer x2
                 do softmax sfu
           group A
@@ -106,9 +107,11 @@ _TEXTS: dict[str, tuple[Workload, str]] = {
                 keep V buffer x2, Z buffer
                 do A array ws
               | part q 5 rest
-                  | keep V buffer, Z buffer
+                  | loop d 2
+                    keep V buffer, Z buffer
                     do A array ws
-                  | loop q 1
+                  | loop d 3
+                    loop q 1
                     keep P buffer x2, V buffer x2, Z buffer x2
                     do A array ws
               | keep P buffer, V buffer, Z buffer

@@ -12,7 +12,14 @@ from tests.program.tree_cases import CASES
 SYSTOLIC = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
 SPATIAL = load_accelerator(
     "eyeriss_like",
-    ["buffer.capacity_bytes=unlimited", "array.bypass_buffer=[]", "dram.latency_cycles=3"],
+    [
+        "buffer.capacity_bytes=unlimited",
+        "array.memories.input.capacity_bytes=unlimited",
+        "array.memories.weight.capacity_bytes=unlimited",
+        "array.memories.output.capacity_bytes=unlimited",
+        "array.bypass_buffer=[]",
+        "dram.latency_cycles=3",
+    ],
 )
 
 
