@@ -6,7 +6,7 @@ Bytes by (level and direction, tensor), MACs and element passes are the machine'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -148,7 +148,7 @@ class _Counter:
                 self._tile(path, _Side(cuts, own, entry, at, place, outside), made)
             outside = at
         if path.leaf.unit == "mac":
-            self._accesses(cuts, seen, position, outside)
+            self._accesses(Cuts(self.space, _stepped(path, self.space.sizes)), seen, position, outside)
 
     def _tile(self, path: Path, side: _Side, made: str | None) -> None:
         on, name = side.kept.slots > 0, side.kept.tensor
@@ -378,6 +378,18 @@ class _Counter:
             back = every - first if multicasts else more - fewer
             self.found.move("noc_distribution", view.name, back)
             self.found.move("noc_collection", view.name, every)
+
+
+def _stepped(path: Path, sizes: Iterable[str]) -> Path:
+    """Return a path whose block is cut into the steps of PEs; lanes share a step."""
+    laned = {
+        entry.rank
+        for entry in path.entries
+        if isinstance(entry, Fan) and entry.level in ("vectors", "lanes")
+    }
+    ranks = tuple(rank for rank in sizes if rank not in laned)
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return Path((*path.entries, Loops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
 
 
 def _is_side(entry: object) -> bool:
