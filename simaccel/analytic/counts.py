@@ -6,7 +6,7 @@ Bytes by (level and direction, tensor), MACs and element passes are the machine'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -127,6 +127,7 @@ class _Counter:
         self.found = Counts()
         self.known: set[tuple[int, str]] = set()
         self.transfers: dict[object, Transfer] = {}
+        self.stepped: dict[int, Cuts] = {}
 
     def count(self) -> Counts:
         for path in self.family.paths():
@@ -163,7 +164,11 @@ class _Counter:
                 self._tile(path, _Side(cuts, own, entry, at, place, ways), made)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == "mac":
-            self._accesses(cuts, seen, position, self._ways(path, outside, _TRUE))
+            if id(path) not in self.stepped:
+                stepped = Cuts(self.space, _stepped(path, self.space.sizes))
+                self.stepped[id(path)] = stepped
+            ways = self._ways(path, outside, _TRUE)
+            self._accesses(self.stepped[id(path)], seen, position, ways)
 
     @staticmethod
     def _ways(path: Path, outside: list[tuple[int, Bools]], here: Bools) -> tuple[_Way, ...]:
@@ -416,6 +421,18 @@ class _Counter:
                     self.found.move("noc_collection", view.name, every)
             if not in_pe:
                 self.found.move("noc_distribution", view.name, down)
+
+
+def _stepped(path: Path, sizes: Iterable[str]) -> Path:
+    """Return a path whose block is cut into the steps of PEs; lanes share a step."""
+    laned = {
+        entry.rank
+        for entry in path.entries
+        if isinstance(entry, Fan) and entry.level in ("vectors", "lanes")
+    }
+    ranks = tuple(rank for rank in sizes if rank not in laned)
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return Path((*path.entries, Loops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
 
 
 def _is_side(entry: object) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
@@ -116,6 +116,20 @@ class Space:
         for rank in view.names:
             found |= {one for one, _ in self.derived.get(rank, ((rank, 1),))}
         return frozenset(found)
+
+    def plain(self, view: View) -> View:
+        """Return a view with the ranks behind derived ones in their place."""
+        if not view.names & set(self.derived):
+            return view
+        dims = []
+        for dim in view.terms:
+            terms = [
+                (one, factor * c)
+                for rank, factor in dim
+                for one, c in self.derived.get(rank, ((rank, 1),))
+            ]
+            dims.append("+".join(one if c == 1 else f"{c}*{one}" for one, c in terms))
+        return replace(view, ranks=tuple(dims))
 
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return sizes of all ranks, the derived ones (their halo included) too."""

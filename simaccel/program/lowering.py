@@ -151,7 +151,11 @@ class _Lowering:
         return self.built[key]
 
     def _build(self, body: Body, state: State) -> Built:
-        own = [(held, self.tiles.tile(held, state)) for held in body.holds]
+        own = [
+            (held, self.tiles.tile(held, state))
+            for held in body.holds
+            if not (held.maker and state.step == "statistics")  # which make nothing
+        ]
         state = replace(state, tiles=(*state.tiles, *own))
         users = {
             held: [n for n, item in enumerate(body.items) if self._uses(item, held)]
@@ -300,15 +304,15 @@ class _Lowering:
         )
 
     def _vector(self, leaf: Leaf, vector: Vector, state: State) -> Iterator[Node]:
-        found = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
-        tiles = [tile for _, tile in found]
+        uses = leaf.seen.uses[:-1] if state.step == "statistics" else leaf.seen.uses
+        tiles = [self._operand(leaf, use, view, state)[1] for use, view in uses]
         sums = self.online.get(leaf.seen.name, ())
         yield Sfu(
             operator=leaf.seen.name,
             work=vector.kind,
             step="online" if sums else state.step or "whole",
-            out=tiles[-1],
-            inputs=tuple(tiles[:-1]),
+            out=tiles[0] if state.step == "statistics" else tiles[-1],
+            inputs=tuple(tiles[: len(leaf.seen.inputs)]),
             ranks=leaf.seen.ranks,
             shape=self._shape(leaf, state),
             axis=self.space.axes.get(leaf.seen.name, ""),

@@ -23,6 +23,7 @@ from simaccel.mapping.tree import (
     Keep,
     Loop,
     Part,
+    Span,
     Spread,
     Tree,
 )
@@ -314,7 +315,8 @@ class _Walk:
         elif loops:
             held.slots = min(held.slots, _MOST_SLOTS)
         rank = home.rank
-        if any(len(dim) > 1 and rank in dict(dim) for dim in held.view.terms):
+        terms = self.space.plain(held.view).terms
+        if held.loads and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
         held.tile = name if held.place == BUFFER else f"{PE}.{name}"
@@ -351,11 +353,13 @@ class _Walk:
             if keep.tensor != held:
                 continue
             spans = [
-                path.box.get(dim[0][0], (0, 0)) if len(dim) == 1 else (0, 0) for dim in view.terms
+                path.box.get(dim[0][0], (0, size)) if len(dim) == 1 else (0, size)
+                for dim, size in zip(view.terms, view.shape, strict=True)
             ]
+            region = keep.region or tuple(Span(0, size) for size in view.shape)
             if all(
                 span.start <= start and start + size <= span.stop
-                for span, (start, size) in zip(keep.region, spans, strict=True)
+                for span, (start, size) in zip(region, spans, strict=True)
             ):
                 return number
         raise NotExecutableError(

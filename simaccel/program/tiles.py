@@ -117,7 +117,7 @@ class Tiles:
 
     def _moved(self, held: Held, state: State) -> Moved | None:
         """Return the bytes of a transfer; None for a whole tile of the buffer."""
-        view, sizes = held.view, self._sizes(held, state)
+        view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None
         if held.slides and state.slides:
             slide = Slide(held.slides, held.step, held.step)
