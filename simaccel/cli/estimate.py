@@ -21,9 +21,10 @@ from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault, InputError
 from simaccel.files.targets import require_target
 from simaccel.hardware import Accelerator
-from simaccel.mapping.choices import Mapping
-from simaccel.mapping.files import mapping_text, save_mapping
-from simaccel.program.lower import lower
+from simaccel.mapping.files import save_mapping
+from simaccel.mapping.text import mapping_tree_text
+from simaccel.mapping.tree import Mapping
+from simaccel.program.lowering import lower
 from simaccel.program.program import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
 from simaccel.report.figures.style import require_figure_target
@@ -93,7 +94,7 @@ def map_workload(
     if as_json:
         show_json(mapping.model_dump(mode="json"))
     elif output is None:
-        click.echo(mapping_text(mapping), nl=False)
+        click.echo(mapping_tree_text(mapping), nl=False)
     if output is None:
         return
     save_mapping(mapping, Path(output))

@@ -40,7 +40,7 @@ def _found(trace: Trace, schema_version: int) -> dict[str, Any]:
     return {
         "workload": trace.workload().name if header.workload else None,
         "accelerator": trace.accelerator().name if header.accelerator else None,
-        "dataflow": trace.mapping().dataflow if header.mapping else None,
+        "dataflow": trace.dataflow() if header.mapping else None,
         "version": header.version,
         "seed": header.seed,
         "schema_version": schema_version,

@@ -41,7 +41,7 @@ def about(trace: Trace) -> dict[str, Any]:
     dram = limits.pop("dram")
     share = None if dram is None else dram / accelerator.dram.channels
     return {
-        "title": experiment_title(trace.workload(), accelerator, trace.mapping().dataflow),
+        "title": experiment_title(trace.workload(), accelerator, trace.dataflow()),
         "version": trace.header.version,
         "clock_hz": accelerator.clock_hz,
         "utilisation": trace.figures.get("utilisation"),
