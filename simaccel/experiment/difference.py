@@ -161,7 +161,7 @@ def _fields(a: Trace, b: Trace) -> Iterator[Field]:
     flows = [str(trace.figures.get("dataflow", "")) for trace in (a, b)]
     if flows[0] != flows[1]:
         yield Field("dataflow", *flows)
-    else:
+    elif a.schema_version == b.schema_version:
         yield from _differing(*(_leaves(trace.header.mapping, "mapping") for trace in (a, b)))
     hardware = (_leaves(trace.header.accelerator, "accelerator") for trace in (a, b))
     yield from _differing(*hardware)

@@ -108,9 +108,9 @@ class Reproduction:
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""
-        self._require_present("mapping")
+        self._require_present()
         with self._parsing("mapping"):
-            return parse_mapping(self.header.mapping, str(self.path))
+            return parse_mapping(yaml.safe_load(self.header.mapping), str(self.path))
 
     def dataflow(self) -> str:
         """Name the dataflow of the run; traces of older versions have it too."""
@@ -121,16 +121,21 @@ class Reproduction:
 
     def program(self) -> Program:
         """Parse the program of the run."""
-        self._require_present("program")
+        self._require_present()
         with self._parsing("program"):
             return parse_program(self.header.program)
 
-    def _require_present(self, what: str) -> None:
+    def unreadable(self) -> str:
+        """Say why mapping and program can't be read, nothing if they can."""
+        if self.schema_version == SCHEMA_VERSION:
+            return ""
+        return f"mapping and program are in the language of schema version {self.schema_version}"
+
+    def _require_present(self) -> None:
         """Refuse what older versions wrote in another language."""
-        if self.schema_version != SCHEMA_VERSION:
-            problem = f"has schema version {self.schema_version}, whose {what} can't be read any more"
-            allowed = f"schema version {SCHEMA_VERSION} (run it again) for mapping, program and loops"
-            raise TraceError(self.path, problem, allowed)
+        if missing := self.unreadable():
+            allowed = f"schema version {SCHEMA_VERSION}; run it again"
+            raise TraceError(self.path, f"can't be read whole: {missing}", allowed)
 
     @contextmanager
     def _parsing(self, what: str) -> Iterator[None]:
