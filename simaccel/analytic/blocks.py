@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from simaccel.analytic.array import Folded, folded
-from simaccel.analytic.family import Bools, Fan, Family, Floats, Ints, Path, ints
+from simaccel.analytic.family import Bools, Fan, Family, Floats, Ints, Kept, Path, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent, number
 from simaccel.analytic.schedule import Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import Seen, held_around
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
 from simaccel.workload import Vector
@@ -67,37 +67,37 @@ class Units:
 
     def tile_width(self, name: str, view: View) -> int:
         """Return the bytes per element of a tile: the most of all that is made in it."""
-        around = [keep.tensor for keep in self.family.around]
-        if name in around:
-            return max(self.width(one) for one in self._related(name))
         return max([view.bytes_per_element, *(self.width(one) for one in self.in_place(name))])
 
-    def _related(self, name: str) -> Iterator[str]:
-        """Yield a tensor kept around groups, and what vector operators of the workload make of it."""
-        yield name
-        found = {name}
-        for operator in self.family.space.workload.operators:
-            if isinstance(operator, Vector) and operator.input.tensor in found:
-                if operator.output.tensor not in {keep.tensor for keep in self.family.around}:
-                    found.add(operator.output.tensor)
-                    yield operator.output.tensor
+    def tile_of(self, path: Path, use: str) -> str:
+        """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""
+        name = self.family.aliases.get(use, use)
+        if any(isinstance(entry, Kept) and entry.tensor == name for entry in path.entries):
+            return name
+        return held_around(self.family.space.workload, name, self.family.around)
 
-    def names(self, seen: Seen) -> list[str]:
+    def names(self, path: Path, seen: Seen) -> list[str]:
         """Return the tensors whose tiles an operator touches."""
-        return [self.family.aliases.get(use, use).partition("#")[0] for use, _ in seen.uses]
+        return [self.tile_of(path, use).partition("#")[0] for use, _ in seen.uses]
 
-    def widths(self, seen: Seen) -> list[int]:
+    def widths(self, path: Path, seen: Seen) -> list[int]:
         """Return the bytes per element of the tiles that an operator touches."""
-        uses = ((self.family.aliases.get(use, use), view) for use, view in seen.uses)
-        return [
-            self.tile_width(name, view)
-            if name in self.family.space.made or self.in_place(name) or self._around(name)
-            else view.bytes_per_element
-            for name, view in uses
-        ]
+        found = []
+        for use, view in seen.uses:
+            name = self.tile_of(path, use)
+            around = [keep for keep in self.family.around if keep.tensor == name]
+            held = view if not around else replace(view, bytes_per_element=self._around(name))
+            found.append(self.tile_width(name, held))
+        return found
 
-    def _around(self, name: str) -> bool:
-        return any(keep.tensor == name for keep in self.family.around)
+    def _around(self, name: str) -> int:
+        """Return the bytes per element of what is kept around groups."""
+        workload, around = self.family.space.workload, self.family.around
+        return max(
+            tensor.bytes_per_element
+            for one, tensor in workload.tensors.items()
+            if held_around(workload, one, around) == name
+        )
 
     # -- vector work
 
@@ -105,9 +105,9 @@ class Units:
         """Return the passes of a step on this accelerator's SFU."""
         return self.accelerator.sfu.chosen(step, step.merged)
 
-    def vector_bytes(self, seen: Seen, step: Step) -> Iterator[tuple[str, int, Cost]]:
+    def vector_bytes(self, path: Path, seen: Seen, step: Step) -> Iterator[tuple[str, int, Cost]]:
         """Yield (level and direction, position of the operand, bytes of a block) of a step."""
-        cost, widths = self.cost(step), self.widths(seen)
+        cost, widths = self.cost(step), self.widths(path, seen)
         for position, times in enumerate(cost.reads[: len(seen.inputs)]):
             yield (
                 f"{BUFFER}_read",
@@ -123,10 +123,10 @@ class Units:
 
         return cost
 
-    def vector_cycles(self, seen: Seen, step: Step) -> dict[str, Cost]:
+    def vector_cycles(self, path: Path, seen: Seen, step: Step) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a block of a step."""
         accelerator, passes = self.accelerator, self.cost(step).passes
-        parts = [(level, cost) for level, _, cost in self.vector_bytes(seen, step)]
+        parts = [(level, cost) for level, _, cost in self.vector_bytes(path, seen, step)]
 
         def sfu(sizes: dict[str, Ints]) -> Ints:
             elements = math.prod((sizes[rank] for rank in seen.ranks), start=ints(1))
@@ -169,7 +169,7 @@ class Units:
         key = (id(path.leaf), accumulate, *(id(sizes[rank]) for rank in seen.ranks))
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
-            widths = self.widths(seen)
+            widths = self.widths(path, seen)
             self.known[key] = folded(
                 self.accelerator,
                 shape,
@@ -236,7 +236,7 @@ class Units:
         seen, path = work.seen, work.path
         if isinstance(seen.operator, Vector):
             step = VECTORS[seen.operator.kind].steps[work.step]
-            costs = {name: cost(sizes) for name, cost in self.vector_cycles(seen, step).items()}
+            costs = {name: cost(sizes) for name, cost in self.vector_cycles(path, seen, step).items()}
             most = np.maximum(costs["sfu"], np.maximum(costs["buffer_read"], costs["buffer_write"]))
             return Block(most, costs["buffer_read"], costs["buffer_write"])
         cuts = Cuts(self.family.space, path)

@@ -175,7 +175,7 @@ class _Counter:
             self.found.move(f"{side.place}_read", view.name, inner)
             if side.place != BUFFER:
                 self.found.move("noc_collection", view.name, outer)
-        self._hold(side, made, stored if doubled else [])
+        self._hold(side, made, stored, doubled)
 
     def _down(self, side: _Side, name: str, outer: Ints, inner: Ints) -> None:
         self.found.move(f"{side.far}_read", name, outer)
@@ -201,7 +201,9 @@ class _Counter:
                 last = np.maximum(last, np.where(place < position, place, -1))
         return last
 
-    def _hold(self, side: _Side, made: str | None, doubled: list[View]) -> None:
+    def _hold(
+        self, side: _Side, made: str | None, stored: list[View], doubled: Bools
+    ) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
         width = self.units.tile_width(name, side.view)
         dims = expanded(self.space, side.view)
@@ -220,8 +222,10 @@ class _Counter:
                     self.found.hold(side.place, f"{name}_sums", n_bytes * spills, slots * spills)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
         self.found.hold(side.place, name, ints(n_bytes), ints(slots))
-        for view in doubled:
-            self.found.hold(side.place, view.name, ints(n_bytes), ints(slots))
+        if np.any(doubled):
+            for view in stored:
+                again = ints(slots * doubled)
+                self.found.hold(side.place, view.name, ints(n_bytes * doubled), again)
 
     def _tiles_in_a_step(self, side: _Side, last: Ints) -> Ints:
         """Return how many tiles of sums a step of the reduction has, at least."""
@@ -241,12 +245,12 @@ class _Counter:
         axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not np.any(pieces > 1):
-            self._pass(cuts, seen, steps["whole"])
-        elif own_axis(self.family, path, self.space, len(path.entries)):
-            self._pass(cuts, seen, steps["statistics"])
-            self._pass(cuts, seen, steps["normalise"])
+            self._pass(path, cuts, seen, steps["whole"])
+        elif np.any(own_axis(self.family, path, self.space, len(path.entries))):
+            self._pass(path, cuts, seen, steps["statistics"])
+            self._pass(path, cuts, seen, steps["normalise"])
         else:
-            self._pass(cuts, seen, steps["online"])
+            self._pass(path, cuts, seen, steps["online"])
             first = next(
                 n for n, e in enumerate(path.entries) if axis in {rank for rank, _ in tiles(e)}
             )
@@ -257,11 +261,11 @@ class _Counter:
                     self._correct(cuts, one, steps["rescale"], frozenset({axis or ""}), -1)
                     self._correct(around, one, steps["divide"])
 
-    def _pass(self, cuts: Cuts, seen: Seen, step: Step) -> None:
-        names = self.units.names(seen)
-        for level, position, cost in self.units.vector_bytes(seen, step):
+    def _pass(self, path: Path, cuts: Cuts, seen: Seen, step: Step) -> None:
+        names = self.units.names(path, seen)
+        for level, position, cost in self.units.vector_bytes(path, seen, step):
             self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
-        for name, cost in self.units.vector_cycles(seen, step).items():
+        for name, cost in self.units.vector_cycles(path, seen, step).items():
             self.found.work(name, over_pieces(cuts, seen.ranks, cost))
         passes = self.units.cost(step).passes
         elements = over_pieces(cuts, seen.ranks, lambda s: product(s, seen.ranks))
@@ -291,7 +295,7 @@ class _Counter:
 
     def _folds(self, path: Path, cuts: Cuts, seen: Seen) -> None:
         """Count the folds of a systolic array; the first step of a reduction starts the sums."""
-        names = self.units.names(seen)
+        names = self.units.names(path, seen)
         starts = not any(
             start and rank in seen.reduced for rank, start in part_starts(cuts).items()
         )

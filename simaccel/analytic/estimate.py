@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.counts import Counts, Level, count
-from simaccel.analytic.family import Family, Floats, Ints, family_of, ints
+from simaccel.analytic.family import Family, Floats, Ints, Kept, family_of, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
 from simaccel.errors import SimaccelError
@@ -116,15 +118,12 @@ class Totals:
         """Return the cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
         dram = counts.total("dram_read") + counts.total("dram_write")
-        loads = counts.total("dram_read"), counts.total("dram_write")
         channels = hardware.dram.channels
         found = {
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
             "dram": ints(hardware.channel_rate.cycles(dram // channels)),
         }
-        chip = [n for (level, _), n in counts.moved.items() if level == "buffer_read"]
-        del chip, loads
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
@@ -144,11 +143,20 @@ class Totals:
             found = np.maximum(found, work)
         return found
 
-    def cycles(self) -> Ints:
-        """Return the estimated cycles from the first load to the last store."""
+    def least(self) -> Ints:
+        """Return what the estimate can't go below: the bound, or the array behind its first tiles."""
+        chain = self.counts.busy.get("chain", ints(0))
+        return np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator))
+
+    def timed(self) -> Ints:
+        """Return the cycles of engines, tiles and channels together; loops have one order."""
         units = Units(self.family, self.accelerator)
         found: Floats = cycles(bodies(self.family), self.family.space, units, self.accelerator)
-        return ints(np.maximum(np.ceil(found), self.bound()))
+        return ints(np.ceil(found))
+
+    def cycles(self) -> Ints:
+        """Return the estimated cycles from the first load to the last store."""
+        return ints(np.maximum(self.timed(), self.bound()))
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
@@ -161,6 +169,24 @@ class Totals:
             counts.macs, counts.elements, counts.moved
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
+
+
+def first_loads(family: Family, accelerator: Accelerator) -> Ints:
+    """Return the cycles before the first command of the array: its inputs come from DRAM."""
+    path = next(family.paths())
+    seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
+    found, latency = ints(0), 0
+    for use, view in seen.uses[:-1]:
+        for at, entry in enumerate(path.entries):
+            if not isinstance(entry, Kept) or entry.tensor != use or use in family.space.made:
+                continue
+            sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
+            n_bytes = view.bytes_per_element * math.prod(sizes, start=ints(1))
+            spec = accelerator.dram
+            service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+            found, latency = found + service * (entry.slots > 0), spec.latency_cycles
+            break
+    return ints(found + latency)
 
 
 def evaluate(family: Family, accelerator: Accelerator) -> Totals:

@@ -6,15 +6,26 @@ orders, sizes and slots may vary along axes of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from simaccel.mapping.space import Space, aliases_of
-from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Part, Spread, Tree
+from simaccel.mapping.tree import (
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Node,
+    Part,
+    Spread,
+    Tree,
+)
+from simaccel.mapping.tree import Fan as FanName
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -167,3 +178,97 @@ def _parted(node: Part, sizes: dict[str, int]) -> Parted:
             branches.append((Cut(node.rank, start, size), *inside))
         start += size
     return Parted(tuple(branches))
+
+
+def take(family: Family, which: tuple[Ints, ...] | Ints) -> Family:
+    """Return some candidates, by index (one array for each axis of the family), as one axis."""
+    shape = shape_of(family.branch)
+
+    def one(array: Ints) -> Ints:
+        return array if array.ndim == 0 else np.broadcast_to(array, shape)[which]
+
+    return replace(family, branch=_mapped(family.branch, one))
+
+
+def shape_of(branch: Branch) -> tuple[int, ...]:
+    """Return the axes of a family's candidates."""
+    found: list[Ints] = []
+
+    def note(array: Ints) -> Ints:
+        found.append(array)
+        return array
+
+    _mapped(branch, note)
+    return np.broadcast_shapes(*(array.shape for array in found))
+
+
+def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
+    """Return a branch with its arrays replaced; what appears twice stays one object."""
+    found: list[Entry | Forked | Parted | Do] = []
+    for node in branch:
+        if isinstance(node, Loops):
+            tiles, places = (tuple(map(each, arrays)) for arrays in (node.tiles, node.places))
+            found.append(Loops(node.ranks, tiles, places))
+        elif isinstance(node, Fan):
+            found.append(Fan(node.rank, each(node.tile), node.level))
+        elif isinstance(node, Kept):
+            found.append(Kept(node.tensor, node.level, each(node.slots)))
+        elif isinstance(node, Forked):
+            found.append(Forked(tuple(_mapped(one, each) for one in node.branches), node.ahead))
+        elif isinstance(node, Parted):
+            found.append(Parted(tuple(_mapped(one, each) for one in node.branches)))
+        else:
+            found.append(node)
+    return tuple(found)
+
+
+def branches_of(branch: Branch) -> Iterator[Entry | Forked | Parted | Do]:
+    """Yield all nodes of a branch, those of inner branches too."""
+    for node in branch:
+        yield node
+        if isinstance(node, Forked | Parted):
+            for inner in node.branches:
+                yield from branches_of(inner)
+
+
+def tree_of(family: Family, sizes: Mapping[str, int] | None = None) -> Tree:
+    """Return the tree of a family of one, without loops that make one piece."""
+    return _tree(family.branch, dict(sizes or family.space.sizes))
+
+
+def _tree(branch: Branch, sizes: dict[str, int]) -> Tree:
+    found: list[Node] = []
+    for node in branch:
+        if isinstance(node, Loops):
+            loops = zip(node.places, node.ranks, node.tiles, strict=True)
+            for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
+                if tile < sizes[rank]:
+                    found.append(Loop(rank, tile))
+                    sizes[rank] = tile
+        elif isinstance(node, Fan):
+            if int(node.tile) < sizes[node.rank]:
+                found.append(Spread(node.rank, int(node.tile), cast("FanName", node.level)))
+                sizes[node.rank] = int(node.tile)
+        elif isinstance(node, Kept):
+            if int(node.slots):
+                found.append(Keep(node.tensor, node.level, int(node.slots)))
+        elif isinstance(node, Forked):
+            branches = tuple(_tree(one, dict(sizes)) for one in node.branches)
+            found.append(Fork(branches, node.ahead))
+        elif isinstance(node, Parted):
+            found.append(_part(node, sizes))
+        elif isinstance(node, Do):
+            found.append(node)
+    return tuple(found)
+
+
+def _part(node: Parted, sizes: dict[str, int]) -> Part:
+    cuts = [branch[0] for branch in node.branches]
+    branches = []
+    for branch, cut in zip(node.branches, cuts, strict=True):
+        assert isinstance(cut, Cut)  # noqa: S101 - narrows the type
+        branches.append(_tree(branch[1:], {**sizes, cut.rank: cut.size}))
+    first = cuts[0]
+    assert isinstance(first, Cut)  # noqa: S101 - narrows the type
+    given = tuple(cut.size for cut in cuts[:-1] if isinstance(cut, Cut))
+    return Part(first.rank, given, tuple(branches))

@@ -6,25 +6,16 @@ height, partial sums written back and read again for each step of the reduction.
 
 from __future__ import annotations
 
-from simaccel.analytic.estimate import (
-    attention_problem,
-    gemm_problem,
-    softmax_problem,
-    tiles_of,
-)
-from simaccel.analytic.gemm import GemmProblem, gemm_work
+from dataclasses import replace
+
+from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
-from simaccel.mapping.choices import (
-    GemmGroup,
-    GemmMapping,
-    Group,
-    Mapping,
-    SoftmaxGroup,
-    StagedGroup,
-)
-from simaccel.schedulers.problems import Options, mapping_of, parts
-from simaccel.schedulers.search import NothingFitsError, capacity
-from simaccel.schedulers.softmax import softmax_mapping
+from simaccel.mapping.space import mergeable, space_of
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.einsums import Search, roles
+from simaccel.schedulers.problems import Options, mapping_of
 from simaccel.workload import Vector, Workload
 
 _FOLDS_HIGH = 4
@@ -32,52 +23,65 @@ _FOLDS_HIGH = 4
 
 
 def naive(workload: Workload, accelerator: Accelerator, _: Options) -> Mapping:
-    """Schedule each operator on its own with the fixed tile."""
-    groups: list[Group] = []
-    for part in parts(workload):
-        if isinstance(part, tuple):
-            logit, softmax, attend = part
-            problem = attention_problem(workload, part)
-            rows = softmax_mapping(problem, softmax, accelerator, rows=accelerator.array.rows)
-            groups.append(
-                StagedGroup(
-                    operators=part,
-                    logit=_fixed(problem.logit(), logit, accelerator),
-                    softmax=rows,
-                    attend=_fixed(problem.attend(), attend, accelerator),
+    """Schedule each operator on its own with the fixed tile.
+
+    Raises:
+        NotMappableError: the array can't do an operator.
+        NothingFitsError: not even a fold's weights and one row fit.
+
+    """
+    search, body = Search(accelerator), []
+    for operator in workload.operators:
+        if isinstance(operator, Vector):
+            rows = search.vector(workload, operator.name, rows=accelerator.array.rows)
+            chosen = rows.best(capacity(accelerator))
+            if chosen is None:
+                raise NothingFitsError(
+                    f"{operator.name}: not even one row fits into {capacity(accelerator)} B"
                 )
-            )
-        elif isinstance(workload.operator(part), Vector):
-            rows = softmax_mapping(
-                softmax_problem(workload, part), part, accelerator, rows=accelerator.array.rows
-            )
-            groups.append(SoftmaxGroup(operator=part, mapping=rows))
+            body.append(replace(rows.group, tree=chosen.tree))
         else:
-            mapping = _fixed(gemm_problem(workload, part), part, accelerator)
-            groups.append(GemmGroup(operator=part, mapping=mapping))
-    return mapping_of(workload, "naive", groups)
+            body.append(_fixed(workload, operator.name, accelerator))
+    return mapping_of(workload, "naive", body)
 
 
-def _fixed(problem: GemmProblem, operator: str, accelerator: Accelerator) -> GemmMapping:
-    """Take the fixed tile; lower it only if the buffer is too small for it."""
+def _fixed(workload: Workload, name: str, accelerator: Accelerator) -> Group:
+    """Return the fixed tile; lower only if the buffer is too small for it."""
     array = accelerator.systolic
+    group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
+    space = space_of(workload, group)
+    seen = space.seen(name)
+    parts = roles(space, seen)
+    names = dict.fromkeys((*seen.names, seen.output.name))
     height = _FOLDS_HIGH * array.rows
     while height:
-        mapping = GemmMapping(
-            m=min(problem.m, height),
-            k=min(problem.k, array.rows),
-            n=min(problem.n, array.cols),
-            order="nkm",
-            stationarity="ws",
+        tree: Tree = (
+            *(Loop(rank, 1) for rank in parts.g),
+            *_cut(space.sizes, parts.n, array.cols),
+            *_cut(space.sizes, parts.k, array.rows),
+            *_cut(space.sizes, parts.m, height),
+            *(Keep(one, slots=2) for one in names),
+            Do(name, "array", "ws"),
         )
-        need = int(gemm_work(problem, tiles_of(mapping), accelerator).buffer_bytes)
+        found = replace(group, tree=tree)
+        need = int(evaluate(family_of(space, found), accelerator).buffer_bytes())
         if need <= capacity(accelerator):
-            return mapping
+            return found
         height //= 2
     raise NothingFitsError(
-        f"{operator}: a fold's weights and one row need {need} B, the buffer has "
+        f"{name}: a fold's weights and one row need {need} B, the buffer has "
         f"{capacity(accelerator)} B"
     )
+
+
+def _cut(sizes: dict[str, int], ranks: tuple[str, ...], most: int) -> list[Loop]:
+    """Return loops that leave at most so many positions of some ranks together."""
+    found = []
+    for rank in reversed(ranks):
+        tile = min(sizes[rank], max(most, 1))
+        found.append(Loop(rank, tile))
+        most //= tile
+    return found[::-1]
 
 
 SCHEDULERS = {"naive": naive}

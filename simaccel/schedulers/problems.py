@@ -1,15 +1,15 @@
-"""What there is to schedule: a workload's operators as GEMMs, softmaxes and attentions."""
+"""What there is to schedule: a workload's operators, alone or as attentions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.choices import Group, Mapping, WorkloadReference
+from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
 from simaccel.mapspace.search import Each, Effort, Watch
-from simaccel.workload import Einsum, Operator, Vector, Workload, as_matmul
+from simaccel.workload import Einsum, Vector, Workload
 
 
 def unwatched(_done: float, _note: str) -> None:
@@ -20,9 +20,9 @@ def unwatched(_done: float, _note: str) -> None:
 class Options:
     """What a user may ask of a scheduler.
 
-    ``pipeline``: overlap the softmax of one row block with L of the next (two slots). Of spatial
-    arrays: ``effort`` and ``constraints`` (as on the command line) of a search, ``each`` that may
-    run its blocks in other processes, and ``watch`` that is told how it stands.
+    ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots). Of
+    mapspaces: ``effort`` and ``constraints`` (as on the command line) of a search, ``each`` that
+    may run its blocks in other processes, and ``watch`` that is told how it stands.
     """
 
     pipeline: bool = False
@@ -33,14 +33,13 @@ class Options:
 
 
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]
+Attention = tuple[str, str, str]
+"""L, softmax and A."""
 
-Part = str | tuple[str, str, str]
-"""An operator, or L, softmax and A of an attention."""
 
-
-def parts(workload: Workload) -> list[Part]:
-    """Cut a workload into operators and attentions, in order."""
-    found: list[Part] = []
+def parts(workload: Workload) -> list[str | Attention]:
+    """Return the operators in order, those of an attention together."""
+    found: list[str | Attention] = []
     operators = list(workload.operators)
     at = 0
     while at < len(operators):
@@ -54,30 +53,29 @@ def parts(workload: Workload) -> list[Part]:
     return found
 
 
-def _is_attention(three: list[Operator]) -> bool:
+def _is_attention(three: Sequence[Einsum | Vector]) -> bool:
     if len(three) < 3:  # noqa: PLR2004 - L, softmax, A
         return False
     logit, softmax, attend = three
     return (
         isinstance(logit, Einsum)
+        and len(logit.inputs) == 2  # noqa: PLR2004 - Q and K
         and isinstance(softmax, Vector)
+        and softmax.kind == "softmax"
         and isinstance(attend, Einsum)
         and softmax.input.tensor == logit.output.tensor
         and attend.inputs[0].tensor == softmax.output.tensor
-        and as_matmul(logit).g == as_matmul(attend).g
+        and softmax.axis not in attend.output.ranks
     )
 
 
-def heads_per_sample(workload: Workload, logit: str) -> int:
-    """Heads of one sample: the sizes of all batch ranks of L but the first."""
-    operator = workload.operator(logit)
-    if not isinstance(operator, Einsum):
-        return 1
-    matmul = as_matmul(operator)
-    return math.prod(operator.ranks[rank] for rank in matmul.g_ranks[1:])
-
-
-def mapping_of(workload: Workload, dataflow: str, groups: list[Group]) -> Mapping:
+def mapping_of(workload: Workload, dataflow: str, body: Sequence[Group | Around]) -> Mapping:
     """Put a mapping together."""
     reference = WorkloadReference(name=workload.name, fingerprint=workload.fingerprint)
-    return Mapping(workload=reference, dataflow=dataflow, groups=tuple(groups))
+    return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
+
+
+def heads_per_sample(workload: Workload, merged: Sequence[str], logit: str) -> int:
+    """Return the heads of one sample: the sizes of all merged ranks but the first."""
+    ranks = workload.operator(logit).ranks
+    return math.prod(ranks.get(rank, 1) for rank in tuple(merged)[1:])

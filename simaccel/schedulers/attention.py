@@ -1,0 +1,166 @@
+"""An attention's L, softmax and A as one group: ranks, and families of FLAT-tiles.
+
+A FLAT-tile (FLAT, section 5.1) holds rows of the intermediate from L to A. Where K and V of a head
+don't fit beside a row block they are tiled and streamed again for each row block; with a loop over
+keys that all three share, softmax is online (FlashAttention, Dao et al. 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from simaccel.analytic.family import Branch, Family, Forked, Ints, Kept, Loops, ints
+from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
+from simaccel.mapping.space import Space, mergeable, space_of
+from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.schedulers.problems import Attention, heads_per_sample
+from simaccel.workload import Workload
+
+FlatTile = tuple[int, int, int]
+"""Heads, rows and keys of a FLAT-tile."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An attention of a workload; ``g`` is the rank of heads (of all samples), "" if there is one.
+
+    ``q``: rows, ``c``: keys, ``heads``: heads of a sample.
+    """
+
+    workload: Workload
+    part: Attention
+    merged: dict[str, tuple[str, ...]]
+    space: Space
+
+    @cached_property
+    def tensors(self) -> tuple[str, str, str, str, str]:
+        """Q, K, S, V and Z."""
+        logit, attend = self.space.seen(self.part[0]), self.space.seen(self.part[2])
+        q, k = logit.names
+        return q, k, logit.output.name, attend.names[1], attend.output.name
+
+    @cached_property
+    def c(self) -> str:
+        """Rank of the keys."""
+        return self.space.axes[self.part[1]]
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        """Ranks that all tensors have."""
+        logit, attend = self.space.seen(self.part[0]), self.space.seen(self.part[2])
+        views = (*logit.inputs, logit.output, *attend.inputs, attend.output)
+        return tuple(rank for rank in self.space.sizes if all(rank in view.names for view in views))
+
+    @cached_property
+    def rows(self) -> tuple[str, ...]:
+        """Ranks of Q, S and Z that K and V lack; the last one is cut first."""
+        logit = self.space.seen(self.part[0])
+        return tuple(
+            rank
+            for rank in logit.output.names
+            if False
+        ) or tuple(
+            rank
+            for rank in logit.ranks
+            if rank in logit.output.names and rank not in self.heads and rank != self.c
+        )
+
+    @cached_property
+    def per_sample(self) -> int:
+        """Heads of one sample."""
+        if not self.heads:
+            return 1
+        merged = self.merged.get(self.heads[-1], (self.heads[-1],))
+        return heads_per_sample(self.workload, merged, self.part[0])
+
+    def size(self, ranks: Sequence[str]) -> int:
+        """Return the product of the sizes of some ranks."""
+        found = 1
+        for rank in ranks:
+            found *= self.space.sizes[rank]
+        return found
+
+
+def problem_of(workload: Workload, part: Attention) -> Problem:
+    """Return an attention with its ranks merged."""
+    merged = mergeable(workload, part)
+    return Problem(
+        workload, part, merged, space_of(workload, Group(operators=part, tree=(), merged=merged))
+    )
+
+
+def flat_families(
+    problem: Problem, tiles: Sequence[FlatTile], *, online: bool, pipelined: bool
+) -> Iterator[Family]:
+    """Yield the families of FLAT-tiles, one for each pair of stationarities."""
+    columns = [ints(list(column)).reshape(-1, 1) for column in zip(*tiles, strict=True)]
+    heads, rows, keys = columns
+    slots = ints([2] if pipelined else [2, 1]).reshape(1, -1)
+    for pair in product(STATIONARITIES, STATIONARITIES):
+        branch = _branch(problem, (heads, rows, keys), slots, pair, online=online, ahead=pipelined)
+        yield Family(problem.space, branch, {_weights(problem): problem.tensors[2]})
+
+
+def _weights(problem: Problem) -> str:
+    return problem.space.seen(problem.part[1]).output.name
+
+
+def _branch(
+    problem: Problem,
+    tiles: tuple[Ints, Ints, Ints],
+    slots: Ints,
+    pair: tuple[Stationarity, Stationarity],
+    *,
+    online: bool,
+    ahead: bool,
+) -> Branch:
+    q, k, s, v, z = problem.tensors
+    heads, rows, keys = tiles
+    logit, softmax, attend = problem.part
+    stream = Loops((problem.c,), (keys,), (ints(0),))
+    outer: list[object] = [*_nested(problem, problem.heads, heads)]
+    outer += _nested(problem, problem.rows, rows)
+    outer += [Kept(q, BUFFER, slots), Kept(z, BUFFER, slots)]
+    held = Kept(s, BUFFER, ints(2) if ahead else ints(1))
+    do_logit = Do(logit, "array", pair[0])
+    do_softmax = Do(softmax, "sfu")
+    do_attend = Do(attend, "array", pair[1])
+    if online:
+        outer += [stream, Kept(k, BUFFER, slots), Kept(v, BUFFER, slots), held]
+        branches: tuple[Branch, ...] = ((do_logit,), (do_softmax,), (do_attend,))
+    else:
+        again = Loops((problem.c,), (keys,), (ints(0),))
+        outer.append(held)
+        branches = (
+            (stream, Kept(k, BUFFER, slots), do_logit),
+            (do_softmax,),
+            (again, Kept(v, BUFFER, slots), do_attend),
+        )
+    outer.append(Forked(branches, int(ahead)))
+    return tuple(outer)  # type: ignore[arg-type]
+
+
+def _nested(problem: Problem, ranks: Sequence[str], tile: Ints) -> list[Loops]:
+    """Return loops of several ranks whose blocks have so many positions together.
+
+    Inner ranks stay whole as long as the block is larger than they are.
+    """
+    tiles = []
+    left = tile
+    for rank in reversed(ranks):
+        size = problem.space.sizes[rank]
+        tiles.append((left.clip(1, size)))
+        left = -(-left // size)
+    if not ranks:
+        return []
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]
+
+
+def stationarities(accelerator: Accelerator) -> tuple[Stationarity, ...]:
+    """Return what an array can hold."""
+    del accelerator
+    return STATIONARITIES

@@ -1,0 +1,173 @@
+"""Choosing among families: the candidate that fits and takes the fewest estimated cycles.
+
+Each candidate has a bound that its estimate can't go below. Estimates are made from the lowest
+bound on until no bound is left below the best estimate, so the choice is that of estimating all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.analytic.estimate import Totals, evaluate
+from simaccel.analytic.family import (
+    Bools,
+    Family,
+    Ints,
+    Loops,
+    branches_of,
+    ints,
+    shape_of,
+    take,
+    tree_of,
+)
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Tree
+
+UNLIMITED = 2**62
+_FIRST = 64
+_MOST = 1024
+"""Candidates that are estimated in one go: few at first, to find a good one soon."""
+
+
+class NothingFitsError(SimaccelError):
+    """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
+
+
+def capacity(accelerator: Accelerator) -> int:
+    """Return the buffer's capacity in bytes; a very large number if unlimited."""
+    size = accelerator.buffer.capacity_bytes
+    return UNLIMITED if size is None else size
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best candidate: its tree, estimated cycles, bytes to and from DRAM, buffer bytes."""
+
+    tree: Tree
+    cycles: int
+    dram_bytes: int
+    buffer_bytes: int
+
+
+@dataclass
+class Candidates:
+    """All candidates of some families of one group, in one row; estimates are made when needed."""
+
+    families: Sequence[Family]
+    accelerator: Accelerator
+    totals: list[Totals] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Count all candidates."""
+        columns: list[list[Ints]] = []
+        for number, family in enumerate(self.families):
+            totals = evaluate(family, self.accelerator)
+            shape = shape_of(family.branch)
+            self.totals.append(totals)
+            counts = totals.counts
+            dram = counts.total("dram_read") + counts.total("dram_write")
+            figures = (totals.least(), dram, totals.buffer_bytes())
+            rows = [np.broadcast_to(one, shape).ravel() for one in figures]
+            size = rows[0].size
+            columns.append([*rows, np.full(size, number), np.arange(size)])
+        self.least, self.dram, self.space, self.family, self.place = (
+            np.concatenate(column) for column in zip(*columns, strict=True)
+        )
+        self.cycles = np.full(self.least.size, -1, dtype=np.int64)
+
+    def best(self, room: int) -> int | None:
+        """Return the number of the fastest that fits; then fewest DRAM bytes, least buffer."""
+        fits = np.flatnonzero(self.space <= room)
+        if not fits.size:
+            return None
+        fits = fits[np.lexsort((self.space[fits], self.dram[fits], self.least[fits]))]
+        found, at, step = UNLIMITED, 0, _FIRST
+        while at < fits.size and self.least[fits[at]] <= found:
+            chunk = fits[at : at + step]
+            chunk = chunk[self.least[chunk] <= found]
+            self._estimate(chunk[self.cycles[chunk] < 0])
+            found = min(found, int(self.cycles[chunk].min()))
+            at, step = at + step, min(step * 2, _MOST)
+        known = fits[self.cycles[fits] >= 0]
+        keys = (self.space[known], self.dram[known], self.cycles[known])
+        return int(known[np.lexsort(keys)[0]])
+
+    def _estimate(self, which: Ints) -> None:
+        for number, family in enumerate(self.families):
+            mine = which[self.family[which] == number]
+            if not mine.size:
+                continue
+            shape = shape_of(family.branch)
+            places = self.place[mine]
+            for part in _of_one_order(family, shape, places):
+                index = np.unravel_index(places[part], shape)
+                one = Totals(take(family, index), self.accelerator, self.totals[number].counts)
+                bound = self.least[mine[part]]
+                self.cycles[mine[part]] = np.maximum(one.timed(), bound)
+
+    def chosen(self, number: int) -> Chosen:
+        """Return a candidate by its number."""
+        family = self.families[int(self.family[number])]
+        index = np.unravel_index(self.place[number : number + 1], shape_of(family.branch))
+        one = take(family, tuple(at[0] for at in index))  # type: ignore[arg-type]
+        return Chosen(
+            tree=tree_of(one),
+            cycles=int(self.cycles[number]),
+            dram_bytes=int(self.dram[number]),
+            buffer_bytes=int(self.space[number]),
+        )
+
+    @property
+    def smallest(self) -> int:
+        """Buffer bytes of the smallest candidate."""
+        return int(self.space.min())
+
+
+def _of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:
+    """Yield the candidates, as masks, that have their loops in one order."""
+    keys = [np.zeros(places.size, dtype=np.int64)]
+    for node in branches_of(family.branch):
+        if isinstance(node, Loops):
+            keys += [np.broadcast_to(one, shape).ravel()[places] for one in node.places]
+    _, group = np.unique(np.stack(keys), axis=1, return_inverse=True)
+    group = np.ravel(group)
+    for number in range(int(group.max()) + 1):
+        yield group == number
+
+
+def tile_sizes(extent: int, side: int) -> list[int]:
+    """Return candidate tile sizes of a rank: the rank, even cuts, and doublings of an array side.
+
+    Cuts are even, or rounded up to whole array sides so that only the last tile has part folds.
+
+    >>> tile_sizes(512, 32)
+    [32, 64, 96, 128, 171, 192, 256, 512]
+    >>> tile_sizes(7, 32)
+    [1, 2, 3, 4, 7]
+    """
+    found = {extent}
+    for pieces in (2, 3, 4, 6, 8, 12, 16):
+        size = -(-extent // pieces)
+        if pieces <= _EVEN_PIECES:
+            found.add(size)
+        found.add(min(extent, -(-size // side) * side) if extent > side else size)
+    size = side
+    while size < extent:
+        found.add(size)
+        size *= 2
+    if extent <= side:
+        found |= {s for s in (1, 2, 4, 8, 16) if s < extent}
+    return sorted(s for s in found if s <= extent)
+
+
+_EVEN_PIECES = 4
+"""Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
+
+
+def column(values: Sequence[int]) -> Ints:
+    """Return values as an array."""
+    return ints(np.array(values, dtype=np.int64))

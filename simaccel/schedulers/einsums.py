@@ -1,0 +1,278 @@
+"""Einsums and vector operators on their own: families of trees on a systolic array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations, product
+
+import numpy as np
+
+from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
+from simaccel.errors import SimaccelError
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.mapping.space import Seen, Space, mergeable, space_of
+from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Node, Part, Tree
+from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, capacity, tile_sizes
+from simaccel.workload import Vector, Workload
+from simaccel.workload.vectors import VECTORS
+
+SLOTS = (2, 1)
+
+
+class NotMappableError(SimaccelError):
+    """A dataflow doesn't take an operator of the workload; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The ranks of an einsum by what they play on a systolic array, those of size 1 left out."""
+
+    g: tuple[str, ...]
+    m: tuple[str, ...]
+    k: tuple[str, ...]
+    n: tuple[str, ...]
+
+
+def roles(space: Space, seen: Seen) -> Roles:
+    """Return which ranks play g, m, k and n.
+
+    Raises:
+        NotMappableError: the einsum is none that a systolic array folds.
+
+    """
+    name = f"operator {seen.name}"
+    if len(seen.inputs) != 2:  # noqa: PLR2004 - a systolic array multiplies two
+        raise NotMappableError(f"{name}: a systolic array multiplies two tensors, not {len(seen.inputs)}")
+    first, second = (view.names for view in seen.inputs)
+    found: dict[str, list[str]] = {"g": [], "m": [], "k": [], "n": []}
+    for rank in seen.ranks:
+        where = rank in first, rank in second, rank in seen.output.names
+        plays = {
+            (True, True, True): "g",
+            (True, False, True): "m",
+            (True, True, False): "k",
+            (False, True, True): "n",
+        }.get(where)
+        if plays is None and space.sizes[rank] > 1:
+            raise NotMappableError(f"{name}: rank {rank} is in one of its tensors only")
+        if plays is not None and space.sizes[rank] > 1:
+            found[plays].append(rank)
+    if not (found["m"] or found["k"] or found["n"]) and found["g"]:
+        raise NotMappableError(
+            f"{name}: an elementwise product is no work for a systolic array; write it as a vector "
+            f"operator of kind product"
+        )
+    return Roles(*(tuple(found[one]) for one in "gmkn"))
+
+
+def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
+    """Return tiles of ranks that play one part: outer ones are cut first, inner ones stay whole."""
+    found: list[dict[str, int]] = []
+    for at, rank in enumerate(ranks):
+        outer = dict.fromkeys(ranks[:at], 1)
+        inner = {one: space.sizes[one] for one in ranks[at + 1 :]}
+        whole = math.prod(inner.values())
+        sizes = tile_sizes(space.sizes[rank], max(1, -(-side // whole)))
+        found += [{**outer, rank: size, **inner} for size in sizes]
+    unique = {tuple(sorted(one.items())): one for one in found}
+    return list(unique.values()) or [{}]
+
+
+def einsum_families(
+    space: Space,
+    seen: Seen,
+    accelerator: Accelerator,
+    *,
+    kept: Sequence[str] = (),
+    slots: Sequence[int] = SLOTS,
+) -> list[Family]:
+    """Return every order, stationarity and tile size; ``kept`` tensors are around the group."""
+    parts = roles(space, seen)
+    array = accelerator.systolic
+    side = max(1, min(array.rows, array.cols))
+    options = [tilings(space, ranks, side) for ranks in (parts.m, parts.k, parts.n)]
+    ranks = (*parts.m, *parts.k, *parts.n)
+    orders = np.array(list(permutations(range(3))), dtype=np.int64)
+    tiles: dict[str, Ints] = {}
+    places: dict[str, Ints] = {}
+    for axis, (mine, choices) in enumerate(zip((parts.m, parts.k, parts.n), options, strict=True)):
+        shape = [1] * 5
+        shape[2 + axis] = len(choices)
+        for number, rank in enumerate(mine):
+            tiles[rank] = ints([one[rank] for one in choices]).reshape(shape)
+            places[rank] = (orders[:, axis] * len(ranks) + number).reshape(-1, 1, 1, 1, 1)
+    slot = ints(list(slots)).reshape(1, -1, 1, 1, 1)
+    around = tuple(Keep(name) for name in kept)
+    outer: Branch = ()
+    if parts.g:
+        ones = tuple(ints(1) for _ in parts.g)
+        outer = (Loops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
+    loops = Loops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
+    names = dict.fromkeys((*seen.names, seen.output.name))
+    keeps = tuple(Kept(name, BUFFER, slot) for name in names if name not in kept)
+    return [
+        Family(space, (*outer, loops, *keeps, Do(seen.name, "array", stationarity)), {}, around)
+        for stationarity in STATIONARITIES
+    ]
+
+
+def vector_families(
+    space: Space, seen: Seen, vector: Vector, accelerator: Accelerator, *, rows: int | None = None
+) -> Iterator[Family]:
+    """Yield blocks of rows of a vector operator; where its axis may be cut, in two kinds."""
+    axis = space.axes.get(seen.name)
+    outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
+    inner = outer.pop() if outer else None
+    array = accelerator.array
+    heights = [1]
+    if inner is not None:
+        most = space.sizes[inner]
+        heights = [min(rows, most)] if rows else tile_sizes(most, array.rows)
+        heights = sorted({*heights, 1})
+    widths = [space.sizes[axis]] if axis else [1]
+    if axis and "statistics" in VECTORS[vector.kind].steps:
+        widths += tile_sizes(space.sizes[axis], array.cols)[-2::-1]
+    in_place = seen.inputs[0].ranks == seen.output.ranks
+    names = [*seen.names] if in_place else [*seen.names, seen.output.name]
+    slots = ints([1, 2, 3]).reshape(-1, 1, 1)
+    for part in ([widths[0]], widths[1:]):
+        if not part:
+            continue
+        ranks = [*outer, *([inner] if inner else []), *([axis] if axis else [])]
+        tiles = [ints(1) for _ in outer]
+        tiles += [ints(heights).reshape(1, -1, 1)] if inner else []
+        tiles += [ints(part).reshape(1, 1, -1)] if axis else []
+        loops = Loops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
+        keeps = tuple(Kept(name, BUFFER, slots) for name in dict.fromkeys(names))
+        aliases = {seen.output.name: seen.names[0]} if in_place else {}
+        yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases)
+
+
+def row_merges(workload: Workload, vector: Vector) -> dict[str, tuple[str, ...]]:
+    """Return how a vector operator's rows are seen: the last rank of rows, and those before as one."""
+    rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
+    together = rows[:-1]
+    if len(together) < 2 or len({len(one.ranks) for one in vector.inputs}) > 1:  # noqa: PLR2004
+        return {}
+    if any(set(one.ranks) != set(vector.ranks) for one in (*vector.inputs, vector.output)):
+        return {}
+    name = "".join(together) if all(len(rank) == 1 for rank in together) else "_".join(together)
+    return {name: together}
+
+
+def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
+    """Return a tree for an operator that is mapped alike, under its names."""
+
+    def one(node: Node) -> Node:
+        if isinstance(node, Keep):
+            return replace(node, tensor=names.get(node.tensor, node.tensor))
+        if isinstance(node, Do):
+            return replace(node, operator=names.get(node.operator, node.operator))
+        if isinstance(node, Fork | Part):
+            return replace(node, branches=tuple(renamed(branch, names) for branch in node.branches))
+        return node
+
+    return tuple(map(one, tree))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The candidates of one operator, and the names under which they were made."""
+
+    group: Group
+    candidates: Candidates
+    names: Mapping[str, str]
+
+    def best(self, room: int) -> Chosen | None:
+        """Return the best that fits into ``room`` bytes."""
+        number = self.candidates.best(room)
+        if number is None:
+            return None
+        chosen = self.candidates.chosen(number)
+        return replace(chosen, tree=renamed(chosen.tree, self.names))
+
+
+class Search:
+    """Best trees of single operators on one accelerator; those that are alike are searched once."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self._seen: dict[object, tuple[Seen, Candidates]] = {}
+
+    def einsum(self, workload: Workload, name: str, kept: Sequence[str] = ()) -> Searched:
+        """Return an einsum's candidates; ``kept`` tensors are around the group.
+
+        Raises:
+            NotMappableError: the einsum is none that a systolic array folds.
+
+        """
+        group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
+        space = space_of(workload, group)
+        seen = space.seen(name)
+        return self._known(
+            group,
+            _key(space, seen, kept),
+            seen,
+            lambda: einsum_families(space, seen, self.accelerator, kept=kept),
+        )
+
+    def vector(self, workload: Workload, name: str, rows: int | None = None) -> Searched:
+        """Return a vector operator's candidates; ``rows`` fixes the height of its blocks."""
+        operator = workload.operator(name)
+        assert isinstance(operator, Vector)  # noqa: S101 - callers have looked
+        group = Group(operators=(name,), tree=(), merged=row_merges(workload, operator))
+        space = space_of(workload, group)
+        seen = space.seen(name)
+        return self._known(
+            group,
+            (_key(space, seen, ()), rows),
+            seen,
+            lambda: list(vector_families(space, seen, operator, self.accelerator, rows=rows)),
+        )
+
+    def _known(
+        self, group: Group, key: object, seen: Seen, families: Callable[[], list[Family]]
+    ) -> Searched:
+        if key not in self._seen:
+            self._seen[key] = seen, Candidates(families(), self.accelerator)
+        first, candidates = self._seen[key]
+        names = dict(
+            zip(
+                (first.name, *first.names, first.output.name),
+                (seen.name, *seen.names, seen.output.name),
+                strict=True,
+            )
+        )
+        return Searched(group, candidates, names)
+
+    def group(self, workload: Workload, name: str) -> Group:
+        """Return an operator's group with its best tree.
+
+        Raises:
+            NotMappableError: the array can't do the operator.
+            NothingFitsError: not even the smallest tiles with one slot each fit.
+
+        """
+        if isinstance(workload.operator(name), Vector):
+            found = self.vector(workload, name)
+        else:
+            found = self.einsum(workload, name)
+        room = capacity(self.accelerator)
+        chosen = found.best(room)
+        if chosen is None:
+            raise NothingFitsError(
+                f"{name}: no tiling fits the buffer of {room} B; the smallest that was tried needs "
+                f"{found.candidates.smallest} B"
+            )
+        return replace(found.group, tree=chosen.tree)
+
+
+def _key(space: Space, seen: Seen, kept: Sequence[str]) -> object:
+    """Return what two operators have in common that are mapped alike."""
+    views = tuple((view.ranks, view.shape, view.bytes_per_element) for _, view in seen.uses)
+    held = tuple(name in kept for name, _ in seen.uses)
+    same = tuple(seen.names.index(name) for name in seen.names)
+    kind = getattr(seen.operator, "kind", "einsum")
+    return kind, tuple(space.sizes.items()), views, held, same
