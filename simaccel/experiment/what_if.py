@@ -331,9 +331,7 @@ def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
     both = ways[Load].keys() & ways[Store].keys()
     return {
         name: frozenset(
-            one
-            for rank in tile.view.names
-            for one, _ in ((rank, 1), *derived.get(rank, ()))
+            one for rank in tile.view.names for one, _ in ((rank, 1), *derived.get(rank, ()))
         )
         for (name, view), tile in ways[Load].items()
         if (name, view) in both
