@@ -15,9 +15,9 @@ from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.mapping.choices import Mapping
+from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping
-from simaccel.mapping.nest import require_nests
+from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import DATAFLOWS, Options, make_mapping
 from simaccel.workload import (
@@ -214,7 +214,7 @@ class Asked:
         if self.mapping is None:
             return workload, accelerator, name
         mapping = load_mapping(Path(self.mapping), workload)
-        require_nests(workload, mapping, accelerator, self.mapping)
+        require_mapping(workload, mapping, accelerator, self.mapping)
         return workload, accelerator, mapping
 
     def mapped(self) -> tuple[Workload, Accelerator, Mapping]:

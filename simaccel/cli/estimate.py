@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import yaml
 
 from simaccel.analytic.estimate import estimate as predict
 from simaccel.cli.asked import Asked
@@ -21,9 +22,10 @@ from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault, InputError
 from simaccel.files.targets import require_target
 from simaccel.hardware import Accelerator
-from simaccel.mapping.choices import Mapping
 from simaccel.mapping.files import mapping_text, save_mapping
-from simaccel.program.lower import lower
+from simaccel.mapping.text import tree_text
+from simaccel.mapping.tree import Mapping
+from simaccel.program.lowering import lower
 from simaccel.program.program import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
 from simaccel.report.figures.style import require_figure_target
@@ -91,9 +93,9 @@ def map_workload(
     require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
     workload, accelerator, mapping = _fitting(asked)
     if as_json:
-        show_json(mapping.model_dump(mode="json"))
+        show_json(yaml.safe_load(mapping_text(mapping)))
     elif output is None:
-        click.echo(mapping_text(mapping), nl=False)
+        click.echo(tree_text(mapping), nl=False)
     if output is None:
         return
     save_mapping(mapping, Path(output))

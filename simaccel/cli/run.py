@@ -25,8 +25,8 @@ from simaccel.errors import InputError
 from simaccel.experiment.check import Checked, check, require_small
 from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.files.targets import require_target
-from simaccel.mapping.choices import Mapping
-from simaccel.program.lower import lower
+from simaccel.mapping.tree import Mapping
+from simaccel.program.lowering import lower
 from simaccel.report.results import (
     against_estimate,
     buffer_line,

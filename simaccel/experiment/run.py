@@ -11,9 +11,9 @@ from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
 from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
-from simaccel.mapping.choices import Mapping
-from simaccel.mapping.nest import require_nests
-from simaccel.program.lower import lower
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.tree import Mapping
+from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Workload
@@ -76,7 +76,7 @@ def simulate(
     started = time.perf_counter()
     if isinstance(dataflow, Mapping):
         mapping = dataflow
-        require_nests(workload, mapping, accelerator, "mapping")
+        require_mapping(workload, mapping, accelerator, "mapping")
     else:
         mapping = make_mapping(workload, accelerator, dataflow, options)
     program = lower(workload, mapping)

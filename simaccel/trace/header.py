@@ -12,11 +12,20 @@ import yaml
 
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.choices import Mapping
+from simaccel.mapping.files import parse_mapping
+from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
 from simaccel.trace.rows import damaged
-from simaccel.trace.schema import FORMAT, SCHEMA_VERSION, TEXTS, Site, TraceError, TraceHeader
+from simaccel.trace.schema import (
+    FORMAT,
+    OPENED,
+    SCHEMA_VERSION,
+    TEXTS,
+    Site,
+    TraceError,
+    TraceHeader,
+)
 from simaccel.trace.store import File
 from simaccel.workload import Workload, parse_workload
 
@@ -52,10 +61,11 @@ def require_trace(path: Path, attributes: Any) -> None:  # noqa: ANN401 - h5py h
     if attributes.get("format") != FORMAT or "schema_version" not in attributes:
         raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
     version = attributes["schema_version"]
-    if version != SCHEMA_VERSION:
+    if version not in OPENED:
         age = "a newer" if version > SCHEMA_VERSION else "an older"
         problem = f"has schema version {version}, of {age} simaccel"
-        raise TraceError(path, problem, f"schema version {SCHEMA_VERSION}")
+        allowed = " or ".join(map(str, OPENED))
+        raise TraceError(path, problem, f"schema version {allowed}")
 
 
 def read_texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
@@ -79,6 +89,7 @@ class Reproduction:
 
     path: Path
     header: TraceHeader
+    schema_version: int
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator of the run.
@@ -97,18 +108,39 @@ class Reproduction:
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""
+        self._require_present()
         with self._parsing("mapping"):
-            return Mapping.model_validate(yaml.safe_load(self.header.mapping))
+            return parse_mapping(yaml.safe_load(self.header.mapping), str(self.path))
+
+    def dataflow(self) -> str:
+        """Name the dataflow of the run; traces of older versions have it too."""
+        if self.schema_version == SCHEMA_VERSION:
+            return self.mapping().dataflow
+        with self._parsing("mapping"):
+            return str(dict(yaml.safe_load(self.header.mapping))["dataflow"])
 
     def program(self) -> Program:
         """Parse the program of the run."""
+        self._require_present()
         with self._parsing("program"):
             return parse_program(self.header.program)
+
+    def unreadable(self) -> str:
+        """Say why mapping and program can't be read, nothing if they can."""
+        if self.schema_version == SCHEMA_VERSION:
+            return ""
+        return f"mapping and program are in the language of schema version {self.schema_version}"
+
+    def _require_present(self) -> None:
+        """Refuse what older versions wrote in another language."""
+        if missing := self.unreadable():
+            allowed = f"schema version {SCHEMA_VERSION}; run it again"
+            raise TraceError(self.path, f"can't be read whole: {missing}", allowed)
 
     @contextmanager
     def _parsing(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (ValueError, yaml.YAMLError, InputError, ProgramError) as error:
+        except (ValueError, KeyError, TypeError, yaml.YAMLError, InputError, ProgramError) as error:
             first, *_ = str(error).splitlines()
             raise damaged(self.path, f"its {what} can't be read: {first}") from None

@@ -51,7 +51,7 @@ class Trace(Reproduction):
     """An open trace. Use ``Trace.open``; a context manager that closes the file.
 
     Attributes:
-        header: what reproduces the run.
+        header: what reproduces the run; of older versions (``schema_version``) only as texts.
         partial: whether the run was killed; what is there goes up to the last checkpoint.
         cycles: length of the run, or of what is there of it.
         lanes: the kind of each lane by name: engine, channel, tile.
@@ -68,6 +68,7 @@ class Trace(Reproduction):
         self.path = path
         self._file = file
         require_trace(path, file.attrs)
+        self.schema_version = int(file.attrs["schema_version"])
         self.cycles = int(file.attrs["cycles"])
         self.partial = not file.attrs["complete"]
         self.header = read_header(file)

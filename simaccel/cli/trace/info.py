@@ -24,26 +24,27 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 @json_option
 def info(file: str, as_json: bool) -> None:
     """Say what a trace holds, and check that busy + stalls + idle = total."""
-    from simaccel.trace import SCHEMA_VERSION, Trace  # noqa: PLC0415 - h5py only where needed
+    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where needed
 
     with Trace.open(file) as opened:
         opened.check()
-        found = _found(opened, SCHEMA_VERSION)
+        found = _found(opened)
         if as_json:
             show_json(found)
         else:
             show(run_title(opened), fields_table(_rows(opened, found)))
 
 
-def _found(trace: Trace, schema_version: int) -> dict[str, Any]:
+def _found(trace: Trace) -> dict[str, Any]:
     header = trace.header
+    texts = _REPRODUCE[:2] if trace.unreadable() else (*_REPRODUCE, "program")
     return {
         "workload": trace.workload().name if header.workload else None,
         "accelerator": trace.accelerator().name if header.accelerator else None,
-        "dataflow": trace.mapping().dataflow if header.mapping else None,
+        "dataflow": trace.dataflow() if header.mapping else None,
         "version": header.version,
         "seed": header.seed,
-        "schema_version": schema_version,
+        "schema_version": trace.schema_version,
         "file_bytes": trace.path.stat().st_size,
         "partial": trace.partial,
         "cycles": trace.cycles,
@@ -52,7 +53,7 @@ def _found(trace: Trace, schema_version: int) -> dict[str, Any]:
         "tiles": list(trace.tiles),
         "rows": trace.n_rows,
         "segments": trace.n_segments,
-        "reproduced_by": [name for name in (*_REPRODUCE, "program") if getattr(header, name)],
+        "reproduced_by": [name for name in texts if getattr(header, name)],
         "sound": True,
     }
 
@@ -76,6 +77,8 @@ def _rows(trace: Trace, found: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("reproduced by", f"header/{', header/'.join(_REPRODUCE)}: {files}"))
     elif given:
         rows.append(("reproduced by", f"header/{', header/'.join(given)}"))
+    if missing := trace.unreadable():
+        rows.append(("can't be shown", missing))
     tiled = "rows of every engine tile the cycles without gap or overlap"
     sums = tiled if trace.partial else "busy + stalls + idle = total for every engine"
     return [row for row in [*rows, ("checked", sums)] if row[1]]

@@ -102,6 +102,8 @@ def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | No
         return None, "the trace is partial, there is no whole run to compare with"
     if accelerator is None or not trace.header.program:
         return None, "the trace holds no accelerator or no program"
+    if missing := trace.unreadable():
+        return None, missing
     with Bar("what if") as bar:
         return what_if(accelerator, trace.program(), progress=bar.show), ""
 
