@@ -25,6 +25,7 @@ RULES = (
     legality.ahead,
     vectors.windows,
     vectors.axes,
+    units.sums_of_ranks,
     units.keeps,
     units.inside,
 )

@@ -147,10 +147,6 @@ def _partial(walk: Walk, site: Site, maker: Site, view: View) -> Iterator[Findin
             yield site.place, node_text(site.do), allowed
 
 
-def _tile_name(walk: Walk, name: str) -> str:
-    return walk.root(name)
-
-
 def homes(walk: Walk) -> Iterator[Finding]:
     """Yield intermediates that aren't kept in what the branches of maker and readers share."""
     for site in walk.sites:

@@ -31,6 +31,15 @@ def operands(walk: Walk, site: Site, name: str) -> Iterator[Finding]:
         yield site.place, text, f"keep {name} {BUFFER} or {PE}: partial sums need a place"
 
 
+def sums_of_ranks(walk: Walk) -> Iterator[Finding]:
+    """Yield work of PEs on ranks that are sums of others, whose pieces overlap."""
+    for site in walk.sites:
+        wrong = [rank for rank in walk.seen(site).ranks if rank in walk.space.derived]
+        if site.do.unit == "mac" and wrong:
+            allowed = f"a group of its own: PEs don't divide {wrong[0]}, whose pieces overlap"
+            yield site.place, node_text(site.do), allowed
+
+
 def keeps(walk: Walk) -> Iterator[Finding]:
     """Yield keeps twice at a level, and keeps at a level where their leaf has none."""
     found: dict[str, Finding] = {}

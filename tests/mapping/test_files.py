@@ -1,0 +1,117 @@
+"""Mapping files: saved, loaded, refused."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+
+from simaccel.errors import InputError
+from simaccel.mapping.files import load_mapping, mapping_text, require_same, save_mapping
+from simaccel.mapping.files import _Reader as Reader
+from simaccel.mapping.space import NotThisWorkloadError
+from simaccel.mapping.tree import Mapping
+from simaccel.workload import gemm
+from tests.mapping.trees_drawn import MAPPINGS
+from tests.program.tree_cases import CASES
+from tests.trees import mapping
+
+TEXT = """\
+workload:
+  name: small
+  fingerprint: FINGERPRINT
+dataflow: test
+groups:
+- operators:
+  - L
+  - softmax
+  - A
+  tree:
+  - loop g 1
+  - loop q 3
+  - keep Q buffer x2
+  - keep Z buffer x2
+  - loop c 4
+  - keep K buffer x2
+  - keep V buffer x2
+  - keep S buffer x2
+  - fork ahead 1:
+    - - do L array os
+    - - do softmax sfu
+    - - do A array os
+"""
+
+
+@given(MAPPINGS)
+@settings(max_examples=100)
+def test_any_mapping_comes_back(one: Mapping) -> None:
+    reader = Reader("f.yaml")
+    assert reader.mapping(yaml.safe_load(mapping_text(one))) == one
+    assert reader.faults == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_file_is_loaded_as_it_was_saved(name: str, tmp_path: Path) -> None:
+    of, one = CASES[name]
+    save_mapping(one, tmp_path / "m.yaml")
+    assert load_mapping(tmp_path / "m.yaml", of) == one
+
+
+def test_a_file_is_short_and_plain() -> None:
+    of, one = CASES["flash pipelined"]
+    assert mapping_text(one) == TEXT.replace("FINGERPRINT", of.fingerprint)
+
+
+def _load(tmp_path: Path, text: str) -> list[str]:
+    of, _ = CASES["flash pipelined"]
+    path = tmp_path / "m.yaml"
+    path.write_text(text.replace("FINGERPRINT", of.fingerprint))
+    with pytest.raises(InputError) as caught:
+        load_mapping(path, of)
+    return [str(fault).removeprefix(f"{path}: ") for fault in caught.value.faults]
+
+
+def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
+    text = TEXT.replace("loop q 3", "loop q three").replace("- do A array os", "- do A os")
+    text = text.replace("dataflow: test", "dataflw: test").replace("name: small", "name: 3")
+    text = text.replace("  - loop c 4", "  - {loop c 4: [a]}")
+    found = _load(tmp_path, text)
+    assert [line.split(";")[0] for line in found] == [
+        "dataflw: got 'test'",
+        "workload.name: got 3",
+        "groups[0].tree[1]: got 'loop q three'",
+        "groups[0].tree[4]: got 'a mapping'",
+        "groups[0].tree[8].fork[2][0]: got 'do A os'",
+        "dataflow: got nothing",
+    ]
+    assert found[0].endswith("did you mean 'dataflow'?")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("loop q 3", "loop q 8", "groups[0].tree[1]: got 'loop q 8'; allowed: pieces of 1 to 7"),
+        ("keep S buffer x2", "keep S buffer", "groups[0].tree[8]: got 'fork ahead 1'; allowed: two"),
+        ("- fork ahead 1:", "- fork ahead 1\n  - x:", "groups[0].tree[9]: got 'x'; allowed: a node"),
+        ("  tree:", "  kind: gemm\n  tree:", "groups: got 'groups with a kind, of the first version'"),
+        ("  tree:", "  trees:", "groups[0].trees: got 'a list'; allowed: did you mean 'tree'?"),
+        ("  tree:", "  padded: {q: 1.5}\n  tree:", "groups[0].padded.q: got 1.5; allowed: an integer"),
+    ],
+)
+def test_a_fault_says_what_is_allowed(old: str, new: str, fault: str, tmp_path: Path) -> None:
+    assert any(line.startswith(fault) for line in _load(tmp_path, TEXT.replace(old, new)))
+
+
+def test_an_old_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    (line,) = _load(tmp_path, "groups:\n- {kind: softmax, operator: x}\n- {kind: nest}\n")
+    assert "make a new file with simaccel map ... -o FILE" in line
+
+
+def test_a_mapping_for_another_workload_is_refused() -> None:
+    of, one = CASES["gemm"]
+    with pytest.raises(NotThisWorkloadError, match="is for workload small .* not for gemm"):
+        require_same(gemm(m=2, k=2, n=2), one)
+    other, _ = CASES["ffn"]
+    with pytest.raises(NotThisWorkloadError, match="cover nothing; the workload needs FF1, gelu"):
+        require_same(other, mapping(other, ""))
+    require_same(of, one)
