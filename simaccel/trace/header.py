@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import h5py
-import yaml
 
 from simaccel.errors import InputError
+from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
 from simaccel.mapping.choices import Mapping
 from simaccel.program.program import Program, ProgramError
@@ -88,17 +88,17 @@ class Reproduction:
 
         """
         with self._parsing("accelerator"):
-            return Accelerator.model_validate(yaml.safe_load(self.header.accelerator))
+            return Accelerator.model_validate(parse_document(self.header.accelerator))
 
     def workload(self) -> Workload:
         """Load the workload of the run."""
         with self._parsing("workload"):
-            return parse_workload(yaml.safe_load(self.header.workload), str(self.path))
+            return parse_workload(parse_document(self.header.workload), str(self.path))
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""
         with self._parsing("mapping"):
-            return Mapping.model_validate(yaml.safe_load(self.header.mapping))
+            return Mapping.model_validate(parse_document(self.header.mapping))
 
     def program(self) -> Program:
         """Parse the program of the run."""
@@ -109,6 +109,6 @@ class Reproduction:
     def _parsing(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (ValueError, yaml.YAMLError, InputError, ProgramError) as error:
+        except (ValueError, InputError, ProgramError) as error:
             first, *_ = str(error).splitlines()
             raise damaged(self.path, f"its {what} can't be read: {first}") from None

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.documents import read_text
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
     Layers,
@@ -54,7 +55,6 @@ _OPTIONAL_PRODUCT = {"b": "Batch", "sparsity": "Sparsity"}
 _ALIASES = {"layer": "layername", "strideheight": "strides", "stride": "strides"}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _DENSE = re.compile(r"([0-9]+):\1")
-_ALLOWED_FILE = "a readable CSV file"
 
 
 @dataclass
@@ -151,7 +151,7 @@ def read_topology(path: str | Path) -> Layers:
 def _rows(file: str) -> list[_Row]:
     """Read the lines that are not blank."""
     found = []
-    for number, line in enumerate(_text(file).splitlines(), 1):
+    for number, line in enumerate(read_text(Path(file), "CSV", "utf-8-sig").splitlines(), 1):
         try:
             cells = _cells(line)
         except csv.Error as error:
@@ -171,18 +171,6 @@ def _cells(line: str) -> list[str]:
     while cells and not cells[-1]:
         cells.pop()
     return cells
-
-
-def _text(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError([Fault(file, "file", ABSENT, "an existing CSV file")]) from None
-    except UnicodeDecodeError as error:
-        raise InputError([Fault(file, "file", error.reason, "UTF-8 text")]) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError([Fault(file, "file", reason, "a readable CSV file")]) from None
 
 
 def _sheet(file: str, header: _Row) -> _Sheet:

@@ -129,7 +129,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "allowed"),
     [
-        ("a: [1", "line 1", "YAML"),
+        ("a: [1", "line 2", "YAML"),
         ("- 1\n", "file", "a mapping"),
         ("", "file", "a mapping"),
         ("just words", "file", "a mapping"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("a")
 @click.argument("b")
 @click.option(

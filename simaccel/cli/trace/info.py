@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.title import run_title
@@ -19,7 +20,7 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 """Texts of the header that `simaccel run` takes as files."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
 @json_option
 def info(file: str, as_json: bool) -> None:

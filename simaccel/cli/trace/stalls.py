@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simaccel.cli.asked import number
+from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from simaccel.trace import Trace
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
 @click.option("--operator", metavar="NAME", help="Look at one operator or fused group.")
 @click.option("--from", "start", metavar="CYCLE", default="0", help="Start of a window (0).")
