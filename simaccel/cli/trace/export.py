@@ -11,6 +11,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_stdout_free
 from simaccel.cli.options import force_option, json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.trace.sound import sound
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing_text
 from simaccel.report.units import cycles_text
@@ -69,14 +70,13 @@ def export(
     csv        a table for pandas and spreadsheets
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
-    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.trace.exports import FORMATS, excerpt  # noqa: PLC0415 - as above
 
     if name not in FORMATS:
         raise InputError([fault("--format", name, suggest(name, FORMATS))])
     require_stdout_free(output, "-o", others={"--json": as_json})
     require_target(output, force=force, inputs=(file,), text=True)
-    with Trace.open(file) as trace:
+    with sound(file) as trace:
         given = {"--from": start, "--bins": bins, "--at-most": at_most}
         window = _numbers(trace, {**given, "--to": str(trace.cycles) if end is None else end})
         part = excerpt(

@@ -9,6 +9,7 @@ import click
 from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.report.catalogues import fields_table
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
@@ -25,10 +26,9 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 @json_option
 def info(file: str, as_json: bool) -> None:
     """Say what a trace holds, and check that busy + stalls + idle = total."""
-    from simaccel.trace import SCHEMA_VERSION, Trace  # noqa: PLC0415 - h5py only where needed
+    from simaccel.trace import SCHEMA_VERSION  # noqa: PLC0415 - h5py only where needed
 
-    with Trace.open(file) as opened:
-        opened.check()
+    with sound(file) as opened:
         found = _found(opened, SCHEMA_VERSION)
         if as_json:
             show_json(found)

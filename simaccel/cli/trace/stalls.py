@@ -12,6 +12,7 @@ from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
+from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
@@ -53,9 +54,9 @@ def stalls(
     """
     from simaccel.experiment.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.report.stalls import Analysis, stalls_json  # noqa: PLC0415 - as above
-    from simaccel.trace import Trace, TraceError  # noqa: PLC0415 - as above
+    from simaccel.trace import TraceError  # noqa: PLC0415 - as above
 
-    with Trace.open(file) as opened:
+    with sound(file) as opened:
         if not opened.cycles:
             raise TraceError(opened.path, "holds no cycle", "a trace of a run")
         found = diagnose(opened, *window(start, end, opened.cycles))

@@ -7,6 +7,7 @@ import click
 from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
+from simaccel.cli.trace.sound import sound
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.units import bytes_text
 
@@ -20,10 +21,9 @@ from simaccel.report.units import bytes_text
 def view(file: str, output: str, force: bool) -> None:
     """Write a page with the whole run: zoom, hover and click in a browser, without a network."""
     from simaccel.report.page import write_page  # noqa: PLC0415 - h5py only where it is needed
-    from simaccel.trace import Trace  # noqa: PLC0415 - as above
 
     require_target(output, force=force, inputs=(file,), text=True)
-    with Trace.open(file) as opened:
+    with sound(file) as opened:
         n_bytes = write_page(opened, output, force=force)
     if output != STDOUT:
         show(f"page: {output} ({bytes_text(n_bytes)})")
