@@ -36,6 +36,7 @@ from simaccel.workload.layers import (
     one_layer,
     with_batch,
 )
+from simaccel.workload.names import name_faults
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.workload import Workload
 
@@ -54,6 +55,7 @@ _OPTIONAL_CONV = {"stride_w": "Stride Width", "sparsity": "Sparsity"}
 _OPTIONAL_PRODUCT = {"b": "Batch", "sparsity": "Sparsity"}
 _ALIASES = {"layer": "layername", "strideheight": "strides", "stride": "strides"}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_MOST_COLUMNS = 100
 _DENSE = re.compile(r"([0-9]+):\1")
 
 
@@ -175,6 +177,9 @@ def _cells(line: str) -> list[str]:
 
 def _sheet(file: str, header: _Row) -> _Sheet:
     """Find the columns by their titles."""
+    if len(header.cells) > _MOST_COLUMNS:
+        where, found = f"line {header.line}", f"{len(header.cells)} columns"
+        raise InputError([Fault(file, where, found, f"at most {_MOST_COLUMNS} columns")])
     keys = [_key(title) for title in header.cells]
     is_product = {"m", "n", "k"} & set(keys) and _key(_CONV["height"]) not in keys
     needed = _PRODUCT if is_product else _CONV
@@ -210,6 +215,8 @@ def _name(sheet: _Sheet, row: _Row) -> str:
     name = "_".join(sheet.cell(row, "name").split())
     if not name:
         sheet.fault(row, "name", ABSENT, "a name")
+    for one in name_faults(sheet.file, "name", [name] if name else []):
+        sheet.fault(row, "name", one.value, one.allowed)
     return name
 
 
