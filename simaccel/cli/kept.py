@@ -62,6 +62,6 @@ def _rescue(partial: Path | None, rows: Sequence[Compared], what: str) -> None:
 def _write(partial: Path, rows: Sequence[Compared]) -> bool:
     """Write the rows, if the disk takes them: the run goes on without."""
     with suppress(OSError):
-        partial.write_text(comparison_csv(rows), encoding="utf-8", newline="")
+        partial.write_bytes(comparison_csv(rows).encode())
         return True
     return False

@@ -94,12 +94,17 @@ def simulate(
 def _require(workload: object, accelerator: object) -> None:
     """Refuse names where the objects of these names are wanted."""
     wanted = {
-        "workload": (workload, Workload, "build('bert', ...), gemm(...) or load_workload(path)"),
-        "accelerator": (accelerator, Accelerator, "load_accelerator('edge') or of a path"),
+        "workload": (
+            workload,
+            "a",
+            Workload,
+            "build('bert', ...) or gemm(...)",
+        ),
+        "accelerator": (accelerator, "an", Accelerator, "load_accelerator('edge') or of a path"),
     }
     faults = [
-        Fault("simulate", name, value, f"a {kind.__name__}, as of {example}")
-        for name, (value, kind, example) in wanted.items()
+        Fault("simulate", name, value, f"{article} {kind.__name__}, as of {example}")
+        for name, (value, article, kind, example) in wanted.items()
         if not isinstance(value, kind)
     ]
     if faults:

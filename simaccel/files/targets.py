@@ -16,6 +16,7 @@ from simaccel.errors import Fault, InputError
 
 STDOUT: Final = "-"
 """The path that means standard output, where text is written; a file of this name is ``./-``."""
+PARTIAL: Final = ".partial"
 _LONGEST_NAME = 200
 """Bytes of a target's name that the file written first takes over; with its ending, below 255."""
 _REASON = re.compile(r"error message = '([^']*)'")
@@ -84,7 +85,7 @@ def real_path(path: str | Path) -> Path:
 def partial_path(path: Path) -> Path:
     """Name the file beside ``path`` that is written first."""
     name = os.fsdecode(os.fsencode(path.name)[:_LONGEST_NAME])
-    return path.with_name(f"{name}.{token_hex(4)}.partial")
+    return path.with_name(f"{name}.{token_hex(4)}{PARTIAL}")
 
 
 def not_written(path: str | Path, error: Exception) -> InputError:

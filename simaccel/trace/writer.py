@@ -11,7 +11,7 @@ from typing import Any, Self
 import h5py
 import numpy as np
 
-from simaccel.files.targets import not_written, partial_path, real_path, require_target
+from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.machine.machine import EngineCycles
 from simaccel.trace.interrupts import undisturbed
@@ -36,6 +36,9 @@ from simaccel.trace.store import (
     write_more,
 )
 from simaccel.trace.superblock import cut
+
+BEGUN = ".begun"
+"""How the file ends that is written first, until a reader could open it."""
 
 
 class _Open:
@@ -79,7 +82,7 @@ class TraceWriter:
         self.path = require_target(path, force=force)
         self.header = header
         self._force = force
-        self._partial = partial_path(real_path(self.path))
+        self._partial = partial_path(real_path(self.path)).with_suffix(BEGUN)
         self._file: Any = None
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
@@ -109,6 +112,7 @@ class TraceWriter:
                 self._file = h5py.File(self._partial, "w", libver=LIBVER)
                 self._take(header_bytes(self.header))
                 write_beginning(self._file, len(self._block), self.header)
+                self._partial = self._partial.replace(self._partial.with_suffix(PARTIAL))
         except (OSError, RuntimeError) as error:
             self._discard()
             raise not_written(self.path, error) from None

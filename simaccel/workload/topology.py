@@ -37,7 +37,7 @@ from simaccel.workload.layers import (
     with_batch,
 )
 from simaccel.workload.names import name_faults
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
 from simaccel.workload.workload import Workload
 
 _CONV = {
@@ -135,6 +135,9 @@ def read_topology(path: str | Path) -> Layers:
 
     """
     header, *rows = _rows(str(path))
+    if len(rows) > MAX_OPERATORS:
+        allowed = f"at most {MAX_OPERATORS} layers"
+        raise InputError([Fault(str(path), "layers", f"{len(rows)} layers", allowed)])
     sheet = _sheet(str(path), header)
     read = _product if "k" in sheet.titles else _conv
     names, shapes = [], []

@@ -6,7 +6,6 @@ import csv
 import signal
 from pathlib import Path
 
-from simaccel.files.documents import parse_document
 from simaccel.trace import Trace
 from tests.robust.processes import REPOSITORY, Done, Server
 
@@ -53,6 +52,9 @@ def _require_whole(folder: Path, name: str, expected: bytes, done: Done) -> str:
     others = [path for path in folder.iterdir() if path.name != name]
     for path in others:
         assert path.name.startswith(f"{name}."), path
+        if path.suffix == ".begun":  # no trace yet
+            assert done.code == -signal.SIGKILL
+            continue
         assert path.suffix == ".partial", path
         _require_readable(path, name, done)
     return "whole" if found == expected else "killed"
@@ -62,8 +64,6 @@ def _require_readable(path: Path, name: str, done: Done) -> None:
     """Check what a killed command left beside its target."""
     if name == "run.h5":
         assert done.code == -signal.SIGKILL
-        if path.stat().st_size == 0:  # before its first byte
-            return
         with Trace.open(path) as trace:
             assert trace.partial
             trace.check()
@@ -72,4 +72,3 @@ def _require_readable(path: Path, name: str, done: Done) -> None:
         assert all(row["cycles"] or row["error"] for row in rows)
     else:
         assert done.code == -signal.SIGKILL
-        parse_document("")

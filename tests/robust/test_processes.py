@@ -2,7 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -39,7 +43,7 @@ def refused(server: Server, folder: Path, *line: str) -> str:
 def _nine(letters: str, form: str) -> str:
     """Write lists (or merges) of nine aliases of nine aliases of ..."""
     lines = [f"{letters[0]}: &{letters[0]} {form.format('x: 1')}"]
-    for old, new in zip(letters, letters[1:], strict=False):
+    for old, new in pairwise(letters):
         lines.append(f"{new}: &{new} {form.format('<<: [' + ','.join([f'*{old}'] * 9) + ']')}")
     return "\n".join(lines)
 
@@ -66,6 +70,7 @@ DOCUMENTS = {
     "binary": "\x00\x01\x02",
     "many operators": "kind: einsums\nname: x\ntensors: {}\noperators:\n"
     + "".join(OPERATOR.format(at, at + 1) for at in range(200_000)),
+    "many layers": "Layer,M,N,K\n" + "layer,4,4,4\n" * 200_000,
     "operators": "kind: einsums\nname: x\ntensors: {}\noperators:\n"
     + "".join(OPERATOR.format(at, at + 1) for at in range(20_000)),
 }
@@ -133,10 +138,6 @@ def test_kills_at_any_moment(server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_modules_are_loaded(number: int, tmp_path: Path) -> None:
     """In a process that has loaded nothing yet, unlike those of the server."""
-    import subprocess
-    import sys
-    import time
-
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     line = [sys.executable, "-m", "simaccel", "hw", "list"]
     with subprocess.Popen(

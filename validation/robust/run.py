@@ -1,6 +1,5 @@
 """Kills commands at 200 moments all over their runs: `python -m validation.robust.run`."""
 
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,4 +18,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
