@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -127,6 +128,27 @@ def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: i
         assert done.code == 2 or size > 5_000
         assert [path.name for path in tmp_path.iterdir()] == [name]
         target.unlink()
+
+
+def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path) -> None:
+    options = "--dataflow naive,flex --sweep buffer=2KiB,8KiB --csv rows.csv --plot rows.svg"
+    search = "--mapspace ruby-s --patience 30 -o map.yaml --plot map.svg"
+    found = []
+    for seed, jobs in (("0", "1"), ("4711", "2")):
+        folder = tmp_path / jobs
+        folder.mkdir()
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": seed}
+        code = f"""if __name__ == '__main__':
+            from simaccel.cli import main
+            for line in ('compare {" ".join(GEMM)} {options}', 'map {" ".join(GEMM)} {search}'):
+                main([*line.split(), '--jobs', '{jobs}'], standalone_mode=False)
+        """
+        (folder / "both.py").write_text(dedent(code))
+        subprocess.run([sys.executable, "both.py"], cwd=folder, env=environment, check=True)
+        (folder / "both.py").unlink()
+        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert found[0] == found[1]
+    assert sorted(found[0]) == ["map.svg", "map.yaml", "rows.csv", "rows.svg"]
 
 
 def test_kills_at_any_moment(server: Server, tmp_path: Path) -> None:
