@@ -1,11 +1,15 @@
 """Run the command line: `python -m simaccel`, and what the command `simaccel` starts."""
 
+import _thread
 import os
 import signal
 import sys
+import threading
+from functools import partial
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
+_MOMENT_SECONDS = 0.005
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -18,6 +22,7 @@ def main() -> None:
 
     for one in heard:
         signal.signal(one, signal.default_int_handler)
+        sys.unraisablehook = partial(_again, one)
     command_line()
 
 
@@ -26,6 +31,19 @@ def _leave(_number: int, _frame: object) -> None:
     sys.stderr.write("interrupted\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)
+
+
+def _again(number: int, unraisable: "sys.UnraisableHookArgs") -> None:
+    """Interrupt once more, a moment later, where Python could only print the exception.
+
+    h5py forgets its objects in callbacks of weak references: a Ctrl-C there would be lost.
+    """
+    if unraisable.exc_type is KeyboardInterrupt:
+        timer = threading.Timer(_MOMENT_SECONDS, _thread.interrupt_main, (number,))
+        timer.daemon = True
+        timer.start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 if __name__ == "__main__":

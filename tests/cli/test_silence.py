@@ -2,7 +2,9 @@
 
 import signal
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import simaccel
 from simaccel import gemm, load_accelerator, simulate
+from simaccel.__main__ import _again
 from simaccel.cli import kept, main
 from simaccel.cli.command import Command
 from simaccel.errors import InputError
@@ -170,3 +173,17 @@ def test_sigterm_waits_for_hdf5_too() -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
     assert done == [1]
+
+
+def test_an_interrupt_that_python_only_prints_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dying:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def work() -> None:
+        Dying()
+        time.sleep(60)
+
+    monkeypatch.setattr(sys, "unraisablehook", partial(_again, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        work()
