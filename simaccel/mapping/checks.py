@@ -27,6 +27,7 @@ RULES = (
     vectors.axes,
     units.sums_of_ranks,
     units.keeps,
+    units.lifetimes,
     units.inside,
 )
 
