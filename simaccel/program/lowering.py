@@ -178,6 +178,7 @@ class _Lowering:
     def body(self, body: Body, state: State) -> Built:
         """Build a body; equal ones are one object."""
         here = {leaf.seen.name for leaf in body.leaves}
+        here |= {one.seen.name for name in here for one in self.online.get(name, ())}
         key = id(body), replace(state, begun=state.begun & here)
         if key not in self.built:
             self.built[key] = self._build(body, key[1])
@@ -213,6 +214,7 @@ class _Lowering:
         return any(
             held.use == self.outline.aliases.get(use, use)
             for leaf in item.leaves
+            if held.user in ("", leaf.seen.name)
             for use, _ in leaf.seen.uses
         )
 

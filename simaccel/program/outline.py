@@ -69,6 +69,8 @@ class Held:
     """Name of the tile."""
     division: Division | None = None
     """Over PEs, if they keep it or it streams to them."""
+    user: str = ""
+    """The operator whose PEs keep it, or that it streams to."""
     returns: bool = False
     """Sums in PEs go to this tile in the buffer and come back."""
 
@@ -365,6 +367,7 @@ class _Walk:
                 queue=self.queues[name],
                 tile=f"{PE}.{name}",
                 division=leaf.division,
+                user=leaf.seen.name,
             )
         )
 
@@ -405,6 +408,7 @@ class _Walk:
             stores=self._stored(keep.tensor),
             buffered=buffered,
             division=leaf.division,
+            user="" if place == BUFFER else leaf.seen.name,
         )
         self.placed[key] = held
         self._finish(held, _loops(bodies[: at + 1]), home)
