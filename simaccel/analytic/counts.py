@@ -148,13 +148,14 @@ class _Counter:
                 self._tile(path, _Side(cuts, own, entry, at, place, outside), made)
             outside = at
         if path.leaf.unit == "mac":
-            self._accesses(Cuts(self.space, _stepped(path, self.space.sizes)), seen, position, outside)
+            self._accesses(_stepped(path, seen.ranks), seen, position, outside)
 
     def _tile(self, path: Path, side: _Side, made: str | None) -> None:
         on, name = side.kept.slots > 0, side.kept.tensor
         doubled = own_axis(self.family, path, self.space, side.at)
+        width = self.units.tile_width(name, side.view)
         if made is None:
-            width = self.units.width(name)
+            width = width if side.place != BUFFER else self.units.width(name)
             inner, outer = (one.elements() * on * width for one in (side.inside, side.beyond))
             self._down(side, side.view.name, outer * (1 + doubled), inner * (1 + doubled))
             stored = self._stored(name) if side.place == BUFFER else []
@@ -164,11 +165,12 @@ class _Counter:
             back = []
             for one in (side.beyond, side.inside):
                 every, first = one.sums()
-                back.append((every - first) * on * spills * side.view.bytes_per_element)
+                back.append((every - first) * on * spills * width)
             self._down(side, side.view.name, *back)
         for view in stored:
+            n = view.bytes_per_element if side.place == BUFFER else width
             outer, inner = (
-                one.volume * one.repeats() * on * view.bytes_per_element
+                one.volume * one.repeats() * on * n
                 for one in (side.beyond, side.inside)
             )
             self.found.move(f"{side.far}_write", view.name, outer)
@@ -352,9 +354,11 @@ class _Counter:
         self.found.work("array", steps)
         self.found.work("chain", steps)
 
-    def _accesses(self, cuts: Cuts, seen: Seen, position: int, outside: int) -> None:
+    def _accesses(self, path: Path, seen: Seen, position: int, outside: int) -> None:
         """Count what MACs take from the innermost memory of an operand."""
-        view = seen.uses[position][1]
+        view, cuts = seen.uses[position][1], Cuts(self.space, path)
+        name = self.units.names(path, seen)[position]
+        width = self.units.widths(path, seen)[position]
         end = len(cuts.entries)
         entry = cuts.entries[outside] if outside >= 0 else None
         in_pe = isinstance(entry, Kept) and entry.level != BUFFER
@@ -362,22 +366,21 @@ class _Counter:
         beyond = Transfer(cuts=cuts, view=view, child=end, shared=outside + 1)
         behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1) + 1
         each = Transfer(cuts=cuts, view=view, child=end, shared=behind)
-        width = view.bytes_per_element
         multicasts = self.accelerator.noc.distribution.multicasts
         if position < len(seen.inputs):
             outer, inner = beyond.elements() * width, each.elements() * width
-            self.found.move(f"{place}_read", view.name, outer)
+            self.found.move(f"{place}_read", name, outer)
             if not in_pe:
-                self.found.move("noc_distribution", view.name, outer if multicasts else inner)
+                self.found.move("noc_distribution", name, outer if multicasts else inner)
             return
         every, first = (n * width for n in beyond.sums())
-        self.found.move(f"{place}_write", view.name, every)
-        self.found.move(f"{place}_read", view.name, every - first)
+        self.found.move(f"{place}_write", name, every)
+        self.found.move(f"{place}_read", name, every - first)
         if not in_pe:
             more, fewer = (n * width for n in each.sums())
             back = every - first if multicasts else more - fewer
-            self.found.move("noc_distribution", view.name, back)
-            self.found.move("noc_collection", view.name, every)
+            self.found.move("noc_distribution", name, back)
+            self.found.move("noc_collection", name, every)
 
 
 def _stepped(path: Path, sizes: Iterable[str]) -> Path:

@@ -75,10 +75,10 @@ class State:
     tiles: tuple[tuple[Held, Tile], ...] = ()
     step: str = ""
 
-    def tile(self, use: str, *, beyond: bool | None = None) -> tuple[Held, Tile] | None:
-        """Return the innermost tile of a tensor; in the buffer, or ``beyond`` it."""
+    def tile(self, use: str, user: str = "") -> tuple[Held, Tile] | None:
+        """Return the innermost tile of a tensor in the buffer, or in PEs that a user works on."""
         for held, tile in reversed(self.tiles):
-            if held.use == use and beyond in (None, held.place != BUFFER):
+            if held.use == use and held.user in ("", user):
                 return held, tile
         return None
 
@@ -328,7 +328,7 @@ class _Lowering:
         return replace(held.view, bytes_per_element=width)
 
     def _buffered(self, held: Held, state: State) -> Tile | None:
-        found = state.tile(held.use, beyond=False) if held.buffered else None
+        found = state.tile(held.use) if held.buffered else None
         return found[1] if found else None
 
     def _take(self, held: Held, tile: Tile, body: Body, state: State) -> Iterator[Node]:
@@ -367,9 +367,7 @@ class _Lowering:
 
     def _operand(self, leaf: Leaf, use: str, view: View, state: State) -> tuple[Held | None, Tile]:
         name = self.outline.aliases.get(use, use)
-        found = state.tile(name)
-        if leaf.do.unit != "mac":
-            found = state.tile(name, beyond=False)
+        found = state.tile(name, leaf.seen.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
         seen = replace(view, name=known.name, bytes_per_element=known.bytes_per_element)
@@ -406,12 +404,12 @@ class _Lowering:
         def accesses(tile: Tile, view: View) -> Moved:
             if tile.place == STREAM:
                 return Moved(0, 0)
-            moved = _bytes(division.accesses(view, sizes), view)
+            moved = _bytes(division.accesses(view, sizes), tile.view)
             return moved if tile.place == BUFFER else Moved(0, moved.inner)
 
         found = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
         out = leaf.seen.output
-        began = _bytes(division.spread(out, sizes), out)
+        began = _bytes(division.spread(out, sizes), tiles[-1].view)
         zero = Moved(0, 0) if accumulate else began
         outside = tiles[-1].place == BUFFER
         sums = found[-1]

@@ -31,6 +31,7 @@ from simaccel.mapping.tree import (
 )
 from simaccel.mapping.view import View
 from simaccel.program.division import Division
+from simaccel.workload import Einsum
 
 PORTS: Final = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
@@ -365,7 +366,7 @@ class _Walk:
                 slots=slots,
                 block=full,
                 queue=self.queues[name],
-                tile=f"{PE}.{name}",
+                tile=self._pe_tile(name, leaf.seen),
                 division=leaf.division,
                 user=leaf.seen.name,
             )
@@ -440,7 +441,17 @@ class _Walk:
         if held.loads and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
-        held.tile = name if held.place == BUFFER else f"{PE}.{name}"
+        held.tile = name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
+
+    def _pe_tile(self, name: str, seen: Seen) -> str:
+        """Return the name of a tile in PEs, with the operator's where several may have one."""
+        users = [
+            one
+            for one in self.space.operators
+            if isinstance(one.operator, Einsum)
+            and name in {self.aliases.get(use, use) for use, _ in one.uses}
+        ]
+        return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{seen.name}.{name}"  # noqa: PLR2004
 
     def _wide(self, tensor: str, view: View) -> View:
         """Return the view of a tile, wide enough for all that is made in it in place."""
