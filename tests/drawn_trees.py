@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -55,40 +55,39 @@ def draw_workload(draw: Random) -> Workload:
         return draw.choice([1, 2, 3, 4, 5, 7])
 
     a, b, c, d, e = n(), n(), n(), n(), n()
-    operators: list[Operator] = draw.choice(
-        [
-            lambda: [einsum("E", "C b m n", "A b m k", "B b k n", b=a, m=b, k=c, n=d)],
-            lambda: [einsum("E", "C m n", "A m k", "A n k", m=a, n=a, k=c)],
-            lambda: [einsum("E", "C m n", "A m k", "B k n", "s k", m=a, k=b, n=c)],
-            lambda: [
-                einsum("E", "O m p", "I c 2*p+r", "W m c r", m=a, c=b, p=c, r=draw.choice([1, 3])),
-            ],
-            lambda: [
-                einsum("L", "S g r q c", "Q g r q d", "K g c d", g=a, r=2, q=b, c=c, d=d),
-                vector("softmax", "softmax", "P g r q c", "S g r q c", axis="c", g=a, r=2, q=b, c=c),
-                einsum("A", "Z g r q d", "P g r q c", "V g c d", g=a, r=2, q=b, c=c, d=d),
-            ],
-            lambda: [
-                einsum("F", "H r f", "X r e", "W e f", r=a, e=b, f=c),
-                vector("act", "relu", "G r f", "H r f", r=a, f=c),
-                einsum("G", "Y r o", "G r f", "U f o", r=a, f=c, o=d),
-            ],
-            lambda: [
-                vector("norm", "rms_norm", "N r e", "X r e", "g e", axis="e", r=a, e=b),
-                einsum("F", "H r f", "N r e", "W e f", r=a, e=b, f=c),
-                vector("add", "residual", "Y r f", "H r f", "R r f", r=a, f=c),
-            ],
-            lambda: [
-                einsum("one", "T m p", "I c p+r", "W m c r", m=a, c=b, p=c + 2, r=2),
-                einsum("two", "O n p", "T m p+r", "U n m r", n=d, m=a, p=c, r=3),
-            ],
-            lambda: [
-                einsum("one", "T m k", "A m e", "B e k", m=a, e=e, k=b),
-                einsum("two", "O m n", "T m k", "D k n", m=a, k=b, n=c),
-                einsum("three", "V m n", "T m k", "F k n", m=a, k=b, n=d),
-            ],
-        ]
-    )()
+    choices: list[Callable[[], list[Operator]]] = [
+        lambda: [einsum("E", "C b m n", "A b m k", "B b k n", b=a, m=b, k=c, n=d)],
+        lambda: [einsum("E", "C m n", "A m k", "A n k", m=a, n=a, k=c)],
+        lambda: [einsum("E", "C m n", "A m k", "B k n", "s k", m=a, k=b, n=c)],
+        lambda: [
+            einsum("E", "O m p", "I c 2*p+r", "W m c r", m=a, c=b, p=c, r=draw.choice([1, 3])),
+        ],
+        lambda: [
+            einsum("L", "S g r q c", "Q g r q d", "K g c d", g=a, r=2, q=b, c=c, d=d),
+            vector("softmax", "softmax", "P g r q c", "S g r q c", axis="c", g=a, r=2, q=b, c=c),
+            einsum("A", "Z g r q d", "P g r q c", "V g c d", g=a, r=2, q=b, c=c, d=d),
+        ],
+        lambda: [
+            einsum("F", "H r f", "X r e", "W e f", r=a, e=b, f=c),
+            vector("act", "relu", "G r f", "H r f", r=a, f=c),
+            einsum("G", "Y r o", "G r f", "U f o", r=a, f=c, o=d),
+        ],
+        lambda: [
+            vector("norm", "rms_norm", "N r e", "X r e", "g e", axis="e", r=a, e=b),
+            einsum("F", "H r f", "N r e", "W e f", r=a, e=b, f=c),
+            vector("add", "residual", "Y r f", "H r f", "R r f", r=a, f=c),
+        ],
+        lambda: [
+            einsum("one", "T m p", "I c p+r", "W m c r", m=a, c=b, p=c + 2, r=2),
+            einsum("two", "O n p", "T m p+r", "U n m r", n=d, m=a, p=c, r=3),
+        ],
+        lambda: [
+            einsum("one", "T m k", "A m e", "B e k", m=a, e=e, k=b),
+            einsum("two", "O m n", "T m k", "D k n", m=a, k=b, n=c),
+            einsum("three", "V m n", "T m k", "F k n", m=a, k=b, n=d),
+        ],
+    ]
+    operators = draw.choice(choices)()
     names = {one.output.tensor for one in operators}
     names |= {given.tensor for one in operators for given in one.inputs}
     widths = {name: draw.choice([1, 2, 4]) for name in sorted(names)}
@@ -144,7 +143,7 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
 
 def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
     """Draw a case; None if no legal tree was found."""
-    draw = Random(seed)  # noqa: S311 - not a secret
+    draw = Random(seed)
     of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
     for _ in range(_TRIES):
         one = _mapping(draw, of, on)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simaccel.analytic.array import Folded, folded
-from simaccel.analytic.family import Bools, Fan, Family, Floats, Ints, Kept, Path, ints
+from simaccel.analytic.family import Bools, Family, Fan, Floats, Ints, Kept, Path, ints
 from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer

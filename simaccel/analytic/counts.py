@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Bools, Fan, Family, Ints, Kept, Loops, Path, ints
-from simaccel.analytic.pieces import Cuts, Terms, expanded, extent, number, tiles
+from simaccel.analytic.family import Bools, Family, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent, number, tiles
 from simaccel.analytic.transfers import Transfer, over_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen
@@ -90,6 +90,7 @@ class _Side:
     place: str
     outside: int
     """Entry of the tile outside; -1 for DRAM."""
+    again: frozenset[str] = frozenset()
 
     @property
     def far(self) -> str:
@@ -97,11 +98,19 @@ class _Side:
 
     @property
     def inside(self) -> Transfer:
-        return Transfer(cuts=self.cuts, view=self.view, child=self.at, shared=self.at)
+        return Transfer(
+            cuts=self.cuts, view=self.view, child=self.at, shared=self.at, again=self.again
+        )
 
     @property
     def beyond(self) -> Transfer:
-        return Transfer(cuts=self.cuts, view=self.view, child=self.at, shared=self.outside + 1)
+        return Transfer(
+            cuts=self.cuts,
+            view=self.view,
+            child=self.at,
+            shared=self.outside + 1,
+            again=self.again,
+        )
 
 
 class _Counter:
@@ -145,10 +154,17 @@ class _Counter:
                 if place != BUFFER and made != seen.name:
                     made = None
                 own = self.space.seen(made).output if made else view
-                self._tile(path, _Side(cuts, own, entry, at, place, outside), made)
+                again = self._lacked(made) if made else frozenset()
+                self._tile(path, _Side(cuts, own, entry, at, place, outside, again), made)
             outside = at
         if path.leaf.unit == "mac":
             self._accesses(_stepped(path, seen.ranks), seen, position, outside)
+
+    def _lacked(self, maker: str) -> frozenset[str]:
+        """Return the ranks that an operator lacks: loops over them run it again."""
+        derived, mine = self.space.derived, self.space.seen(maker).ranks
+        own = {one for rank in mine for one, _ in derived.get(rank, ((rank, 1),))}
+        return frozenset(self.space.sizes) - own
 
     def _tile(self, path: Path, side: _Side, made: str | None) -> None:
         on, name = side.kept.slots > 0, side.kept.tensor
@@ -170,8 +186,7 @@ class _Counter:
         for view in stored:
             n = view.bytes_per_element if side.place == BUFFER else width
             outer, inner = (
-                one.volume * one.repeats() * on * n
-                for one in (side.beyond, side.inside)
+                one.volume * one.repeats() * on * n for one in (side.beyond, side.inside)
             )
             self.found.move(f"{side.far}_write", view.name, outer)
             self.found.move(f"{side.place}_read", view.name, inner)
@@ -359,13 +374,13 @@ class _Counter:
         view, cuts = seen.uses[position][1], Cuts(self.space, path)
         name = self.units.names(path, seen)[position]
         width = self.units.widths(path, seen)[position]
-        end = len(cuts.entries)
+        end, again = len(cuts.entries), self._lacked(seen.name)
         entry = cuts.entries[outside] if outside >= 0 else None
         in_pe = isinstance(entry, Kept) and entry.level != BUFFER
         place = DRAM if entry is None else f"{PE}.{port_of(seen, position)}" if in_pe else BUFFER
-        beyond = Transfer(cuts=cuts, view=view, child=end, shared=outside + 1)
+        beyond = Transfer(cuts=cuts, view=view, child=end, shared=outside + 1, again=again)
         behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1) + 1
-        each = Transfer(cuts=cuts, view=view, child=end, shared=behind)
+        each = Transfer(cuts=cuts, view=view, child=end, shared=behind, again=again)
         multicasts = self.accelerator.noc.distribution.multicasts
         if position < len(seen.inputs):
             outer, inner = beyond.elements() * width, each.elements() * width

@@ -27,11 +27,10 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.analytic.pieces import Cuts, Terms, expanded
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
 from simaccel.workload import Vector
-
 
 FALSE: Bools = np.zeros((), dtype=np.bool_)
 TRUE: Bools = np.ones((), dtype=np.bool_)

@@ -43,6 +43,8 @@ class Transfer:
     view: View
     child: int
     shared: int
+    again: frozenset[str] = frozenset()
+    """Ranks whose loops make sums anew, as their maker lacks them."""
 
     @cached_property
     def dims(self) -> tuple[Terms, ...]:
@@ -119,7 +121,11 @@ class Transfer:
 
     def first_repeats(self) -> Ints:
         """How often each element comes for the first time to an instance."""
-        return math.prod((self._first_repeats(rank) for rank in self.others), start=ints(1))
+        each = (
+            self._repeats(rank) if rank in self.again else self._first_repeats(rank)
+            for rank in self.others
+        )
+        return math.prod(each, start=ints(1))
 
     @cached_property
     def volume(self) -> Ints:

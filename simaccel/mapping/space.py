@@ -16,7 +16,7 @@ from functools import cached_property
 from simaccel.errors import SimaccelError
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import View
-from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
+from simaccel.workload import Operand, Operator, Vector, Workload
 
 Place = tuple[int, str]
 """A rank of an operator: (number of the operator in the group, its rank)."""
@@ -292,11 +292,11 @@ def _merge(
             plain[rank] = size
     inside = {one: name for name, ranks in group.merged.items() for one in ranks}
     sizes: dict[str, int] = {}
-    for rank in plain:
+    for rank, size in plain.items():
         if rank in inside:
             sizes[inside[rank]] = math.prod(plain[one] for one in group.merged[inside[rank]])
         elif rank not in derived:
-            sizes[rank] = plain[rank]
+            sizes[rank] = size
     seen = [
         _seen(workload, at, one, classes, plain, group.merged) for at, one in enumerate(operators)
     ]

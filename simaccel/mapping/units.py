@@ -73,7 +73,9 @@ def lifetimes(walk: Walk) -> Iterator[Finding]:
             if name not in uses or min(keeps) < at:
                 continue
             first, second = walk.home(one, name, uses[name]), walk.home(two, name, view)
-            if first != second and min(first or -1, second or -1) < at:
+            if first is None or second is None:
+                continue
+            if first != second and min(first, second) < at:
                 step = two.steps[keeps[1]]
                 allowed = f"one keep {name} {BUFFER} outside of the branches, as no loop in one of "
                 yield step.place, node_text(step.node), allowed + f"them moves {name}"

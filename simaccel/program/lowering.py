@@ -284,8 +284,8 @@ class _Lowering:
     def _tile(self, held: Held, state: State) -> Tile:
         sizes = self._sizes(held, state)
         part = 0 if held.place == STREAM else None
-        if held.place not in (BUFFER, STREAM):
-            division = held.division
+        division = held.division
+        if division is not None and held.place not in (BUFFER, STREAM):
             parts = {rank: min(size, division.part[rank]) for rank, size in sizes.items()}
             part = math.prod(held.view.extent(parts)) * held.view.bytes_per_element
         name = held.tile
@@ -306,7 +306,7 @@ class _Lowering:
         if held.maker is None:
             tensor = self._tensor(held, held.use.partition("#")[0])
             slides = bool(held.slides) and state.slides
-            moved = self._moved(held, body, state)
+            moved = self._moved(held, state)
             yield Load(
                 tile=tile, queue=held.queue, view=tensor, source=source, moved=moved, slides=slides
             )
@@ -315,7 +315,7 @@ class _Lowering:
             if held.maker.name not in state.begun:
                 yield Reserve(tile=tile, queue=held.queue, noc=source is not None)
             else:
-                moved, back = self._moved(held, body, state), source is not None
+                moved, back = self._moved(held, state), source is not None
                 yield Load(tile=tile, queue=held.queue, source=source, moved=moved, back=back)
         if held.place == BUFFER and held.returns:
             yield Reserve(tile=tile, queue=held.queue, noc=True)
@@ -335,22 +335,22 @@ class _Lowering:
         """Store what was made in a tile."""
         if held.place != BUFFER:
             if held.maker is not None:
-                moved = self._moved(held, body, state)
+                moved = self._moved(held, state)
                 yield Store(tile=tile, target=self._buffered(held, state), moved=moved)
         elif state.step != "statistics":
             for view in held.stores:
                 other = None if view == tile.view else view
-                yield Store(tile=tile, view=other, moved=self._moved(held, body, state))
+                yield Store(tile=tile, view=other, moved=self._moved(held, state))
 
-    def _moved(self, held: Held, body: Body, state: State) -> Moved | None:
+    def _moved(self, held: Held, state: State) -> Moved | None:
         """Return the bytes of a transfer; None for a whole tile of the buffer."""
         view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None
         if held.slides and state.slides:
             slide = Slide(held.slides, held.step, held.step)
-        if held.place == STREAM:
+        if held.division is not None and held.place == STREAM:
             return _bytes(held.division.accesses(view, sizes), view)
-        if held.place != BUFFER:
+        if held.division is not None and held.place != BUFFER:
             return _bytes(held.division.spread(view, sizes, slide), view)
         if slide is None:
             return None

@@ -441,7 +441,9 @@ class _Walk:
         if held.loads and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
-        held.tile = name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
+        held.tile = (
+            name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
+        )
 
     def _pe_tile(self, name: str, seen: Seen) -> str:
         """Return the name of a tile in PEs, with the operator's where several may have one."""
