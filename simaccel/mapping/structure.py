@@ -63,13 +63,14 @@ def _merged(group: Group, plain: Space) -> Iterator[Finding]:
     taken: set[str] = set()
     for name, ranks in group.merged.items():
         where = f"merged.{name}"
-        if name in plain.sizes and name not in ranks:
+        if name in set(plain.sizes) - set(ranks):
             yield where, name, "a name that no other rank has"
-        for view in uses:
-            if 0 < len(view.names & set(ranks)) < len(set(ranks)):
-                yield where, ",".join(ranks), f"ranks that {view.name} has together, or not at all"
+        apart = [view for view in uses if 0 < len(view.names & set(ranks)) < len(set(ranks))]
+        if apart:
+            allowed = f"ranks that {apart[0].name} has together, or not at all"
+            yield where, ",".join(ranks), allowed
         for rank in ranks:
-            if rank not in plain.sizes:
+            if rank not in {*plain.sizes, *alone}:
                 yield where, rank, suggest(rank, plain.sizes)
             elif rank in alone:
                 yield where, rank, "no axis of a vector operator, and no part of a sum of ranks"

@@ -202,11 +202,11 @@ class _Lowering:
                 ahead = len(nodes)
             for held, tile in own:
                 if users[held][0] == number:
-                    nodes += self._bring(held, tile, body, state)
+                    nodes += self._bring(held, tile, state)
             nodes += self._item(item, state)
             for held, tile in reversed(own):
                 if users[held][-1] == number:
-                    nodes += self._take(held, tile, body, state)
+                    nodes += self._take(held, tile, state)
         return tuple(tile for _, tile in own), tuple(nodes), ahead
 
     def _uses(self, item: Item, held: Held) -> bool:
@@ -300,7 +300,7 @@ class _Lowering:
             part_bytes=part,
         )
 
-    def _bring(self, held: Held, tile: Tile, body: Body, state: State) -> Iterator[Node]:
+    def _bring(self, held: Held, tile: Tile, state: State) -> Iterator[Node]:
         """Load a tile, or take a slot for sums that start from nothing."""
         source = self._buffered(held, state)
         if held.maker is None:
@@ -331,7 +331,7 @@ class _Lowering:
         found = state.tile(held.use) if held.buffered else None
         return found[1] if found else None
 
-    def _take(self, held: Held, tile: Tile, body: Body, state: State) -> Iterator[Node]:
+    def _take(self, held: Held, tile: Tile, state: State) -> Iterator[Node]:
         """Store what was made in a tile."""
         if held.place != BUFFER:
             if held.maker is not None:

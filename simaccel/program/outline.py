@@ -393,7 +393,8 @@ class _Walk:
         maker = self.space.made.get(keep.tensor)
         if place != BUFFER and maker != leaf.seen.name:
             maker = None
-        key = (id(home), keep.tensor, place)
+        user = "" if place == BUFFER else leaf.seen.name
+        key = (id(home), keep.tensor, place + user)
         if key in self.placed:
             return
         seen = self.space.seen(maker) if maker else None
@@ -409,7 +410,7 @@ class _Walk:
             stores=self._stored(keep.tensor),
             buffered=buffered,
             division=leaf.division,
-            user="" if place == BUFFER else leaf.seen.name,
+            user=user,
         )
         self.placed[key] = held
         self._finish(held, _loops(bodies[: at + 1]), home)
