@@ -69,7 +69,7 @@ class Units:
 
     def tile_width(self, name: str, view: View) -> int:
         """Return the bytes per element of a tile: the most of all that is made in it."""
-        return max([view.bytes_per_element, *(self.width(one) for one in self.in_place(name))])
+        return max(view.bytes_per_element, *map(self.width, (name, *self.in_place(name))))
 
     def tile_of(self, path: Path, use: str) -> str:
         """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""

@@ -117,6 +117,11 @@ class _Side:
     at: int
     place: str
     ways: tuple[_Way, ...]
+    again: frozenset[str]
+    """Ranks that the operator that makes it lacks: loops over them make it anew."""
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 class _Counter:
@@ -161,14 +166,17 @@ class _Counter:
                     made = None
                 own = self.space.seen(made).output if made else view
                 ways = self._ways(path, outside, entry.slots > 0)
-                self._tile(path, _Side(cuts, own, entry, at, place, ways), made)
+                again = self._lacked(made) if made else _NONE
+                self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == "mac":
-            if id(path) not in self.stepped:
-                stepped = Cuts(self.space, _stepped(path, self.space.sizes))
-                self.stepped[id(path)] = stepped
-            ways = self._ways(path, outside, _TRUE)
-            self._accesses(self.stepped[id(path)], seen, position, ways)
+            self._accesses(path, seen, position, self._ways(path, outside, _TRUE))
+
+    def _lacked(self, maker: str) -> frozenset[str]:
+        """Return the ranks that an operator lacks: loops over them run it again."""
+        derived, mine = self.space.derived, self.space.seen(maker).ranks
+        own = {one for rank in mine for one, _ in derived.get(rank, ((rank, 1),))}
+        return frozenset(self.space.sizes) - own
 
     @staticmethod
     def _ways(path: Path, outside: list[tuple[int, Bools]], here: Bools) -> tuple[_Way, ...]:
@@ -184,35 +192,42 @@ class _Counter:
             found.append(_Way(-1, DRAM, here))
         return tuple(found)
 
-    def _transfer(self, cuts: Cuts, view: View, child: int, outside: int) -> Transfer:
+    def _transfer(
+        self, cuts: Cuts, view: View, child: int, outside: int, again: frozenset[str] = _NONE
+    ) -> Transfer:
         """Return what goes to a place from one outside; the same if only loops are between."""
         fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Fan))
         shared = next(fans, child)
-        key = (id(cuts), id(view), child, shared)
+        key = (id(cuts), id(view), child, shared, again)
         if key not in self.transfers:
-            self.transfers[key] = Transfer(cuts=cuts, view=view, child=child, shared=shared)
+            self.transfers[key] = Transfer(
+                cuts=cuts, view=view, child=child, shared=shared, again=again
+            )
         return self.transfers[key]
 
     def _tile(self, path: Path, side: _Side, made: str | None) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
-        inside = self._transfer(side.cuts, side.view, side.at, side.at)
+        inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again)
         doubled = own_axis(self.family, path, self.space, side.at)
+        tile_width = self.units.tile_width(name, side.view)
         stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
         spills = made is not None and self._last_reduction(side, inside, made) >= 0
         if made is None or np.any(spills):
-            width, times = self.units.width(name), 1 + doubled if np.any(doubled) else 1
+            width, times = tile_width, 1 + doubled if np.any(doubled) else 1
             if made is not None:
-                width, times = side.view.bytes_per_element, spills
+                times = spills
+            elif side.place == BUFFER:
+                width = self.units.width(name)
             inner = self._coming(inside, made) * (on * times * width)
             for way in side.ways:
-                one = self._transfer(side.cuts, side.view, side.at, way.at)
+                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
                 outer = self._coming(one, made) * (way.served * times * width)
                 self._down(side, way.far, outer, inner * way.served)
             self.found.move(f"{side.place}_write", side.view.name, inner)
         for view in stored:
-            width = view.bytes_per_element
+            width = view.bytes_per_element if side.place == BUFFER else tile_width
             for way in side.ways:
-                one = self._transfer(side.cuts, side.view, side.at, way.at)
+                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
                 outer = one.sums()[0] * (way.served * width)
                 self.found.move(f"{way.far}_write", view.name, outer)
                 if side.place != BUFFER:
@@ -393,34 +408,41 @@ class _Counter:
         self.found.work("array", steps)
         self.found.work("chain", steps)
 
-    def _accesses(self, cuts: Cuts, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
+    def _accesses(self, path: Path, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
         """Count what MACs take from the innermost memory of an operand."""
+        if id(path) not in self.stepped:
+            self.stepped[id(path)] = Cuts(self.space, _stepped(path, seen.ranks))
+        cuts = self.stepped[id(path)]
         view, end = seen.uses[position][1], len(cuts.entries)
-        width, is_input = view.bytes_per_element, position < len(seen.inputs)
+        name, width = (
+            self.units.names(path, seen)[position],
+            self.units.widths(path, seen)[position],
+        )
+        is_input, again = position < len(seen.inputs), self._lacked(seen.name)
         behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
         multicasts = self.accelerator.noc.distribution.multicasts
         for way in ways:
             in_pe = way.far == PE
             place = f"{PE}.{port_of(seen, position)}" if in_pe else way.far
-            beyond = self._transfer(cuts, view, end, way.at)
-            each = self._transfer(cuts, view, end, behind)
+            beyond = self._transfer(cuts, view, end, way.at, again)
+            each = self._transfer(cuts, view, end, behind, again)
             scale = way.served * width
             if is_input:
                 outer = down = beyond.elements() * scale
                 if not (in_pe or multicasts):
                     down = each.elements() * scale
-                self.found.move(f"{place}_read", view.name, outer)
+                self.found.move(f"{place}_read", name, outer)
             else:
                 every, first = (n * scale for n in beyond.sums())
                 down = every - first
-                self.found.move(f"{place}_write", view.name, every)
-                self.found.move(f"{place}_read", view.name, down)
+                self.found.move(f"{place}_write", name, every)
+                self.found.move(f"{place}_read", name, down)
                 if not (in_pe or multicasts):
                     down = (each.sums()[0] - each.sums()[1]) * scale
                 if not in_pe:
-                    self.found.move("noc_collection", view.name, every)
+                    self.found.move("noc_collection", name, every)
             if not in_pe:
-                self.found.move("noc_distribution", view.name, down)
+                self.found.move("noc_distribution", name, down)
 
 
 def _stepped(path: Path, sizes: Iterable[str]) -> Path:
