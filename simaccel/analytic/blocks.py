@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simaccel.analytic.array import Folded, folded
-from simaccel.analytic.family import Bools, Fan, Family, Floats, Ints, Kept, Path, ints
-from simaccel.analytic.pieces import Cuts, expanded, extent, number
-from simaccel.analytic.schedule import Tiled, Work
+from simaccel.analytic.family import Bools, Family, Fan, Floats, Ints, Kept, Path, ints
+from simaccel.analytic.pieces import Cuts, extent, number
+from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, held_around
@@ -43,6 +43,8 @@ class Move:
     port: Ints
     latency: int
     on_chip: bool
+    turns: Ints
+    """Turns on the DRAM channel."""
 
 
 @dataclass
@@ -236,7 +238,9 @@ class Units:
         seen, path = work.seen, work.path
         if isinstance(seen.operator, Vector):
             step = VECTORS[seen.operator.kind].steps[work.step]
-            costs = {name: cost(sizes) for name, cost in self.vector_cycles(path, seen, step).items()}
+            costs = {
+                name: cost(sizes) for name, cost in self.vector_cycles(path, seen, step).items()
+            }
             most = np.maximum(costs["sfu"], np.maximum(costs["buffer_read"], costs["buffer_write"]))
             return Block(most, costs["buffer_read"], costs["buffer_write"])
         cuts = Cuts(self.family.space, path)
@@ -327,15 +331,23 @@ class Units:
     def move(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, *, up: bool) -> Move:
         """Return the cost of bringing a tile, or of taking it away (``up``)."""
         if tiled.level == BUFFER:
-            n_bytes = self._tile_bytes(tiled, sizes, slid & (not up))
-            return self._dram(n_bytes, BUFFER, up=up)
+            later = FALSE if up or tiled.slide is None else slid
+            known = (id(tiled), up, *(id(sizes[rank]) for rank in tiled.ranks))
+            if later is FALSE or later is TRUE:
+                full = (*known, later is TRUE)
+                if full not in self.known:
+                    self.kept += [sizes[rank] for rank in tiled.ranks]
+                    n_bytes = self._tile_bytes(tiled, sizes, later)
+                    self.known[full] = self._dram(n_bytes, BUFFER, up=up)
+                return self.known[full]  # type: ignore[return-value]
+            return self._dram(self._tile_bytes(tiled, sizes, later), BUFFER, up=up)
         key = (id(tiled), up)
         if key not in self.known:
             self.known[key] = self._to_pe(tiled, up=up)
         return self.known[key]  # type: ignore[return-value]
 
     def _tile_bytes(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools) -> Ints:
-        dims = expanded(self.family.space, tiled.view)
+        dims = tiled.dims
         sides = [extent(dim, sizes) for dim in dims]
         width = tiled.view.bytes_per_element
         whole = width * math.prod(sides, start=ints(1))
@@ -355,10 +367,11 @@ class Units:
         if place != BUFFER:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
-            ints(service),
-            ints(rate.cycles(n_bytes)),
-            0 if up else spec.latency_cycles,
+            service=ints(service),
+            port=ints(rate.cycles(n_bytes)),
+            latency=0 if up else spec.latency_cycles,
             on_chip=False,
+            turns=ints(-(-service // spec.turn_cycles)),
         )
 
     def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:
@@ -373,17 +386,21 @@ class Units:
         child = len(cuts.entries) if streams else tiled.at
         one = Transfer(cuts=cuts, view=tiled.view, child=child, shared=outside + 1)
         times = self._passes(cuts, tiled.at) if streams else one.times
-        n_bytes = one.volume * one.repeats() if up else one.elements()
+        n_bytes = one.sums()[0] if up else one.elements()
         n_bytes = -(-n_bytes * tiled.view.bytes_per_element // np.maximum(times, 1))
         tail = accelerator.tail_latency_cycles if up and outside >= 0 else 0
         lead = 0 if up else accelerator.lead_latency_cycles
         if outside < 0:
             found = self._dram(n_bytes, "pe", up=up)
-            return Move(found.service, found.port, found.latency + lead, on_chip=False)
+            return replace(found, latency=found.latency + lead)
         port = accelerator.write_rate if up else accelerator.read_rate
         pipe = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
-            ints(pipe.cycles(n_bytes)), ints(port.cycles(n_bytes)), lead + tail, on_chip=True
+            service=ints(pipe.cycles(n_bytes)),
+            port=ints(port.cycles(n_bytes)),
+            latency=lead + tail,
+            on_chip=True,
+            turns=ints(0),
         )
 
 

@@ -6,15 +6,15 @@ Bytes by (level and direction, tensor), MACs and element passes are the machine'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Bools, Fan, Family, Ints, Kept, Loops, Path, ints
-from simaccel.analytic.pieces import Cuts, Terms, expanded, extent, number, tiles
-from simaccel.analytic.transfers import Transfer, over_pieces
+from simaccel.analytic.family import Bools, Family, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent, number, tiles
+from simaccel.analytic.transfers import Transfer, blocks_of, elements_of, over_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, DRAM, PE
@@ -27,6 +27,25 @@ Level = tuple[str, str]
 PORTS = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
 _HUGE = 1 << 62
+_WORK = (
+    ("array", "compute"),
+    ("chain", "cycles"),
+    ("buffer_read", "read_port"),
+    ("buffer_write", "write_port"),
+    ("noc_distribution", "distribution"),
+    ("noc_collection", "collection"),
+)
+_MOVED = (
+    ("buffer_read", 0, "a_bytes"),
+    ("buffer_read", 1, "b_bytes"),
+    ("buffer_read", -1, "sums_bytes"),
+    ("buffer_write", -1, "out_bytes"),
+    ("noc_distribution", 0, "a_sent"),
+    ("noc_distribution", 1, "b_sent"),
+    ("noc_collection", -1, "out_bytes"),
+)
+_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED)))
+_TRUE = np.ones((), dtype=np.bool_)
 
 
 @dataclass
@@ -80,28 +99,24 @@ def count(family: Family, accelerator: Accelerator) -> Counts:
 
 
 @dataclass(frozen=True)
+class _Way:
+    """Where tiles come from for some candidates: entry (-1 for DRAM) and place."""
+
+    at: int
+    far: str
+    served: Bools
+
+
+@dataclass(frozen=True)
 class _Side:
-    """A tile on its path, and the memory outside."""
+    """A tile on its path, and the memories outside."""
 
     cuts: Cuts
     view: View
     kept: Kept
     at: int
     place: str
-    outside: int
-    """Entry of the tile outside; -1 for DRAM."""
-
-    @property
-    def far(self) -> str:
-        return DRAM if self.outside < 0 else BUFFER
-
-    @property
-    def inside(self) -> Transfer:
-        return Transfer(cuts=self.cuts, view=self.view, child=self.at, shared=self.at)
-
-    @property
-    def beyond(self) -> Transfer:
-        return Transfer(cuts=self.cuts, view=self.view, child=self.at, shared=self.outside + 1)
+    ways: tuple[_Way, ...]
 
 
 class _Counter:
@@ -111,6 +126,8 @@ class _Counter:
         self.units = Units(family, accelerator)
         self.found = Counts()
         self.known: set[tuple[int, str]] = set()
+        self.transfers: dict[object, Transfer] = {}
+        self.stepped: dict[int, Cuts] = {}
 
     def count(self) -> Counts:
         for path in self.family.paths():
@@ -120,9 +137,7 @@ class _Counter:
             if isinstance(seen.operator, Vector):
                 self._vector(path, cuts, seen, seen.operator)
                 continue
-            ranks = seen.ranks
-            macs = over_pieces(cuts, ranks, lambda s, ranks=ranks: product(s, ranks))  # type: ignore[misc]
-            self.found.macs = self.found.macs + macs
+            self.found.macs = self.found.macs + elements_of(cuts, seen.ranks)
             if path.leaf.unit == "mac":
                 self._steps(cuts, seen)
             else:
@@ -134,9 +149,9 @@ class _Counter:
     def _operand(self, path: Path, cuts: Cuts, seen: Seen, position: int) -> None:
         use, view = seen.uses[position]
         name = self.family.aliases.get(use, use)
-        outside = -1
+        outside: list[tuple[int, Bools]] = []
         for at, entry in enumerate(path.entries):
-            if not isinstance(entry, Kept) or entry.tensor != name:
+            if not isinstance(entry, Kept) or entry.tensor != name or not np.any(entry.slots):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
             if (id(entry), place) not in self.known:
@@ -145,44 +160,79 @@ class _Counter:
                 if place != BUFFER and made != seen.name:
                     made = None
                 own = self.space.seen(made).output if made else view
-                self._tile(path, _Side(cuts, own, entry, at, place, outside), made)
-            outside = at
+                ways = self._ways(path, outside, entry.slots > 0)
+                self._tile(path, _Side(cuts, own, entry, at, place, ways), made)
+            outside.append((at, entry.slots > 0))
         if path.leaf.unit == "mac":
-            self._accesses(cuts, seen, position, outside)
+            if id(path) not in self.stepped:
+                stepped = Cuts(self.space, _stepped(path, self.space.sizes))
+                self.stepped[id(path)] = stepped
+            ways = self._ways(path, outside, _TRUE)
+            self._accesses(self.stepped[id(path)], seen, position, ways)
+
+    @staticmethod
+    def _ways(path: Path, outside: list[tuple[int, Bools]], here: Bools) -> tuple[_Way, ...]:
+        """Return where tiles come from: what keeps them next outside, by candidate."""
+        found = []
+        for at, keeps in reversed(outside):
+            if np.any(served := here & keeps):
+                entry = path.entries[at]
+                buffered = isinstance(entry, Kept) and entry.level == BUFFER
+                found.append(_Way(at, BUFFER if buffered else PE, served))
+            here = here & ~keeps
+        if np.any(here):
+            found.append(_Way(-1, DRAM, here))
+        return tuple(found)
+
+    def _transfer(self, cuts: Cuts, view: View, child: int, outside: int) -> Transfer:
+        """Return what goes to a place from one outside; the same if only loops are between."""
+        fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Fan))
+        shared = next(fans, child)
+        key = (id(cuts), id(view), child, shared)
+        if key not in self.transfers:
+            self.transfers[key] = Transfer(cuts=cuts, view=view, child=child, shared=shared)
+        return self.transfers[key]
 
     def _tile(self, path: Path, side: _Side, made: str | None) -> None:
-        on, name = side.kept.slots > 0, side.kept.tensor
+        name, on = side.kept.tensor, side.kept.slots > 0
+        inside = self._transfer(side.cuts, side.view, side.at, side.at)
         doubled = own_axis(self.family, path, self.space, side.at)
-        if made is None:
-            width = self.units.width(name)
-            inner, outer = (one.elements() * on * width for one in (side.inside, side.beyond))
-            self._down(side, side.view.name, outer * (1 + doubled), inner * (1 + doubled))
-            stored = self._stored(name) if side.place == BUFFER else []
-        else:
-            stored = self._stored(name) if side.place == BUFFER else [side.view]
-            spills = self._last_reduction(side, made) >= 0
-            back = []
-            for one in (side.beyond, side.inside):
-                every, first = one.sums()
-                back.append((every - first) * on * spills * side.view.bytes_per_element)
-            self._down(side, side.view.name, *back)
+        stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
+        spills = made is not None and self._last_reduction(side, inside, made) >= 0
+        if made is None or np.any(spills):
+            width, times = self.units.width(name), 1 + doubled if np.any(doubled) else 1
+            if made is not None:
+                width, times = side.view.bytes_per_element, spills
+            inner = self._coming(inside, made) * (on * times * width)
+            for way in side.ways:
+                one = self._transfer(side.cuts, side.view, side.at, way.at)
+                outer = self._coming(one, made) * (way.served * times * width)
+                self._down(side, way.far, outer, inner * way.served)
+            self.found.move(f"{side.place}_write", side.view.name, inner)
         for view in stored:
-            outer, inner = (
-                one.volume * one.repeats() * on * view.bytes_per_element
-                for one in (side.beyond, side.inside)
-            )
-            self.found.move(f"{side.far}_write", view.name, outer)
-            self.found.move(f"{side.place}_read", view.name, inner)
-            if side.place != BUFFER:
-                self.found.move("noc_collection", view.name, outer)
-        self._hold(side, made, stored, doubled)
+            width = view.bytes_per_element
+            for way in side.ways:
+                one = self._transfer(side.cuts, side.view, side.at, way.at)
+                outer = one.sums()[0] * (way.served * width)
+                self.found.move(f"{way.far}_write", view.name, outer)
+                if side.place != BUFFER:
+                    self.found.move("noc_collection", view.name, outer)
+            self.found.move(f"{side.place}_read", view.name, inside.sums()[0] * (on * width))
+        self._hold(side, inside, made, stored, doubled)
 
-    def _down(self, side: _Side, name: str, outer: Ints, inner: Ints) -> None:
-        self.found.move(f"{side.far}_read", name, outer)
-        self.found.move(f"{side.place}_write", name, inner)
+    @staticmethod
+    def _coming(one: Transfer, made: str | None) -> Ints:
+        """Return the elements that come down: of sums those that come back."""
+        if made is None:
+            return one.elements()
+        every, first = one.sums()
+        return every - first
+
+    def _down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
+        self.found.move(f"{far}_read", side.view.name, outer)
         if side.place != BUFFER:
             multicasts = self.accelerator.noc.distribution.multicasts
-            self.found.move("noc_distribution", name, outer if multicasts else inner)
+            self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
 
     def _stored(self, name: str) -> list[View]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
@@ -192,31 +242,36 @@ class _Counter:
         )
         return [view for view in views if view.name in self.space.escapes]
 
-    def _last_reduction(self, side: _Side, made: str) -> Ints:
+    def _last_reduction(self, side: _Side, inside: Transfer, made: str) -> Ints:
         """Return the place of the innermost loop that adds to sums which leave their tile; or -1."""
-        cuts, last = side.cuts, ints(-1)
-        position = side.inside.position
+        cuts, last, position = side.cuts, ints(-1), inside.position
         for (at, rank), place in cuts.places.items():
             if at < side.at and rank in self.space.seen(made).reduced:
-                last = np.maximum(last, np.where(place < position, place, -1))
+                last = np.maximum(last, (place < position) * (place + 1) - 1)
         return last
 
     def _hold(
-        self, side: _Side, made: str | None, stored: list[View], doubled: Bools
+        self,
+        side: _Side,
+        inside: Transfer,
+        made: str | None,
+        stored: list[View],
+        doubled: Bools,
     ) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
         width = self.units.tile_width(name, side.view)
         dims = expanded(self.space, side.view)
         sizes = side.cuts.full[side.at]
         n_bytes = on * width * math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
-        position = side.inside.position
-        slots = np.where(position < 0, np.minimum(side.kept.slots, 1), side.kept.slots)
-        if made is not None:
-            last = self._last_reduction(side, made)
+        slots = side.kept.slots
+        if np.any(slots > 1):
+            slots = np.where(inside.position < 0, np.minimum(slots, 1), slots)
+        if made is not None and np.any(slots > 1):
+            last = self._last_reduction(side, inside, made)
             spills = last >= 0
             if np.any(spills):
                 slots = np.where(
-                    spills, np.minimum(slots, self._tiles_in_a_step(side, last)), slots
+                    spills, np.minimum(slots, self._tiles_in_a_step(side, inside, last)), slots
                 )
                 if side.place == BUFFER:
                     self.found.hold(side.place, f"{name}_sums", n_bytes * spills, slots * spills)
@@ -227,11 +282,11 @@ class _Counter:
                 again = ints(slots * doubled)
                 self.found.hold(side.place, view.name, ints(n_bytes * doubled), again)
 
-    def _tiles_in_a_step(self, side: _Side, last: Ints) -> Ints:
+    def _tiles_in_a_step(self, side: _Side, inside: Transfer, last: Ints) -> Ints:
         """Return how many tiles of sums a step of the reduction has, at least."""
         cuts, most = side.cuts, ints(1)
         for (at, rank), place in cuts.places.items():
-            if at < side.at and rank in side.inside.ranks:
+            if at < side.at and rank in inside.ranks:
                 tile = next(one for r, one in tiles(cuts.entries[at]) if r == rank)
                 least: Ints = ints(_HUGE)
                 for n, size in cuts.pieces(rank, at):
@@ -268,7 +323,7 @@ class _Counter:
         for name, cost in self.units.vector_cycles(path, seen, step).items():
             self.found.work(name, over_pieces(cuts, seen.ranks, cost))
         passes = self.units.cost(step).passes
-        elements = over_pieces(cuts, seen.ranks, lambda s: product(s, seen.ranks))
+        elements = elements_of(cuts, seen.ranks)
         self.found.elements = self.found.elements + passes * elements
 
     def _correct(
@@ -300,43 +355,27 @@ class _Counter:
             start and rank in seen.reduced for rank, start in part_starts(cuts).items()
         )
 
-        def total(what: str) -> Ints:
-            adds = over_pieces(
-                cuts,
-                seen.ranks,
-                lambda s: getattr(self.units.fold(path, cuts, s, accumulate=True), what),
-            )
-            if not starts:
-                return adds
-            return adds + over_pieces(
-                cuts,
-                seen.ranks,
-                lambda s: (
-                    getattr(self.units.fold(path, cuts, s, accumulate=False), what)
-                    - getattr(self.units.fold(path, cuts, s, accumulate=True), what)
-                ),
-                seen.reduced,
-            )
+        upto = next(
+            (n for n, entry in enumerate(cuts.entries) if isinstance(entry, Fan)),
+            len(cuts.entries),
+        )
+        totals: dict[str, Ints] = {}
 
-        for name, what in (
-            ("array", "compute"),
-            ("chain", "cycles"),
-            ("buffer_read", "read_port"),
-            ("buffer_write", "write_port"),
-            ("noc_distribution", "distribution"),
-            ("noc_collection", "collection"),
-        ):
-            self.found.work(name, total(what))
-        for level, position, what in (
-            ("buffer_read", 0, "a_bytes"),
-            ("buffer_read", 1, "b_bytes"),
-            ("buffer_read", -1, "sums_bytes"),
-            ("buffer_write", -1, "out_bytes"),
-            ("noc_distribution", 0, "a_sent"),
-            ("noc_distribution", 1, "b_sent"),
-            ("noc_collection", -1, "out_bytes"),
-        ):
-            self.found.move(level, names[position], total(what))
+        def add(count: Ints, sizes: dict[str, Ints], *, accumulate: bool) -> None:
+            one = self.units.fold(path, cuts, sizes, accumulate=accumulate)
+            for what in _FOLDED:
+                totals[what] = totals.get(what, ints(0)) + count * getattr(one, what)
+
+        for count, sizes in blocks_of(cuts, seen.ranks, upto=upto):
+            add(count, sizes, accumulate=True)
+        if starts:
+            for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
+                add(count, sizes, accumulate=False)
+                add(-count, sizes, accumulate=True)
+        for name, what in _WORK:
+            self.found.work(name, totals[what])
+        for level, position, what in _MOVED:
+            self.found.move(level, names[position], totals[what])
 
     def _steps(self, cuts: Cuts, seen: Seen) -> None:
         """Count the steps of PEs with memories; a part lasts as its first PE."""
@@ -354,32 +393,46 @@ class _Counter:
         self.found.work("array", steps)
         self.found.work("chain", steps)
 
-    def _accesses(self, cuts: Cuts, seen: Seen, position: int, outside: int) -> None:
+    def _accesses(self, cuts: Cuts, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
         """Count what MACs take from the innermost memory of an operand."""
-        view = seen.uses[position][1]
-        end = len(cuts.entries)
-        entry = cuts.entries[outside] if outside >= 0 else None
-        in_pe = isinstance(entry, Kept) and entry.level != BUFFER
-        place = DRAM if entry is None else f"{PE}.{port_of(seen, position)}" if in_pe else BUFFER
-        beyond = Transfer(cuts=cuts, view=view, child=end, shared=outside + 1)
-        behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1) + 1
-        each = Transfer(cuts=cuts, view=view, child=end, shared=behind)
-        width = view.bytes_per_element
+        view, end = seen.uses[position][1], len(cuts.entries)
+        width, is_input = view.bytes_per_element, position < len(seen.inputs)
+        behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
         multicasts = self.accelerator.noc.distribution.multicasts
-        if position < len(seen.inputs):
-            outer, inner = beyond.elements() * width, each.elements() * width
-            self.found.move(f"{place}_read", view.name, outer)
+        for way in ways:
+            in_pe = way.far == PE
+            place = f"{PE}.{port_of(seen, position)}" if in_pe else way.far
+            beyond = self._transfer(cuts, view, end, way.at)
+            each = self._transfer(cuts, view, end, behind)
+            scale = way.served * width
+            if is_input:
+                outer = down = beyond.elements() * scale
+                if not (in_pe or multicasts):
+                    down = each.elements() * scale
+                self.found.move(f"{place}_read", view.name, outer)
+            else:
+                every, first = (n * scale for n in beyond.sums())
+                down = every - first
+                self.found.move(f"{place}_write", view.name, every)
+                self.found.move(f"{place}_read", view.name, down)
+                if not (in_pe or multicasts):
+                    down = (each.sums()[0] - each.sums()[1]) * scale
+                if not in_pe:
+                    self.found.move("noc_collection", view.name, every)
             if not in_pe:
-                self.found.move("noc_distribution", view.name, outer if multicasts else inner)
-            return
-        every, first = (n * width for n in beyond.sums())
-        self.found.move(f"{place}_write", view.name, every)
-        self.found.move(f"{place}_read", view.name, every - first)
-        if not in_pe:
-            more, fewer = (n * width for n in each.sums())
-            back = every - first if multicasts else more - fewer
-            self.found.move("noc_distribution", view.name, back)
-            self.found.move("noc_collection", view.name, every)
+                self.found.move("noc_distribution", view.name, down)
+
+
+def _stepped(path: Path, sizes: Iterable[str]) -> Path:
+    """Return a path whose block is cut into the steps of PEs; lanes share a step."""
+    laned = {
+        entry.rank
+        for entry in path.entries
+        if isinstance(entry, Fan) and entry.level in ("vectors", "lanes")
+    }
+    ranks = tuple(rank for rank in sizes if rank not in laned)
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return Path((*path.entries, Loops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
 
 
 def _is_side(entry: object) -> bool:

@@ -17,8 +17,8 @@ from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import BUFFER, Mapping
+from simaccel.mapping.space import Space, held_around, space_of
+from simaccel.mapping.tree import BUFFER, Keep, Mapping
 from simaccel.workload import Workload
 
 
@@ -146,7 +146,7 @@ class Totals:
     def least(self) -> Ints:
         """Return what the estimate can't go below: the bound, or the array behind its first tiles."""
         chain = self.counts.busy.get("chain", ints(0))
-        return np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator))
+        return ints(np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator)))
 
     def timed(self) -> Ints:
         """Return the cycles of engines, tiles and channels together; loops have one order."""
@@ -206,9 +206,24 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     for group, around in mapping.placed():
         space = space_of(workload, group)
         totals = evaluate(family_of(space, group, around), accelerator)
-        kept = 0
+        kept = sum(_around_bytes(workload, space, around, keep) for keep in around)
         found.append(_figures(group.name, totals, workload.repeat, kept))
     return Estimate(tuple(found))
+
+
+def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], keep: Keep) -> int:
+    """Return the bytes of what is kept around groups: as wide as all that is made in it."""
+    width = max(
+        tensor.bytes_per_element
+        for name, tensor in workload.tensors.items()
+        if held_around(workload, name, around) == keep.tensor
+    )
+    spans = [span.stop - span.start for span in keep.region]
+    if not spans:
+        views = (view for seen in space.operators for _, view in seen.uses)
+        shapes = [view.shape for view in views if view.name == keep.tensor]
+        spans = list(shapes[0]) if shapes else [workload.tensor_bytes(keep.tensor) // width]
+    return keep.slots * width * math.prod(spans)
 
 
 def _figures(name: str, totals: Totals, repeat: int, kept: int) -> OperatorEstimate:

@@ -6,9 +6,9 @@ pieces at any depth are a short list of (count, size), exact for every chain of 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,7 @@ _WIDTH = 16
 """Places in one entry, more than ranks."""
 
 
-def cut(boxes: Sequence[Box], tile: Ints, counts: Mode = True) -> list[Box]:
+def cut(boxes: Sequence[Box], tile: Ints, *, counts: bool = True) -> list[Box]:
     """Cut pieces by a tile; where ``counts`` is False take the first piece of each only.
 
     >>> [(int(n), int(s)) for n, s in cut([(ints(1), ints(10))], ints(4))]
@@ -34,13 +34,7 @@ def cut(boxes: Sequence[Box], tile: Ints, counts: Mode = True) -> list[Box]:
     found: list[Box] = []
     for count, size in boxes:
         full, rest = size // tile, size % tile
-        if counts is True:
-            more, last = full, rest > 0
-        elif counts is False:
-            more, last = full > 0, full == 0
-        else:
-            more = np.where(counts, full, full > 0)
-            last = np.where(counts, rest > 0, full == 0)
+        more, last = (full, rest > 0) if counts else (full > 0, full == 0)
         found.append((count * more, tile + 0 * size))
         if np.any(last):
             found.append((count * last, rest))
@@ -52,12 +46,98 @@ def number(boxes: Sequence[Box]) -> Ints:
     return ints(sum(n for n, _ in boxes))
 
 
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One cut of a rank, for each list of boxes that may arrive.
+
+    By arriving box: ``whole`` pieces of the tile's size, and of what is left the box that it goes
+    to (-1: nothing is left of any) and whether something is (``left``). The first box that it
+    makes has the tile's size. ``every``: the boxes where all loops and instances count.
+    """
+
+    at: int
+    whole: tuple[Ints, ...]
+    to: tuple[int, ...]
+    left: tuple[Ints, ...]
+    sizes: tuple[Ints, ...]
+    every: tuple[Ints, ...]
+    restarts: bool = False
+
+    def count(self, counts: Sequence[Ints], mode: Mode) -> list[Ints]:
+        """Cut boxes; where ``mode`` is False take the first piece of each only."""
+        found: list[Ints] = [ints(0)] * len(self.sizes)
+        for n, whole, to, left in zip(counts, self.whole, self.to, self.left, strict=True):
+            more, rest = whole, left
+            if mode is not True:
+                more = np.minimum(whole, 1)
+                rest = 1 - more
+                if mode is not False:
+                    more, rest = more + mode * (whole - more), rest + mode * (left - rest)
+            found[0] = found[0] + n * more
+            if to >= 0:
+                found[to] = found[to] + n * rest
+        return found
+
+
+def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> Step:
+    """Cut boxes by a tile; remainders that no candidate has together share a box."""
+    wholes, tos, lefts, rests, taken = [], [], [], [], []
+    for n, size in zip(counts, sizes, strict=True):
+        whole = size // tile
+        rest = size - whole * tile
+        left = ((rest > 0) & (n > 0)).astype(np.int64)
+        to = -1
+        if np.any(left):
+            for place, others in enumerate(taken):
+                if not np.any(others & left):
+                    to = place
+                    taken[place], rests[place] = others | left, rests[place] + rest * left
+                    break
+            else:
+                to = len(taken)
+                taken.append(left)
+                rests.append(rest * left)
+        wholes.append(whole)
+        tos.append(to + 1 if to >= 0 else -1)
+        lefts.append(left)
+    made = Step(at, tuple(wholes), tuple(tos), tuple(lefts), (tile, *rests), ())
+    return replace(made, every=tuple(made.count(counts, mode=True)))
+
+
+def covered(boxes: Sequence[Box]) -> Ints:
+    """Return the sum of the sizes of all pieces."""
+    return ints(sum(n * size for n, size in boxes))
+
+
 class Cuts:
     """The cuts of every rank along a path."""
 
     def __init__(self, space: Space, path: Path) -> None:
         self.space = space
         self.entries = path.entries
+        self._chains: dict[str, tuple[Step, ...]] = {}
+        self._known: dict[object, list[Box]] = {}
+
+    def steps(self, rank: str) -> tuple[Step, ...]:
+        """Return the cuts of a rank that make several pieces for some candidate, and parts."""
+        if rank not in self._chains:
+            self._chains[rank] = tuple(self._steps(rank))
+        return self._chains[rank]
+
+    def _steps(self, rank: str) -> Iterator[Step]:
+        counts: Sequence[Ints] = (ints(1),)
+        sizes: Sequence[Ints] = (ints(self.space.sizes[rank]),)
+        for at, entry in enumerate(self.entries):
+            if isinstance(entry, Cut):
+                if entry.rank == rank:
+                    counts, sizes = [ints(1)], [ints(entry.size)]
+                    yield Step(at, (), (), (), tuple(sizes), tuple(counts), restarts=True)
+                continue
+            for one, tile in tiles(entry):
+                if one == rank and np.any(self.full[at][rank] > tile):
+                    made = _step(at, self.full[at + 1][rank], counts, sizes)
+                    counts, sizes = made.every, made.sizes
+                    yield made
 
     @cached_property
     def full(self) -> list[dict[str, Ints]]:
@@ -91,19 +171,27 @@ class Cuts:
         return found
 
     def pieces(
-        self, rank: str, upto: int, counts: Callable[[int], Mode] = lambda _: True, start: int = 0
+        self, rank: str, upto: int, counts: Callable[[int], Mode] = lambda _: True
     ) -> list[Box]:
         """Return the pieces of a rank that enter an entry; ``counts``: which loops count."""
-        boxes: list[Box] = [(ints(1), ints(self.space.sizes[rank]))]
-        for at in range(start, upto):
-            entry = self.entries[at]
-            if isinstance(entry, Cut):
-                if entry.rank == rank:
-                    boxes = [(ints(1), ints(entry.size))]
-                continue
-            for one, tile in tiles(entry):
-                if one == rank and np.any(self.full[at][rank] > tile):
-                    boxes = cut(boxes, tile, counts(at))
+        steps = [step for step in self.steps(rank) if step.at < upto]
+        modes = [step.restarts or counts(step.at) for step in steps]
+        start = max((at for at, step in enumerate(steps) if step.restarts), default=-1)
+        while start + 1 < len(steps) and modes[start + 1] is True:
+            start += 1
+        if start < 0:
+            found, sizes = [ints(1)], (ints(self.space.sizes[rank]),)
+        else:
+            found, sizes = list(steps[start].every), steps[start].sizes
+        simple = all(isinstance(mode, bool) for mode in modes)
+        key = (rank, len(steps), *modes[start + 1 :]) if simple else None
+        if key in self._known:
+            return self._known[key]
+        for step, mode in zip(steps[start + 1 :], modes[start + 1 :], strict=True):
+            found, sizes = step.count(found, mode), step.sizes
+        boxes = list(zip(found, sizes, strict=True))
+        if key is not None:
+            self._known[key] = boxes
         return boxes
 
     def cut_once(self, boxes: list[Box], rank: str, at: int) -> list[Box]:
@@ -111,7 +199,7 @@ class Cuts:
         entry = self.entries[at]
         for one, tile in tiles(entry):
             if one == rank:
-                boxes = cut(boxes, tile, not isinstance(entry, Fan))
+                boxes = cut(boxes, tile, counts=not isinstance(entry, Fan))
         return boxes
 
     def loop_counts(self, rank: str, upto: int, position: Ints | None) -> Ints:
@@ -165,10 +253,10 @@ def extent(dim: Terms, sizes: dict[str, Ints]) -> Ints:
 
 def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
     """Sum the extents of a dimension over all combinations of pieces of its ranks."""
-    total = ints(0)
-    for combination in itertools.product(*(boxes[rank] for rank, _ in dim)):
-        sizes = {rank: size for (rank, _), (_, size) in zip(dim, combination, strict=True)}
-        total = total + math.prod(n for n, _ in combination) * extent(dim, sizes)
+    counts = [number(boxes[rank]) for rank, _ in dim]
+    total = math.prod(counts, start=ints(1 - sum(c for _, c in dim)))
+    for at, (rank, c) in enumerate(dim):
+        total = total + math.prod(counts[:at] + counts[at + 1 :], start=c * covered(boxes[rank]))
     return total
 
 

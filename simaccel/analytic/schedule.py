@@ -26,11 +26,15 @@ from simaccel.analytic.family import (
     Path,
     ints,
 )
-from simaccel.analytic.pieces import Cuts, expanded
-from simaccel.mapping.space import Seen, Space
+from simaccel.analytic.pieces import Cuts, Terms, expanded
+from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
 from simaccel.workload import Vector
+
+FALSE: Bools = np.zeros((), dtype=np.bool_)
+TRUE: Bools = np.ones((), dtype=np.bool_)
+"""For all candidates: told apart by identity."""
 
 
 @dataclass(eq=False)
@@ -50,11 +54,24 @@ class Tiled:
     """The same for all bodies in which the tile may live."""
     at: int
     """Its entry on the path."""
+    dims: tuple[Terms, ...]
+    """The dimensions of its view in ranks that loops cut."""
     path: Path
     outside: int | None = None
     """The key of the tile in the buffer that it comes from or goes to; None for DRAM."""
     slide: tuple[str, int] | None = None
     """Rank and coefficient along which the body's loop slides it."""
+
+    def __post_init__(self) -> None:
+        """Work out what doesn't change."""
+        self.own = TRUE if np.all(self.own) else self.own
+        self.may_spill = bool(np.any(self.spills))
+        self.most = int(np.max(self.slots))
+        numbers = sorted(set(np.ravel(self.slots).tolist()) - {0})
+        self.by_slots: list[tuple[int, Bools | None]] = [
+            (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
+        ]
+        self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
 
 
 @dataclass(eq=False)
@@ -92,6 +109,20 @@ class Bodies:
         for item in self.items:
             found += item.works if isinstance(item, Bodies) else [item]
         return tuple(found)
+
+    @cached_property
+    def last_uses(self) -> dict[int, list[tuple[Tiled, str]]]:
+        """Tiles of this body by the last item that array or SFU touch them in, and that engine."""
+        found: dict[int, list[tuple[Tiled, str]]] = {}
+        for tiled in self.tiles:
+            last: tuple[int, str] | None = None
+            for number, item in enumerate(self.items):
+                for work in item.works if isinstance(item, Bodies) else (item,):
+                    if tiled.key in work.keys:
+                        last = number, "at sfu" if work.do.unit == "sfu" else "at array"
+            if last is not None:
+                found.setdefault(last[0], []).append((tiled, last[1]))
+        return found
 
     @cached_property
     def adders(self) -> frozenset[str]:
@@ -233,6 +264,7 @@ class _Builder:
                     spills=lost,
                     key=id(kept),
                     at=at,
+                    dims=dims,
                     path=path,
                     outside=outside,
                     slide=slide[0] if slide and kept.level != STREAM else None,

@@ -10,27 +10,28 @@ shorter than the work of any resource in it, nor than its requests need with tho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats, Ints, ints
+from simaccel.analytic.schedule import FALSE as _FALSE
+from simaccel.analytic.schedule import TRUE as _TRUE
 from simaccel.analytic.schedule import Bodies, Tiled, Work
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
 
 Times = dict[object, Floats]
-_FEW = 3
+_FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles."""
 _RING = 6
 """Slots that are told apart; more never wait."""
 _STEADY = 2
-_ZERO = np.zeros(())
-_FALSE = np.zeros((), dtype=np.bool_)
-_TRUE = np.ones((), dtype=np.bool_)
+_ZERO: Floats = np.zeros(())
 _ARRAY, _SFU, _DMA_OUT, _NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
 _DRAM, _LOADS, _STORES, _REQUESTS = "dram", "dram loads", "dram stores", "requests"
 _READ, _WRITE = "read port", "write port"
@@ -50,6 +51,7 @@ class _Timeline:
     def __init__(self, units: Units, accelerator: Accelerator) -> None:
         self.units, self.accelerator = units, accelerator
         self.x: Times = {}
+        self.trips: dict[tuple[int, int], _Trips] = {}
         self.begun: dict[str, Bools] = {}
         self.slid: Bools = _FALSE
         self.gathers = False
@@ -68,9 +70,15 @@ class _Timeline:
 
     def body(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         self._open(body.tiles, sizes)
-        for item in body.items:
+        for number, item in enumerate(body.items):
             self._item(item, sizes)
+            self.past(body, number)
         self._close(body.tiles, sizes)
+
+    def past(self, body: Bodies, number: int) -> None:
+        """Let tiles go that no later item touches, when their last engine is past this one."""
+        for tiled, engine in body.last_uses.get(number, ()):
+            self._used(tiled.key, self.get(engine))
 
     def _item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         if isinstance(item, Work):
@@ -92,42 +100,56 @@ class _Timeline:
     def _after(self, adders: frozenset[str], where: Bools) -> Iterator[None]:
         """Take sums as begun, and windows as slid, where there was an iteration before."""
         begun, slid = self.begun, self.slid
-        self.begun = {**begun, **{name: begun.get(name, _FALSE) | where for name in adders}}
+        if adders and where is not _FALSE:
+            more = {
+                name: where if where is _TRUE else begun.get(name, _FALSE) | where
+                for name in adders
+            }
+            self.begun = {**begun, **more}
         self.slid = where
         yield
         self.begun, self.slid = begun, slid
 
+    def _trips(self, body: Bodies, size: Ints) -> _Trips:
+        """Return how a loop cuts what arrives, worked out once."""
+        key = (id(body), id(size))
+        if key not in self.trips:
+            self.trips[key] = _Trips(size, body.tile)
+        return self.trips[key]
+
     def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
-        size, tile = sizes[body.rank], body.tile
-        full, rest = size // tile, size % tile
-        if not np.any(size > tile):
+        trips = self._trips(body, sizes[body.rank])
+        if trips.one:
             with self._after(frozenset(), _FALSE):
                 self.body(body, sizes)
             return
-        whole = {**sizes, body.rank: tile}
+        full = trips.full
+        whole = {**sizes, body.rank: body.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
-        slots = max((int(np.max(tiled.slots)) for tiled in body.tiles), default=1)
-        most = min(int(np.max(full)), _FEW + min(slots, _RING))
-        last: Times = {}
+        period = min(math.lcm(*(n for tiled in body.tiles for n, _ in tiled.by_slots)), _RING)
+        most = min(trips.most, _FEW + period)
+        history: list[Times] = []
         done = 0
         while done < most:
-            older, last = last, dict(self.x)
+            history.append(dict(self.x))
             with self._after(body.adders if done else frozenset(), _TRUE if done else _FALSE):
-                self._where(full > done, runs, body, whole)
+                self._where(_TRUE if done < trips.least else full > done, runs, body, whole)
             done += 1
-            if done > _STEADY and _grows_evenly(older, last, self.x):
+            if done > _STEADY and _grows_evenly(history[-2], history[-1], self.x):
+                period = 1
                 break
-        if np.any(full > done):
-            self._extrapolate(last, np.maximum(full - done, 0))
-        if np.any(rest):
+        if trips.most > done:
+            period = min(period, done)
+            self._extrapolate(history[-period], np.maximum(full - done, 0) / period)
+        if trips.ragged:
             with self._after(body.adders, full > 0):
-                self._where(rest > 0, runs, body, {**sizes, body.rank: np.maximum(rest, 1)})
+                self._where(trips.has_rest, runs, body, {**sizes, body.rank: trips.rest})
         if isinstance(runs, _Ahead):
             runs.finish()
 
     def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: dict[str, Ints]) -> None:
         """Run an iteration for some of the candidates."""
-        if np.all(where):
+        if where is _TRUE or where.all():
             runs(body, sizes)
             return
         before = dict(self.x)
@@ -137,8 +159,8 @@ class _Timeline:
             if new is not old:
                 self.x[key] = np.where(where, new, old)
 
-    def _extrapolate(self, last: Times, more: Ints) -> None:
-        """Let ``more`` iterations follow at the steady interval."""
+    def _extrapolate(self, last: Times, more: Floats) -> None:
+        """Let ``more`` periods since ``last`` follow at the steady interval."""
         growth = {
             key: time - last.get(key, _ZERO)
             for key, time in self.x.items()
@@ -171,20 +193,21 @@ class _Timeline:
                 self._load(tiled, sizes, free, tiled.own, batch)
                 continue
             ready = ("ready", tiled.key)
-            self.x[ready] = np.where(tiled.own, free, self.get(ready))
-            back = tiled.own & tiled.spills & self.begun.get(tiled.maker.name, _FALSE)
-            if np.any(back):
+            self.x[ready] = _pick(tiled.own, free, self.get(ready))
+            begun = self.begun.get(tiled.maker.name, _FALSE)
+            if not tiled.may_spill or begun is _FALSE:
+                continue
+            back = tiled.own & tiled.spills & begun
+            if back.any():
                 self._load(tiled, sizes, free, back, batch)
 
     def _free(self, tiled: Tiled, early: int) -> Floats:
         """Return when a slot of a tile is free; ``early``: one release is still to come."""
-        found, slots = _ZERO, tiled.slots - early
-        for n in range(1, min(int(np.max(slots)), _RING) + 1):
-            here = slots == n
-            if np.all(here):
-                return self.get((tiled.key, n))
-            if np.any(here):
-                found = np.where(here, self.get((tiled.key, n)), found)
+        found = _ZERO
+        for n, here in tiled.by_slots:
+            if 0 < n - early <= _RING:
+                free = self.get((tiled.key, n - early))
+                found = free if here is None else np.where(here, free, found)
         return found
 
     def _load(
@@ -235,16 +258,14 @@ class _Timeline:
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
         port = _READ if loads == move.on_chip else _WRITE
-        self.x[port] = self.get(port) + where * move.port
-        if move.on_chip:
-            return
-        spec = self.accelerator.dram
-        turns = _LOADS if loads else _STORES
-        self.x[_DRAM] = self.get(_DRAM) + where * move.service
-        self.x[turns] = self.get(turns) + where * -(-move.service // spec.turn_cycles)
-        self.x[_REQUESTS] = self.get(_REQUESTS) + where * (
-            move.service + (spec.latency_cycles if loads else 0)
-        )
+        self._add(port, where, move.port)
+        if not move.on_chip:
+            self._add(_DRAM, where, move.service)
+            self._add(_LOADS if loads else _STORES, where, move.turns)
+            self._add(_REQUESTS, where, move.service + move.latency)
+
+    def _add(self, key: str, where: Bools, amount: Ints) -> None:
+        self.x[key] = self.get(key) + (amount if where is _TRUE else where * amount)
 
     def _used(self, key: int, end: Floats) -> None:
         name = ("used", key)
@@ -261,7 +282,7 @@ class _Timeline:
 
     def _release(self, tiled: Tiled) -> None:
         used = self.get(("used", tiled.key))
-        for n in range(min(int(np.max(tiled.slots)), _RING), 1, -1):
+        for n in range(min(tiled.most, _RING), 1, -1):
             self.x[tiled.key, n] = _pick(
                 tiled.own, self.get((tiled.key, n - 1)), self.get((tiled.key, n))
             )
@@ -329,6 +350,19 @@ class _Timeline:
         self.x[_WRITE] = self.get(_WRITE) + where * block.write
 
 
+class _Trips:
+    """The trips of a loop over what arrives: full ones, and a smaller last one."""
+
+    def __init__(self, size: Ints, tile: Ints) -> None:
+        self.size = size
+        self.one = not bool((size > tile).any())
+        self.full, rest = size // tile, size % tile
+        self.most, self.least = int(self.full.max()), int(self.full.min())
+        self.has_rest: Bools = rest > 0
+        self.ragged = bool(self.has_rest.any())
+        self.rest: Ints = np.maximum(rest, 1)
+
+
 class _Ahead:
     """A loop whose body's first items run an iteration early (software pipelining)."""
 
@@ -344,14 +378,14 @@ class _Ahead:
 
     def __call__(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         timeline = self.timeline
-        mine = self._tiles(self.crossing)
         for tiled in self.first:
             early = int(tiled in self.crossing and self.waits is not None)
             timeline._open([tiled], sizes, early=early)  # noqa: SLF001 - one algorithm in two classes
-        for key in [key for key in mine if key[0] == "used"]:
-            timeline.x[key] = _ZERO
-        for item in body.items[: body.ahead]:
+        for tiled in self.crossing:
+            timeline.x["used", tiled.key] = _ZERO
+        for number, item in enumerate(body.items[: body.ahead]):
             timeline._item(item, sizes)  # noqa: SLF001
+            timeline.past(body, number)
         timeline._close([t for t in self.first if t not in self.crossing], sizes)  # noqa: SLF001
         made = self._tiles(self.crossing)
         now = made, sizes, timeline.begun, timeline.slid
@@ -377,8 +411,10 @@ class _Ahead:
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
         timeline._open(self.second, sizes)  # noqa: SLF001
-        for item in self.whole.items[self.whole.ahead :]:
-            timeline._item(item, sizes)  # noqa: SLF001
+        for number, item in enumerate(self.whole.items):
+            if number >= self.whole.ahead:
+                timeline._item(item, sizes)  # noqa: SLF001
+                timeline.past(self.whole, number)
         timeline._close([*self.second, *self.crossing], sizes)  # noqa: SLF001
         timeline.begun, timeline.slid = now
 
@@ -388,7 +424,7 @@ class _Ahead:
             self._behind()
 
 
-Runs = _Ahead | type(_Timeline.body)
+Runs = Callable[[Bodies, dict[str, Ints]], None]
 
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:
@@ -397,7 +433,7 @@ def _works(item: Bodies | Work) -> tuple[Work, ...]:
 
 def _pick(where: Bools, new: Floats, old: Floats) -> Floats:
     """Take the new where something holds."""
-    return new if np.all(where) else np.where(where, new, old)
+    return new if where is _TRUE else np.where(where, new, old)
 
 
 def _grows_evenly(older: Times, last: Times, now: Times) -> bool:

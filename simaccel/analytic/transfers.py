@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +21,7 @@ from simaccel.analytic.pieces import (
     Cuts,
     Mode,
     Terms,
-    cut,
+    covered,
     expanded,
     extent,
     number,
@@ -43,6 +43,7 @@ class Transfer:
     view: View
     child: int
     shared: int
+    _known: dict[str, list[Box]] = field(default_factory=dict)
 
     @cached_property
     def dims(self) -> tuple[Terms, ...]:
@@ -113,6 +114,7 @@ class Transfer:
         others = [self.cuts.loop_counts(rank, self.child, position) for rank in self.others]
         return math.prod([*mine, *others], start=ints(1))
 
+    @cached_property
     def repeats(self) -> Ints:
         """How often each element comes: the product over the ranks that the tensor lacks."""
         return math.prod((self._repeats(rank) for rank in self.others), start=ints(1))
@@ -128,7 +130,7 @@ class Transfer:
 
     def sums(self) -> tuple[Ints, Ints]:
         """Elements of an output that move up over all residencies, and over the first of each."""
-        return self.volume * self.repeats(), self.volume * self.first_repeats()
+        return self.volume * self.repeats, self.volume * self.first_repeats()
 
     def elements(self) -> Ints:
         """Elements of an input that move down."""
@@ -138,7 +140,7 @@ class Transfer:
             if len(dim) > 1 and not self.for_macs:
                 rest = math.prod(volumes[:at] + volumes[at + 1 :], start=ints(1))
                 whole = whole - self._kept(dim) * rest
-        return ints(whole * self.repeats())
+        return ints(whole * self.repeats)
 
     def _volume(self, dim: Terms) -> Ints:
         ((rank, factor), *rest) = dim
@@ -148,53 +150,29 @@ class Transfer:
 
     def _covered(self, rank: str) -> Ints:
         """Return the sum of the sizes of all pieces: what there is of the rank on this path."""
-        size = ints(self.cuts.space.sizes[rank])
-        for entry in self.cuts.entries[: self.child]:
-            for one, tile in tiles(entry):
-                if one == rank and not isinstance(entry, Loops | Fan):
-                    size = tile
-        return size
+        steps = [step for step in self.cuts.steps(rank) if step.restarts and step.at < self.child]
+        return steps[-1].sizes[0] if steps else ints(self.cuts.space.sizes[rank])
 
     def _boxes(self, rank: str, first: tuple[int, Bools] | None = None) -> list[Box]:
-        """Return the boxes along a rank; of the loops ``first`` (where True) only first trips.
+        """Return the boxes along a rank; of the loop at ``first`` (where True) only first trips.
 
         Instances that are served together share a box where their positions adjoin: where no
         loop of the rank runs between their fan-out and the child.
         """
+        if first is None and rank in self._known:
+            return self._known[rank]
 
         def counts(at: int) -> Mode:
-            if first is not None and at == first[0]:
-                return ~first[1]
-            return self._fan_counts(at) is not False
+            return True if first is None or at != first[0] else ~first[1]
 
         boxes = self.cuts.pieces(rank, self.shared, counts)
-        for at, apart in self._apart(rank).items():
-            for one, tile in tiles(self.cuts.entries[at]):
-                if one != rank:
-                    continue
-                if first is not None and at == first[0]:
-                    apart_here = apart & ~first[1]
-                    boxes = cut(boxes, np.where(apart, tile, 1 << 62), apart_here)
-                else:
-                    boxes = cut(boxes, np.where(apart, tile, 1 << 62))
+        for step in self.cuts.steps(rank):
+            if self.shared <= step.at < self.child and (step.at, rank) in self.cuts.places:
+                real = self.cuts.places[step.at, rank] >= 0
+                boxes = _pick(real, self.cuts.pieces(rank, step.at + 1, counts), boxes)
+        if first is None:
+            self._known[rank] = boxes
         return boxes
-
-    def _apart(self, rank: str) -> dict[int, Bools]:
-        """Say by entry between ``shared`` and child whose pieces don't share a box."""
-        found: dict[int, Bools] = {}
-        apart: Bools = np.zeros((), dtype=np.bool_)
-        for at in range(self.child - 1, self.shared - 1, -1):
-            entry = self.cuts.entries[at]
-            mine = [tile for one, tile in tiles(entry) if one == rank]
-            if not mine:
-                continue
-            if isinstance(entry, Loops):
-                here = self.cuts.full[at][rank] > mine[0]
-                apart = apart | here
-                found[at] = here
-            else:
-                found[at] = apart
-        return dict(sorted(found.items())) if np.any(apart) else {}
 
     def _kept(self, dim: Terms) -> Ints:
         """Sum of what windows share with the ones before them, where they slide."""
@@ -206,13 +184,21 @@ class Transfer:
             if not np.any(here):
                 continue
             boxes = {one: self._boxes(one) for one, _ in dim}
-            once = self._boxes(rank, first=(at, np.broadcast_to(here, np.shape(here))))
-            moved = number(boxes[rank]) - number(once)
+            moved = number(boxes[rank]) - number(self._boxes(rank, first=(at, here)))
             tile = next(t for one, t in tiles(self.cuts.entries[at]) if one == rank)
             skip = dict(dim)[rank] * (1 + tile - boxes[rank][0][1])
             others = [(boxes[one], c) for one, c in dim if one != rank]
             total = total + here * moved * _overlap(others, skip)
         return total
+
+
+def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:
+    """Take the new boxes where something holds."""
+    if np.all(where):
+        return new
+    nothing = (ints(0), ints(0))
+    pairs = itertools.zip_longest(new, old, fillvalue=nothing)
+    return [(np.where(where, n, m), np.where(where, s, t)) for (n, s), (m, t) in pairs]
 
 
 def _overlap(others: list[tuple[list[Box], int]], skip: Ints) -> Ints:
@@ -237,23 +223,51 @@ def over_pieces(
 
     Loops over other ranks repeat the blocks. Of ranks in ``first`` only the first piece counts.
     """
-    upto = len(cuts.entries)
+    total = ints(0)
+    for count, sizes in blocks_of(cuts, ranks, first):
+        total = total + count * cost(sizes)
+    return ints(total)
+
+
+def blocks_of(
+    cuts: Cuts,
+    ranks: tuple[str, ...],
+    first: frozenset[str] = frozenset(),
+    upto: int | None = None,
+) -> Iterator[tuple[Ints, dict[str, Ints]]]:
+    """Yield how many blocks of which sizes enter the leaf, or an entry outside it (``upto``)."""
+    upto = len(cuts.entries) if upto is None else upto
     plain = {rank: cuts.space.derived.get(rank, ((rank, 1),)) for rank in ranks}
     needed = dict.fromkeys(one for terms in plain.values() for one, _ in terms)
     repeats = ints(1)
     boxes: dict[str, list[Box]] = {}
     for rank in cuts.space.sizes:
-        pieces = cuts.pieces(rank, upto, lambda _, rank=rank: rank not in first)  # type: ignore[misc]
+        counts_all = rank not in first
+        pieces = cuts.pieces(rank, upto, lambda _, mode=counts_all: mode)  # type: ignore[misc]
         if rank in needed:
-            boxes[rank] = pieces
+            boxes[rank] = [(n, size) for n, size in pieces if np.any(n)]
         else:
             repeats = repeats * number(pieces)
-    total = ints(0)
     for combination in itertools.product(*(boxes[rank] for rank in needed)):
+        count = math.prod((n for n, _ in combination), start=repeats)
+        if not np.any(count):
+            continue
         sizes = {rank: size for rank, (_, size) in zip(needed, combination, strict=True)}
         for rank, terms in plain.items():
             if rank not in sizes:
                 sizes[rank] = extent(terms, sizes)
-        count = math.prod((n for n, _ in combination), start=ints(1))
-        total = total + count * cost(sizes)
-    return ints(total * repeats)
+        yield ints(count), sizes
+
+
+def elements_of(cuts: Cuts, ranks: tuple[str, ...]) -> Ints:
+    """Sum the elements of all blocks that the leaf gets, over its ``ranks``."""
+    if cuts.space.derived.keys() & set(ranks):
+        return over_pieces(cuts, ranks, lambda s: math.prod((s[r] for r in ranks), start=ints(1)))
+    upto = len(cuts.entries)
+    return math.prod(
+        (
+            covered(cuts.pieces(rank, upto)) if rank in ranks else number(cuts.pieces(rank, upto))
+            for rank in cuts.space.sizes
+        ),
+        start=ints(1),
+    )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.levels import (
     ROLES,
     Hierarchy,
     Level,
     Memory,
-    Pace,
     Pipes,
     Role,
     Spatial,
@@ -23,7 +21,7 @@ def levels(accelerator: Accelerator) -> Hierarchy:
     """Give dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
 
     There is no buffer if all roles bypass it, and no vectors and lanes if there is one of them.
-    A systolic array has rows, cols and, in its PEs, registers that cost nothing.
+    A systolic array has rows and columns, and no memories in its PEs.
     """
     array = accelerator.array
     found: list[Level] = [_dram(accelerator)]
@@ -32,15 +30,12 @@ def levels(accelerator: Accelerator) -> Hierarchy:
         found += [_fan(array, "rows"), _fan(array, "cols"), _pe(array)]
         found += [_fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1]
     else:
-        registers = tuple(Memory(roles=frozenset({role})) for role in ROLES)
         found += _buffer(accelerator, frozenset(ROLES))
         found += [Spatial(name="rows", fanout=array.rows), Spatial(name="cols", fanout=array.cols)]
-        found.append(Temporal(name="pe", memories=registers))
     return Hierarchy(
         levels=tuple(found),
         mac_pj=accelerator.energy.mac_pj,
         pipes=_pipes(accelerator),
-        pace=_pace(array) if isinstance(array, ArraySpec) else Pace(),
     )
 
 
@@ -54,16 +49,6 @@ def _pipes(accelerator: Accelerator) -> Pipes | None:
     )
     free = found.down.unlimited and found.up.unlimited and not found.pj_per_byte
     return None if free else found
-
-
-def _pace(array: ArraySpec) -> Pace:
-    """Give the pace of full folds; of folds that are charged for the sides they use a bound."""
-    if array.edge_folds == "used":
-        return Pace()
-    streams = array.overlap == "stream"
-    skew = 0 if streams else array.rows + array.cols - 2
-    # an array that holds its outputs shifts nothing in before a fold
-    return Pace(least=array.rows * streams, beyond=skew)
 
 
 def _pe(array: SpatialArraySpec) -> Temporal:

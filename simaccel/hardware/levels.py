@@ -86,17 +86,6 @@ class Pipes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
-    """What a pass, all work from one outer iteration to the next, takes in cycles.
-
-    Its steps or ``least`` if that is more, and ``beyond`` them.
-    """
-
-    least: int = 0
-    beyond: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Hierarchy:
     """All levels from the outermost, which keeps every role, in; below the last one are MACs.
 
@@ -109,7 +98,6 @@ class Hierarchy:
     levels: tuple[Level, ...]
     mac_pj: float = 0.0
     pipes: Pipes | None = None
-    pace: Pace = Pace()
 
     def __post_init__(self) -> None:
         """Refuse what can't be a hierarchy."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.nest import Costs, evaluate, fit_memories
-from simaccel.mapping.nest import Ints, Nests
+from simaccel.analytic.family import Ints
+from simaccel.mapspace.candidates import Candidates
+from simaccel.mapspace.costs import Costs, Setting
 from simaccel.mapspace.space import Genes, Space
-from simaccel.workload import Einsum, Tensor
 
 Objective = Literal["cycles", "energy", "edp"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp")
@@ -34,15 +33,14 @@ _MIX: Final = 1_000_003
 
 @dataclass(frozen=True)
 class Problem:
-    """What is searched: mapspaces of one einsum, and the bytes per element of its tensors.
+    """What is searched: mapspaces of one einsum.
 
     ``known``: mappings to start from, those of the mapspaces that are nearest to them.
     """
 
-    einsum: Einsum
-    tensors: Mapping[str, Tensor]
+    setting: Setting
     spaces: tuple[Space, ...]
-    known: Nests | None = None
+    known: Candidates | None = None
 
 
 @dataclass(frozen=True)
@@ -150,21 +148,20 @@ def run_block(task: Task) -> Outcome:
 
 def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
     """Evaluate mappings, and give the best of them."""
-    problem, space = task.problem, task.problem.spaces[task.space]
-    nests = space.nests(genes, factors)
-    fits = fit_memories(problem.einsum, problem.tensors, space.hierarchy, nests)
-    genes, factors, nests = genes.take(fits), factors[fits], nests.take(fits)
-    costs = evaluate(problem.einsum, problem.tensors, space.hierarchy, nests)
-    valid = np.flatnonzero(costs.valid)
-    if not len(valid):
+    setting, space = task.problem.setting, task.problem.spaces[task.space]
+    candidates = space.candidates(genes, factors)
+    fits = setting.fits(space, candidates)
+    valid = int(fits.sum())
+    if not valid:
         return Outcome(task.space, gone)
-    value, tie = (column[valid] for column in score(task.objective, costs))
+    genes, candidates = genes.take(fits), candidates.take(fits)
+    value, tie = score(task.objective, setting.costs(space, candidates))
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
-    found = Population(value, tie, _niches(space, factors[valid]), genes.take(valid))
+    found = Population(value, tie, _niches(space, candidates.factors), genes)
     return Outcome(
         task.space,
         gone,
-        len(valid),
+        valid,
         tuple((int(at) + 1, float(value[at])) for at in falls),
         found.elite(),
     )

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.analytic.family import Ints
 from simaccel.hardware.levels import ROLES, Hierarchy
-from simaccel.mapping.nest import Ints
 from simaccel.mapspace.chain_table import ChainTable, chain_table
 from simaccel.mapspace.chains import Mapspace
 from simaccel.mapspace.limits import Limits
@@ -107,10 +107,10 @@ class Book:
     def orders(self, factors: Ints, keys: Ints) -> Ints:
         """Give the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
         temporal = self.hierarchy.temporal
-        found = np.empty((len(factors), len(temporal), factors.shape[2]), dtype=np.int64)
+        found = np.empty((len(temporal), factors.shape[2], len(factors)), dtype=np.int64)
         for at, level in enumerate(temporal):
-            found[:, at] = self._levels[at].pick(factors[:, level] > 1, keys[:, at])
-        return found
+            found[at] = self._levels[at].pick(factors[:, level] > 1, keys[:, at]).T
+        return found.transpose(2, 0, 1)
 
     def counts(self, factors: Ints) -> Ints:
         """Count the distinct orders of each mapping at each temporal level."""

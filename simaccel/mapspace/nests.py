@@ -1,19 +1,23 @@
-"""Mapping one einsum on a hierarchy: mapspace, search, and what is wrong if nothing is found."""
+"""Mapping one einsum: mapspace, search, and what is wrong if nothing is found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from simaccel.analytic.nest import Costs, evaluate, require_nestable
+from simaccel.analytic.estimate import Totals
 from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dataflow import Constraints, merged, single
-from simaccel.hardware.levels import UNLIMITED, Hierarchy, Temporal
-from simaccel.mapping.choices import NestMapping
-from simaccel.mapping.nest import Nests
+from simaccel.hardware.hierarchy import levels
+from simaccel.hardware.levels import Hierarchy
+from simaccel.mapping.tree import Group
 from simaccel.mapspace.blocks import Problem, Task, run_block
+from simaccel.mapspace.candidates import Candidates, candidates_of
+from simaccel.mapspace.costs import Setting
 from simaccel.mapspace.search import Each, Effort, Found, Watch, search
-from simaccel.mapspace.space import Space, Strategy, spaces
+from simaccel.mapspace.space import Strategy, spaces
 from simaccel.workload import Einsum, Tensor
 
 _TRIES = 8
@@ -28,56 +32,109 @@ class EmptyMapspaceError(SimaccelError):
 class Target:
     """What is mapped on what, and within which constraints.
 
-    ``known``: mappings to start from; none that is in the mapspace is better than what is found.
+    ``stationarity``: what a systolic array holds. ``room``: the accelerator's levels with less
+    room than they have. ``known``: mappings to start from; none that is in the mapspace is better
+    than what is found.
     """
 
     einsum: Einsum
     tensors: Mapping[str, Tensor]
-    hierarchy: Hierarchy
+    accelerator: Accelerator
     strategy: Strategy
     dataflow: Constraints
     asked: Constraints
-    known: tuple[NestMapping, ...] = ()
+    stationarity: Stationarity | None = None
+    room: Hierarchy | None = None
+    known: tuple[Group, ...] = ()
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """The levels of the accelerator, with the room that mappings may take."""
+        return self.room or levels(self.accelerator)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What is mapped on what."""
+        return Setting(
+            einsum=self.einsum,
+            tensors=self.tensors,
+            accelerator=self.accelerator,
+            hierarchy=self.hierarchy,
+            stationarity=self.stationarity,
+        )
 
     def problem(self) -> Problem:
-        """Give the mapspaces of this.
+        """Return the mapspaces of this.
 
         Raises:
             InputError: constraints that can't be, a known mapping of something else.
-            NotNestableError: an einsum that the closed form doesn't count.
+            NotNestableError: an einsum that mapspaces don't take.
 
         """
-        einsum, hierarchy = self.einsum, self.hierarchy
-        require_nestable(einsum)
-        found = spaces(einsum, hierarchy, self.strategy, self.dataflow, self.asked)
-        needed = [operand.tensor for operand in (*einsum.inputs, einsum.output)]
-        tensors = {name: self.tensors[name] for name in needed}
-        known = Nests.of(einsum, hierarchy, self.known) if self.known else None
-        return Problem(einsum, tensors, found, known)
-
-    def evaluate(self, space: Space, found: Found, hierarchy: Hierarchy | None = None) -> Costs:
-        """Give all figures of the best mapping."""
-        assert found.nests is not None  # noqa: S101 - narrows the type
-        return evaluate(self.einsum, self.tensors, hierarchy or space.hierarchy, found.nests)
+        setting = self.setting
+        setting.require()
+        found = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
+        known: Candidates | None = None
+        if self.known:
+            seen = setting.ranks(found[0]).operators[0]
+            known = candidates_of(self.einsum.ranks, seen, self.hierarchy, self.known)
+        return Problem(setting, found, known)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
-    """The best mapping, its figures, and how it was found."""
+    """The best mapping of an einsum, its counts, and how it was found."""
 
     target: Target
-    mapping: NestMapping
-    costs: Costs
-    """Of one candidate."""
+    group: Group
+    totals: Totals
+    """Of one candidate, with one slot a tile."""
     found: Found
-    bounds: tuple[str, ...]
-    """What limits the cycles: ``compute``, or a level's bandwidth such as ``dram read``."""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the busiest resource: what the search goes by."""
+        return int(self.totals.bound())
+
+    @property
+    def steps(self) -> int:
+        """Cycles of the array."""
+        return int(self.totals.resources()["array"])
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy of all levels in pJ."""
+        return sum(float(level) for level in self.totals.energy_pj().values())
+
+    @property
+    def edp(self) -> float:
+        """Energy times delay in pJ cycles."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, those of padding among them."""
+        return int(self.totals.counts.macs)
+
+    @property
+    def ineffectual(self) -> int:
+        """Multiply-accumulates of padding."""
+        return self.macs - self.target.einsum.macs
 
     @property
     def utilisation(self) -> float:
         """Effectual MACs over those that all PEs could do in these cycles."""
-        macs = int(self.costs.macs[0] - self.costs.ineffectual[0])
-        return macs / (int(self.costs.cycles[0]) * self.target.hierarchy.macs_per_cycle)
+        return self.target.einsum.macs / (self.cycles * self.target.hierarchy.macs_per_cycle)
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """What limits the cycles: ``compute``, or a resource such as ``dram``."""
+        cycles = self.cycles
+        return tuple(
+            "compute" if name == "array" else name
+            for name, work in self.totals.resources().items()
+            if int(work) == cycles
+        )
 
 
 def map_einsum(
@@ -98,42 +155,21 @@ def map_einsum(
     if not problem.spaces:
         raise EmptyMapspaceError(_why(target))
     found = search(problem, effort, each, watch)
-    if found.nests is None:
+    if found.best is None:
         raise EmptyMapspaceError(_why(target))
     return mapped_as(target, found)
 
 
 def mapped_as(target: Target, found: Found) -> Mapped:
-    """Give all figures of a mapping that was found."""
-    assert found.nests is not None  # noqa: S101 - narrows the type
-    costs = target.evaluate(found.space, found)
+    """Return all figures of a mapping that was found."""
+    assert found.best is not None  # noqa: S101 - narrows the type
+    setting = target.setting
     return Mapped(
         target=target,
-        mapping=found.nests.mapping(target.einsum, target.hierarchy, 0),
-        costs=costs,
+        group=setting.group(found.space, found.best),
+        totals=setting.evaluate(found.space, found.best),
         found=found,
-        bounds=tuple(_bounds(target, found, costs)),
     )
-
-
-def _bounds(target: Target, found: Found, costs: Costs) -> Iterator[str]:
-    """Say what limits the cycles: what, if it were no limit, would leave fewer."""
-    cycles = int(costs.cycles[0])
-    if int(costs.steps[0]) == cycles:
-        yield "compute"
-    levels = found.space.hierarchy.levels
-    for at, level in enumerate(levels):
-        if not isinstance(level, Temporal):
-            continue
-        freed = {
-            "read": replace(level, read=UNLIMITED),
-            "write": replace(level, write=UNLIMITED),
-            "bandwidth": replace(level, both=UNLIMITED),
-        }
-        for way, free in freed.items():
-            other = replace(found.space.hierarchy, levels=(*levels[:at], free, *levels[at + 1 :]))
-            if int(target.evaluate(found.space, found, other).cycles[0]) < cycles:
-                yield f"{level.name} {way}"
 
 
 def _why(target: Target) -> str:

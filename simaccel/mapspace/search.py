@@ -1,4 +1,4 @@
-"""Searching mapspaces of nests: all of them where they are few, else at random and nearby.
+"""Searching mapspaces: all of them where they are few, else at random and nearby.
 
 Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
 and the block's number, blocks are judged in their order, and what one round of blocks found is
@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from simaccel.mapping.nest import Nests
 from simaccel.mapspace.blocks import (
     Objective,
     Outcome,
@@ -31,6 +30,7 @@ from simaccel.mapspace.blocks import (
     judge,
     run_block,
 )
+from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.chains import MAPSPACES
 from simaccel.mapspace.space import Genes, Space
 
@@ -72,15 +72,15 @@ Ended = Literal["all seen", "patience", "budget", "most"]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The best mapping and how it was found; ``nests`` is empty if none was valid.
+    """The best mapping and how it was found; ``best`` is None if none was valid.
 
     ``good``: the best ones that spread the work differently over the spatial levels; the best of
     all is the first of them.
     """
 
     space: Space
-    nests: Nests | None
-    good: Nests | None
+    best: Candidates | None
+    good: Candidates | None
     score: float
     size: int
     """Mappings in the mapspace."""
@@ -212,22 +212,22 @@ class _Standing:
     def start(self, inside: Sequence[_Standing]) -> None:
         """Begin with what is known, and what smaller mapspaces inside have found."""
         known = [] if self.problem.known is None else [self.problem.known]
-        known += [nests for one in inside for nests in one.winners()]
+        known += [candidates for one in inside for candidates in one.winners()]
         if not known or self.small:
             return
-        nests = Nests.concatenate(known)
+        candidates = Candidates.concatenate(known)
         for at, space in enumerate(self.problem.spaces):
-            genes, factors = space.fitting(space.near(nests))
+            genes, factors = space.fitting(space.near(candidates))
             task = Task(self.problem, self.effort.objective, at)
-            self.add(judge(task, len(nests), genes, factors))
+            self.add(judge(task, len(candidates), genes, factors))
 
-    def winners(self) -> list[Nests]:
+    def winners(self) -> list[Candidates]:
         """Give the best of each mapspace."""
-        return [self._nests(space, elite.genes) for space, elite in self.elite.items()]
+        return [self._candidates(space, elite.genes) for space, elite in self.elite.items()]
 
-    def _nests(self, at: int, genes: Genes) -> Nests:
+    def _candidates(self, at: int, genes: Genes) -> Candidates:
         space = self.problem.spaces[at]
-        return space.nests(*space.fitting(genes))
+        return space.candidates(*space.fitting(genes))
 
     def add(self, outcome: Outcome) -> None:
         """Take in a block; end the search if it is time."""
@@ -272,10 +272,14 @@ class _Standing:
     def found(self, seen: _Seen) -> Found:
         """Give the result."""
         elite = self.elite.get(self.space)
-        good = None if elite is None else self._nests(self.space, elite.genes.take(slice(0, _GOOD)))
+        good = (
+            None
+            if elite is None
+            else self._candidates(self.space, elite.genes.take(slice(0, _GOOD)))
+        )
         return Found(
             space=self.problem.spaces[self.space],
-            nests=None if good is None else good.take(slice(0, 1)),
+            best=None if good is None else good.take(slice(0, 1)),
             good=good,
             score=self.best[0],
             size=self.size,

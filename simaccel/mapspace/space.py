@@ -21,10 +21,11 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.analytic.family import Ints
 from simaccel.hardware.dataflow import Constraints
 from simaccel.hardware.levels import Hierarchy, Spatial
-from simaccel.mapping.nest import Ints, Nests
 from simaccel.mapspace.book import Book
+from simaccel.mapspace.candidates import Candidates, rows
 from simaccel.mapspace.chains import MAPSPACES, Mapspace
 from simaccel.mapspace.limits import Limits, limits
 from simaccel.workload import Einsum
@@ -141,19 +142,19 @@ class Space:
         One level makes more or fewer pieces; what it loses another one gets, or the outermost.
         """
         table, n = self.book.tables[rank], len(numbers)
-        rows = self.book.chains(rank, numbers)
+        chains = self.book.chains(rank, numbers)
         levels = np.flatnonzero([split.exactly is None for split in self.limits.splits[rank]])
         each, level = np.arange(n), levels[rng.integers(0, len(levels), n)]
-        other = rng.integers(0, rows.shape[1], n)
-        old = rows[each, level]
+        other = rng.integers(0, chains.shape[1], n)
+        old = chains[each, level]
         near = old * np.exp2(rng.normal(size=n))
         new = np.where(rng.random(n) < _FAR, table.size ** rng.random(n), near)
-        gets = np.maximum(np.rint(rows[each, other] * (old / new)), 1)
-        rows[each, other] = gets
-        rows[each, level] = np.maximum(np.rint(new), 1)
-        return table.numbers(rows)
+        gets = np.maximum(np.rint(chains[each, other] * (old / new)), 1)
+        chains[each, other] = gets
+        chains[each, level] = np.maximum(np.rint(new), 1)
+        return table.numbers(chains)
 
-    def near(self, nests: Nests) -> Genes:
+    def near(self, given: Candidates) -> Genes:
         """Give the mappings of this mapspace that are nearest to given ones.
 
         A mapping that is in the mapspace, or costs the same as one that is, gives that one.
@@ -161,15 +162,15 @@ class Space:
         known = self.book
         chains = np.stack(
             [
-                table.numbers(nests.factors[:, ::-1, rank])
+                table.numbers(given.factors[:, ::-1, rank])
                 for rank, table in enumerate(known.tables)
             ],
             axis=1,
         )
-        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in nests.keeps]
+        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in given.keeps]
         return Genes(
             chains,
-            known.keys(known.factors(chains), nests.orders),
+            known.keys(known.factors(chains), given.orders),
             np.array([found[0] if len(found) else 0 for found in keeps], dtype=np.int64),
         )
 
@@ -182,22 +183,21 @@ class Space:
             assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
             pieces = factors[:, at].prod(axis=1, dtype=np.float64)
             fits[pieces > level.fanout] = False
-        return genes.take(fits), factors[fits]
+        return genes.take(fits), rows(factors, fits)
 
-    def nests(self, genes: Genes, factors: Ints) -> Nests:
-        """Write mappings out as arrays for the closed form."""
-        return Nests(
+    def candidates(self, genes: Genes, factors: Ints) -> Candidates:
+        """Write mappings out as arrays."""
+        return Candidates(
             factors=factors,
             orders=self.book.orders(factors, genes.orders),
             keeps=self.book.keeps[genes.keeps],
-            sizes=np.broadcast_to(self.book.extents, (len(genes), len(self.einsum.ranks))),
         )
 
-    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Nests]]:
+    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Candidates]]:
         """Give all mappings within the fan-outs, and how many were gone through, block by block."""
         for start in range(0, self.combinations, block):
             gone, genes, factors = self.block(start, min(start + block, self.combinations))
-            yield gone, self.nests(genes, factors)
+            yield gone, self.candidates(genes, factors)
 
     @property
     def combinations(self) -> int:
@@ -276,8 +276,10 @@ def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: Limits) -> list[Einsu
         assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
         able = [
             (rank, level.fanout)
-            for rank, splits in enumerate(allowed.splits)
-            if splits[n_levels - 1 - at].exactly is None
+            for rank, (splits, size) in enumerate(
+                zip(allowed.splits, einsum.ranks.values(), strict=True)
+            )
+            if splits[n_levels - 1 - at].exactly is None and size > 1
         ]
         choices.append(able or [(0, 1)])
     found: dict[tuple[int, ...], Einsum] = {}

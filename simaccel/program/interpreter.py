@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from simaccel.mapping.view import View
 from simaccel.program.program import (
     Command,
     Compute,
@@ -26,7 +27,6 @@ from simaccel.program.program import (
     Sfu,
     Store,
     Tile,
-    View,
 )
 from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, LinedUp, Statistics
 

@@ -10,22 +10,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from simaccel.analytic.estimate import softmax_problem
-from simaccel.analytic.nest_work import nest_work
-from simaccel.analytic.work import energy_pj
+import numpy as np
+
+from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.family import family_of
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Temporal
-from simaccel.mapping.choices import Group, Mapping, NestGroup, NestLevel, NestMapping, SoftmaxGroup
-from simaccel.mapping.systolic import dataflows
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Temporal
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Group, Keep, Mapping, Tree
 from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.candidates import roles_of
 from simaccel.mapspace.limits import limits
 from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
 from simaccel.mapspace.space import STRATEGIES, Strategy
+from simaccel.mapspace.systolic import dataflows
+from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
-from simaccel.schedulers.softmax import softmax_mapping
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
@@ -59,28 +62,33 @@ def choices(
                 f"{accelerator.name}: operator {operator.name} has {len(operator.inputs)} inputs; "
                 "mapspaces take einsums of one or two"
             )
-        array, hierarchy = accelerator.array, levels(accelerator)
-        limits(operator, hierarchy, {}, asked)  # what no array knows is said first
-        given = (
-            [parse_constraints(array.dataflow)]
+        array = accelerator.array
+        limits(operator, levels(accelerator), {}, asked)  # what no array knows is said first
+        given: dict[Stationarity | None, Constraints] = (
+            {None: parse_constraints(array.dataflow)}
             if isinstance(array, SpatialArraySpec)
-            else dataflows(operator, asked)
+            else dict(dataflows(operator, asked).items())
         )
-        one = Target(
-            einsum=operator,
-            tensors=workload.tensors,
-            hierarchy=hierarchy,
-            strategy=strategy,
-            dataflow={},
-            asked=asked,
+        found.append(
+            tuple(
+                Target(
+                    einsum=operator,
+                    tensors=workload.tensors,
+                    accelerator=accelerator,
+                    strategy=strategy,
+                    dataflow=dataflow,
+                    asked=asked,
+                    stationarity=stationarity,
+                )
+                for stationarity, dataflow in given.items()
+            )
         )
-        found.append(tuple(replace(one, dataflow=dataflow) for dataflow in given))
         for target in found[-1]:
             target.problem()
     return found
 
 
-def search_all(choices: list[Choice], accelerator: Accelerator, options: Options) -> list[Mapped]:
+def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
     """Search each operator; those of one shape once.
 
     Raises:
@@ -98,12 +106,14 @@ def search_all(choices: list[Choice], accelerator: Accelerator, options: Options
             def watch(done: float, note: str, at: int = at, name: str = name) -> None:
                 options.watch((at + done) / len(choices), f"{name}: {note}")
 
-            seen[shape] = _best(choice, accelerator, replace(options, watch=watch))
-        found.append(replace(seen[shape], target=target))
+            seen[shape] = _best(choice, replace(options, watch=watch))
+        mapped = seen[shape]
+        target = replace(target, stationarity=mapped.target.stationarity)
+        found.append(mapped_as(target, mapped.found))
     return found
 
 
-def _best(choice: Choice, accelerator: Accelerator, options: Options) -> Mapped:
+def _best(choice: Choice, options: Options) -> Mapped:
     """Search all targets of a choice, and take what is best with the slots that there is room for.
 
     A search counts one slot a tile, and that everything else happens behind the longest of compute
@@ -120,31 +130,26 @@ def _best(choice: Choice, accelerator: Accelerator, options: Options) -> Mapped:
             options.watch((at + done) / len(searches), note)
 
         try:
-            within = replace(target, hierarchy=room)
+            within = replace(target, room=room)
             mapped = map_einsum(within, options.effort, options.each, watch)
         except EmptyMapspaceError as error:
             empty = empty or error
             continue
-        for one in _good(mapped, target) if len(searches) > len(choice) else [mapped]:
-            again = replace(one, target=target)
-            found.append((_predicted(again, accelerator, objective), again))
+        for one in _good(mapped) if len(searches) > 1 else [mapped]:
+            again = mapped_as(target, one.found)
+            found.append((_predicted(again, objective), again))
     if empty is not None and not found:
         raise empty
-    best = min(found, key=lambda one: one[0])[1]
-    return mapped_as(best.target, best.found)
+    return min(found, key=lambda one: one[0])[1]
 
 
-def _good(mapped: Mapped, target: Target) -> Iterator[Mapped]:
-    """Give the best mapping, and the best of other kinds, with the bounds of the best."""
+def _good(mapped: Mapped) -> Iterator[Mapped]:
+    """Yield the best mapping, and the best of other kinds."""
     good = mapped.found.good
     yield mapped
-    if good is None:
-        return
-    for at in range(1, len(good)):
-        found = replace(mapped.found, nests=good.take(slice(at, at + 1)))
-        mapping = good.mapping(target.einsum, target.hierarchy, at)
-        costs = target.evaluate(found.space, found)
-        yield replace(mapped, mapping=mapping, costs=costs, found=found)
+    for at in range(1, 0 if good is None else len(good)):
+        assert good is not None  # noqa: S101 - narrows the type
+        yield replace(mapped, found=replace(mapped.found, best=good.take(slice(at, at + 1))))
 
 
 def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:
@@ -175,12 +180,12 @@ def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
             yield level
 
 
-def _predicted(mapped: Mapped, accelerator: Accelerator, objective: Objective) -> float:
-    """Give the objective of the closed form that knows of slots."""
-    target, nest = mapped.target, double_buffered(mapped)
-    work = nest_work(target.einsum, target.tensors, nest, accelerator)
-    cycles = float(work.cycles())
-    energy = sum(float(level) for level in energy_pj(work, accelerator).values())
+def _predicted(mapped: Mapped, objective: Objective) -> float:
+    """Return the objective with all slots, and with the time of all that waits."""
+    setting = mapped.target.setting
+    group = double_buffered(mapped)
+    totals = evaluate(family_of(space_of(setting.workload, group), group), setting.accelerator)
+    cycles, energy = float(totals.cycles()), mapped.energy_pj
     return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
 
 
@@ -194,53 +199,57 @@ def _shape(target: Target) -> object:
 def mapping_from(
     workload: Workload, accelerator: Accelerator, strategy: Strategy, mapped: list[Mapped]
 ) -> Mapping:
-    """Put the mapping of a workload together; a softmax gets the blocks of rows that are fastest.
+    """Put the mapping of a workload together; vector operators get the fastest blocks.
 
     Raises:
-        NothingFitsError: not even a part of a softmax row fits the buffer.
+        NothingFitsError: not even the smallest block of a vector operator fits the buffer.
 
     """
-    nests = {one.target.einsum.name: one for one in mapped}
+    known = {one.target.einsum.name: one for one in mapped}
+    search = Search(accelerator)
     groups: list[Group] = []
     for operator in workload.operators:
         if isinstance(operator, Vector):
-            problem = softmax_problem(workload, operator.name)
-            rows = softmax_mapping(problem, operator.name, accelerator)
-            groups.append(SoftmaxGroup(operator=operator.name, mapping=rows))
+            groups.append(search.group(workload, operator.name))
         else:
-            nest = double_buffered(nests[operator.name])
-            groups.append(NestGroup(operator=operator.name, mapping=nest))
+            groups.append(double_buffered(known[operator.name]))
     return mapping_of(workload, strategy, groups)
 
 
-def double_buffered(mapped: Mapped) -> NestMapping:
+def double_buffered(mapped: Mapped) -> Group:
     """Give tiles two slots where the memory has room, inputs first."""
-    hierarchy, nest = mapped.target.hierarchy, mapped.mapping
-    found: list[NestLevel] = []
-    for given, level in zip(nest.levels, hierarchy.levels, strict=True):
-        slots: dict[Role, int] = {}
-        if found and isinstance(level, Temporal):
-            at = hierarchy.memories.index(level)
-            held = dict(zip(ROLES, (int(n) for n in mapped.costs.tile_bytes[0, at]), strict=True))
-            for memory in level.memories:
-                spare = memory.capacity_bytes
-                if spare is not None:
-                    spare -= sum(held[role] for role in memory.roles)
-                for role in ROLES:
-                    if role not in memory.roles or role not in given.keep:
-                        continue
-                    if spare is None or held[role] <= spare:
-                        slots[role] = _DOUBLE
-                        spare = None if spare is None else spare - held[role]
-        found.append(given.model_copy(update={"slots": slots}))
-    return nest.model_copy(update={"levels": tuple(found)})
+    setting, found = mapped.target.setting, mapped.found
+    assert found.best is not None  # noqa: S101 - narrows the type
+    hierarchy, best = levels(setting.accelerator), found.best
+    held = setting.tile_bytes(found.space, best)[..., 0]
+    names = dict(roles_of(setting.ranks(found.space).operators[0]))
+    double: set[tuple[str, str]] = set()
+    for at, level in enumerate(hierarchy.memories[1:], 1):
+        for memory in level.memories:
+            roles = [n for n, role in enumerate(ROLES) if role in memory.roles and n in names]
+            spare = np.inf if memory.capacity_bytes is None else float(memory.capacity_bytes)
+            spare -= held[at, roles].sum()
+            for role in roles:
+                if best.keeps[0, at, role] and held[at, role] <= spare:
+                    double.add((names[role][0], level.name))
+                    spare -= held[at, role]
+    return replace(mapped.group, tree=_with_slots(mapped.group.tree, double))
+
+
+def _with_slots(tree: Tree, double: set[tuple[str, str]]) -> Tree:
+    return tuple(
+        replace(node, slots=_DOUBLE)
+        if isinstance(node, Keep) and (node.tensor, node.level) in double
+        else node
+        for node in tree
+    )
 
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, strategy: Strategy
 ) -> Mapping:
     asked = parse_constraints(options.constraints)
-    mapped = search_all(choices(workload, accelerator, strategy, asked), accelerator, options)
+    mapped = search_all(choices(workload, accelerator, strategy, asked), options)
     return mapping_from(workload, accelerator, strategy, mapped)
 
 

@@ -1,0 +1,304 @@
+"""Candidates of a mapspace as arrays, and the family of mapping trees that they are.
+
+A candidate has, by level and rank, the pieces that a level makes of a tile; tile sizes follow from
+the inside out and are never larger than the rank. A tree has loops where dram, the buffer and PEs
+are, keeps where memories are, and spreads where the work fans out. The program of a systolic array
+ends above its folds: what the buffer's factors cut is folded in one command, and the spreads say
+the sides of a full fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.family import Bools, Branch, Entry, Family, Fan, Ints, Kept, Loops, ints
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware.levels import ROLES, Hierarchy, Spatial
+from simaccel.mapping.space import Seen
+from simaccel.mapping.space import Space as Ranks
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
+from simaccel.mapping.tree import Fan as FanName
+from simaccel.mapping.view import View
+
+Value = TypeVar("Value", np.int64, np.bool_)
+INPUTS: Final = len(ROLES) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Candidate mappings of one einsum on one hierarchy.
+
+    Ranks are in the order of ``einsum.ranks``, levels outermost first as in ``hierarchy.levels``,
+    temporal levels as in ``hierarchy.memories``, roles as in ``ROLES``.
+
+    - ``factors`` (candidate, level, rank): pieces P >= 1 that a level makes of a tile. The entry of
+      level 0 is ignored: it takes what is left.
+    - ``orders`` (candidate, temporal level, rank): rank indices, from the outermost loop in.
+    - ``keeps`` (candidate, temporal level, role): whether the level keeps the role.
+    """
+
+    factors: Ints
+    orders: Ints
+    keeps: Bools
+
+    def __len__(self) -> int:
+        """Count the candidates."""
+        return len(self.factors)
+
+    def take(self, which: Ints | Bools | slice) -> Candidates:
+        """Return some of the candidates, by index, mask or slice."""
+        return Candidates(
+            factors=rows(self.factors, which),
+            orders=rows(self.orders, which),
+            keeps=rows(self.keeps, which),
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Candidates]) -> Self:
+        """Put several (at least one) behind each other."""
+        return cls(
+            factors=np.concatenate([part.factors for part in parts]),
+            orders=np.concatenate([part.orders for part in parts]),
+            keeps=np.concatenate([part.keeps for part in parts]),
+        )
+
+    def tiles(self, sizes: Sequence[int]) -> Ints:
+        """Return the size of full tiles (level, rank, candidate) as they enter each level.
+
+        After the last level: what a MAC gets.
+        """
+        _, n_levels, n_ranks = self.factors.shape
+        found = np.empty((n_levels + 1, n_ranks, len(self)), dtype=np.int64)
+        found[n_levels], found[0] = 1, np.array(sizes)[:, np.newaxis]
+        for level in range(n_levels - 1, 0, -1):
+            for rank, size in enumerate(sizes):
+                inside = found[level + 1, rank] * self.factors[:, level, rank]
+                np.minimum(inside, size, out=found[level, rank])
+        return found
+
+
+def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[Value]:
+    """Return some candidates; those of one level and rank stay side by side in memory."""
+    last = np.moveaxis(array, 0, -1)
+    return np.moveaxis(last[..., which], -1, 0)
+
+
+def tile_bytes(
+    seen: Seen, ranks: Sequence[str], hierarchy: Hierarchy, keeps: Bools, tiles: Ints
+) -> npt.NDArray[np.float64]:
+    """Return the bytes of full tiles by (temporal level, role, candidate), 0 where not kept."""
+    found = np.zeros(np.moveaxis(keeps, 0, -1).shape)
+    for role, (_, view) in roles_of(seen):
+        for index, level in enumerate(hierarchy.temporal):
+            kept = keeps[:, index, role]
+            if not np.any(kept):
+                continue
+            n_bytes = kept * float(view.bytes_per_element)
+            for dim in view.terms:
+                side = 1 + sum(c * (tiles[level, ranks.index(rank)] - 1) for rank, c in dim)
+                n_bytes = n_bytes * side
+            found[index, role] = n_bytes
+    return found
+
+
+def roles_of(seen: Seen) -> Iterator[tuple[int, tuple[str, View]]]:
+    """Yield the index of each operand's role with its name in the tree and its view."""
+    for position, use in enumerate(seen.uses):
+        yield (position if position < len(seen.inputs) else INPUTS), use
+
+
+def held(hierarchy: Hierarchy, tiles: npt.NDArray[np.float64]) -> Bools:
+    """Say which candidates' tiles fit the memories."""
+    fits = np.ones(tiles.shape[-1], dtype=np.bool_)
+    for index, level in enumerate(hierarchy.memories):
+        for memory in level.memories:
+            if memory.capacity_bytes is not None:
+                used = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
+                fits &= used <= memory.capacity_bytes
+    return fits
+
+
+def family_of_candidates(
+    space: Ranks, leaf: Do, hierarchy: Hierarchy, candidates: Candidates, tiles: Ints
+) -> Family:
+    """Return candidates as a family of trees; ``tiles`` are theirs."""
+    seen = space.operators[0]
+    names = list(space.sizes)
+    branch: list[Entry | Do] = []
+    for at, level in enumerate(hierarchy.levels):
+        if isinstance(level, Spatial):
+            branch += _fans(names, level.name, leaf, candidates.factors[:, at], tiles, at)
+            continue
+        index = hierarchy.temporal.index(at)
+        if index:
+            branch += _kept(seen, level.name, candidates.keeps[:, index])
+        if index == 0 or leaf.unit != "array":
+            branch += _loops(names, tiles[at], tiles[at + 1], candidates.orders[:, index])
+    found: Branch = (*branch, leaf)
+    return Family(space, found, {})
+
+
+def _fans(
+    names: Sequence[str], level: str, leaf: Do, factors: Ints, tiles: Ints, at: int
+) -> list[Fan]:
+    """Return the spreads of a level; one of one piece if there are none."""
+    found = []
+    for rank, name in enumerate(names):
+        if np.any(factors[:, rank] > 1):
+            tile = tiles[at + 1, rank]
+            if leaf.unit == "array":
+                # the loops of the buffer are the folds of one command
+                tile = -(-tiles[1, rank] // factors[:, rank])
+            found.append(Fan(name, tile, level))
+    return found or [Fan(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
+
+
+def _kept(seen: Seen, level: str, keeps: Bools) -> Iterator[Kept]:
+    kept: dict[str, Bools] = {}
+    for role, (name, _) in roles_of(seen):
+        kept[name] = kept.get(name, np.zeros((), dtype=np.bool_)) | keeps[:, role]
+    for name, here in kept.items():
+        if np.all(here):
+            yield Kept(name, level, ints(1))
+        elif np.any(here):
+            yield Kept(name, level, here.astype(np.int64))
+
+
+def _loops(names: Sequence[str], outer: Ints, inner: Ints, orders: Ints) -> Iterator[Loops]:
+    busy = [rank for rank in range(len(names)) if np.any(outer[rank] > inner[rank])]
+    if busy:
+        places = np.empty(orders.shape[::-1], dtype=np.int64)
+        every = np.arange(len(orders))
+        for place in range(orders.shape[1]):
+            places[orders[:, place], every] = place
+        yield Loops(
+            tuple(names[rank] for rank in busy),
+            tuple(inner[rank] for rank in busy),
+            tuple(places[rank] for rank in busy),
+        )
+
+
+def tree_of_one(family: Family) -> Tree:
+    """Return the tree of a family of one, without loops that make one piece.
+
+    The sides of a fold are said also where they are 1, and a program ends at PEs also where one
+    PE has it all: a spread of one piece says so.
+    """
+    sizes = dict(family.space.sizes)
+    leaf = family.branch[-1]
+    assert isinstance(leaf, Do)  # noqa: S101 - the last entry of a path
+    found: list[Loop | Spread | Keep | Do] = []
+    silent = _without_spread(family, leaf)
+    for node in family.branch:
+        if isinstance(node, Loops):
+            loops = zip(node.places, node.ranks, node.tiles, strict=True)
+            for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
+                if tile < sizes[rank]:
+                    found.append(Loop(rank, tile))
+                    sizes[rank] = tile
+        elif isinstance(node, Fan):
+            if int(node.tile) < sizes[node.rank] or node.level in silent:
+                tile = min(int(node.tile), sizes[node.rank])
+                found.append(Spread(node.rank, tile, cast("FanName", node.level)))
+                sizes[node.rank] = tile
+                silent -= {node.level}
+        elif isinstance(node, Kept) and int(node.slots):
+            found.append(Keep(node.tensor, node.level, int(node.slots)))
+    return (*found, leaf)
+
+
+def _without_spread(family: Family, leaf: Do) -> set[str]:
+    """Return the levels that need a spread of one piece, as there is no other."""
+    sizes = dict(family.space.sizes)
+    real: set[str] = set()
+    levels: dict[str, None] = {}
+    for node in family.branch:
+        if isinstance(node, Fan):
+            levels[node.level] = None
+            if int(node.tile) < sizes[node.rank]:
+                real.add(node.level)
+        if isinstance(node, Loops | Fan):
+            tiles = zip(node.ranks, node.tiles, strict=True) if isinstance(node, Loops) else ()
+            sizes |= {rank: min(int(tile), sizes[rank]) for rank, tile in tiles}
+            if isinstance(node, Fan):
+                sizes[node.rank] = min(int(node.tile), sizes[node.rank])
+    if leaf.unit == "array":
+        return {*levels} - real
+    return set() if real else {*list(levels)[:1]}
+
+
+def candidates_of(
+    ranks: Mapping[str, int], seen: Seen, hierarchy: Hierarchy, groups: Sequence[Group]
+) -> Candidates:
+    """Return trees of one einsum as candidates.
+
+    Raises:
+        InputError: a tree has ranks that the einsum lacks.
+
+    """
+    faults = [
+        Fault("mapping", f"{group.name}: rank", node.rank, suggest(node.rank, ranks))
+        for group in groups
+        for node in group.tree
+        if isinstance(node, Loop | Spread) and node.rank not in ranks
+    ]
+    if faults:
+        raise InputError(faults)
+    shape = (len(groups), len(hierarchy.levels), len(ranks))
+    factors = np.ones(shape, dtype=np.int64)
+    orders = np.empty((len(groups), len(hierarchy.memories), len(ranks)), dtype=np.int64)
+    keeps = np.zeros((len(groups), len(hierarchy.memories), len(ROLES)), dtype=np.bool_)
+    keeps[:, 0] = True
+    names = [level.name for level in hierarchy.memories]
+    for row, group in enumerate(groups):
+        sizes = [group.padded.get(rank, size) for rank, size in ranks.items()]
+        one = _Read(group, hierarchy)
+        factors[row] = one.factors(dict(zip(ranks, sizes, strict=True)))
+        for index, at in enumerate(hierarchy.temporal):
+            inside = [list(ranks).index(rank) for rank in one.tiles[at]]
+            orders[row, index] = [*inside, *(n for n in range(len(ranks)) if n not in inside)]
+        for role, (name, _) in roles_of(seen):
+            for level in one.kept.get(name, ()):
+                keeps[row, names.index(level), role] = True
+    return Candidates(factors=factors, orders=orders, keeps=keeps)
+
+
+class _Read:
+    """A tree by level: a loop belongs to the level whose keeps or spreads it follows.
+
+    A second loop over a rank belongs to the memory further in.
+    """
+
+    def __init__(self, group: Group, hierarchy: Hierarchy) -> None:
+        self.hierarchy, self.leaf = hierarchy, group.tree[-1]
+        self.tiles: list[dict[str, int]] = [{} for _ in hierarchy.levels]
+        self.kept: dict[str, list[str]] = {}
+        at = 0
+        for node in group.tree:
+            if isinstance(node, Keep):
+                at = max(at, hierarchy.names.index(node.level))
+                self.kept.setdefault(node.tensor, []).append(node.level)
+            elif isinstance(node, Spread):
+                at = hierarchy.names.index(node.level)
+                self.tiles[at][node.rank] = node.tile
+            elif isinstance(node, Loop):
+                if at in hierarchy.spatial or node.rank in self.tiles[at]:
+                    at = next((level for level in hierarchy.temporal if level > at), at)
+                self.tiles[at][node.rank] = node.tile
+
+    def factors(self, sizes: Mapping[str, int]) -> Ints:
+        """Return the pieces by level and rank; ``sizes`` of the ranks as they are run."""
+        found = np.ones((len(self.tiles), len(sizes)), dtype=np.int64)
+        for rank, (name, size) in enumerate(sizes.items()):
+            left = size
+            for at, tiles in enumerate(self.tiles):
+                tile = tiles.get(name, left)
+                found[at, rank], left = -(-left // tile), tile
+            if isinstance(self.leaf, Do) and self.leaf.unit == "array":
+                found[self.hierarchy.temporal[-1], rank] = left
+        return found

@@ -1,0 +1,170 @@
+"""What candidates cost: the closed form, asked for many at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.estimate import Totals, evaluate
+from simaccel.analytic.family import Bools, Family, ints, take
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.levels import Hierarchy
+from simaccel.mapping.space import Space as Ranks
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Do, Group
+from simaccel.mapspace.candidates import (
+    INPUTS,
+    Candidates,
+    family_of_candidates,
+    held,
+    tile_bytes,
+    tree_of_one,
+)
+from simaccel.mapspace.space import Space
+from simaccel.workload import Einsum, Tensor, Workload
+
+MOST_MACS: Final = 2**50
+"""Beyond, accesses in 64-bit integers could wrap."""
+_BLOCK: Final = 1 << 13
+Floats = npt.NDArray[np.float64]
+
+
+class NotNestableError(SimaccelError):
+    """An einsum that mapspaces don't take; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What candidates cost: the most cycles that any resource works, and energy."""
+
+    cycles: npt.NDArray[np.int64]
+    energy_pj: Floats
+
+    @property
+    def edp(self) -> Floats:
+        """Energy times delay in pJ cycles."""
+        return self.energy_pj * self.cycles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One einsum on one accelerator; ``hierarchy`` has the room that mappings may take.
+
+    ``stationarity``: what the PEs of a systolic array hold.
+    """
+
+    einsum: Einsum
+    tensors: Mapping[str, Tensor]
+    accelerator: Accelerator
+    hierarchy: Hierarchy
+    stationarity: Stationarity | None = None
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The einsum alone."""
+        einsum, out = self.einsum, self.einsum.output.tensor
+        tensors = {
+            operand.tensor: replace(self.tensors[operand.tensor], kind="input")
+            for operand in einsum.inputs
+        }
+        tensors[out] = replace(self.tensors[out], kind="output")
+        return Workload(einsum.name.replace(" ", "-"), (einsum,), tensors)
+
+    @property
+    def leaf(self) -> Do:
+        """What does the work."""
+        systolic = isinstance(self.accelerator.array, ArraySpec)
+        return Do(self.einsum.name, "array" if systolic else "mac", self.stationarity)
+
+    def empty(self, space: Space) -> Group:
+        """Return the group of a mapspace without a tree."""
+        ranks = self.einsum.ranks
+        padded = {rank: size for rank, size in space.einsum.ranks.items() if size != ranks[rank]}
+        return Group(operators=(self.einsum.name,), tree=(), padded=padded)
+
+    def ranks(self, space: Space) -> Ranks:
+        """Return the ranks as a group sees them."""
+        key = tuple(space.einsum.ranks.values())
+        if key not in self._ranks:
+            self._ranks[key] = space_of(self.workload, self.empty(space))
+        return self._ranks[key]
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[int, ...], Ranks]:
+        return {}
+
+    def tile_bytes(self, space: Space, candidates: Candidates) -> Floats:
+        """Return the bytes of full tiles by (temporal level, role, candidate)."""
+        ranks = self.ranks(space)
+        tiles = candidates.tiles(list(space.einsum.ranks.values()))
+        names = list(ranks.sizes)
+        return tile_bytes(
+            ranks.operators[0], names, self.hierarchy, candidates.keeps, tiles.astype(np.float64)
+        )
+
+    def fits(self, space: Space, candidates: Candidates) -> Bools:
+        """Say which candidates fit the memories with one slot a tile."""
+        return held(self.hierarchy, self.tile_bytes(space, candidates))
+
+    def family(self, space: Space, candidates: Candidates) -> Family:
+        """Return candidates as a family of trees."""
+        tiles = candidates.tiles(list(space.einsum.ranks.values()))
+        return family_of_candidates(self.ranks(space), self.leaf, self.hierarchy, candidates, tiles)
+
+    def group(self, space: Space, candidates: Candidates, index: int = 0) -> Group:
+        """Return one candidate as a group of a mapping."""
+        one = take(self.family(space, candidates.take(slice(index, index + 1))), ints(0))
+        empty = self.empty(space)
+        return Group(operators=empty.operators, tree=tree_of_one(one), padded=empty.padded)
+
+    def evaluate(self, space: Space, candidates: Candidates) -> Totals:
+        """Count candidates with the closed form."""
+        return evaluate(self.family(space, candidates), self.accelerator)
+
+    def costs(self, space: Space, candidates: Candidates) -> Costs:
+        """Return what candidates cost."""
+        cycles = np.empty(len(candidates), dtype=np.int64)
+        energy = np.empty(len(candidates))
+        for start in range(0, len(candidates), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            totals = self.evaluate(space, candidates.take(part))
+            cycles[part] = totals.bound()
+            energy[part] = sum(totals.energy_pj().values())
+        return Costs(cycles=cycles, energy_pj=energy)
+
+    def require(self) -> None:
+        """Refuse an einsum that mapspaces don't take, or that is too large to count.
+
+        Raises:
+            NotNestableError: says what it is that they don't take.
+
+        """
+        einsum = self.einsum
+        if len(einsum.inputs) > INPUTS:
+            raise NotNestableError(f"{einsum}: {len(einsum.inputs)} inputs; allowed: 1 or 2")
+        for operand in (*einsum.inputs, einsum.output):
+            terms = [rank for dim in operand.projection for rank, _ in dim.terms]
+            if len(set(terms)) < len(terms):
+                raise NotNestableError(f"{einsum}: a rank twice in {operand}; allowed: once")
+        if not einsum.output.is_unit:
+            raise NotNestableError(f"{einsum}: index of {einsum.output}; allowed: single ranks")
+        require_countable(einsum)
+
+
+def require_countable(einsum: Einsum) -> None:
+    """Refuse an einsum whose counts may not fit 64-bit integers.
+
+    Raises:
+        NotNestableError: names the MACs and the limit.
+
+    """
+    macs = math.prod(einsum.ranks.values())
+    if macs > MOST_MACS:
+        raise NotNestableError(f"{einsum.name}: {macs} MACs; allowed: at most 2^50")

@@ -1,0 +1,77 @@
+"""What a systolic array can do with an einsum: which ranks go where, by what the PEs hold.
+
+Weight-stationary arrays have the reduction down their rows and the outputs' own ranks across, and
+stream the rest, and so on (SCALE-Sim, section III; `simaccel.hardware.array.spatial`). A rank that
+all three tensors have, such as a group, is no rank of the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from simaccel.errors import Fault, InputError
+from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.hardware.dataflow import Constraints, LevelConstraint, single
+from simaccel.workload import Einsum
+
+_FOLDED: Final[dict[Stationarity, tuple[str, str]]] = {
+    "ws": ("k", "n"),
+    "os": ("m", "n"),
+    "is": ("k", "m"),
+}
+"""What goes down the rows and across the columns of out[m, n] += a[m, k] b[k, n]."""
+_PLAYS: Final = {(True, False, True): "m", (True, True, False): "k", (False, True, True): "n"}
+"""By whether a rank is in the first input, the second and the output."""
+_OPERANDS: Final = 2
+
+
+def dataflow(einsum: Einsum, stationarity: Stationarity) -> Constraints:
+    """Return the constraints of an array that holds one of an einsum's three tensors."""
+    tensors = [set(one.ranks) for one in (*einsum.inputs, einsum.output)]
+    plays: dict[str, list[str]] = {"m": [], "k": [], "n": []}
+    for rank in einsum.ranks:
+        first, second, out = (rank in one for one in tensors)
+        part = _PLAYS.get((first, second, out))
+        if part is not None:
+            plays[part].append(rank)
+    down, across = _FOLDED[stationarity]
+    return {
+        "rows": LevelConstraint(ranks=tuple(plays[down])),
+        "cols": LevelConstraint(ranks=tuple(plays[across])),
+    }
+
+
+def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constraints]:
+    """Return the constraints of all stationarities that what a user asked for leaves.
+
+    Raises:
+        InputError: the einsum has other than two inputs, a rank is in one tensor only, or no
+            stationarity is left.
+
+    """
+    if len(einsum.inputs) != _OPERANDS:
+        allowed = "einsums of two inputs on a systolic array"
+        raise InputError([Fault("workload", einsum.name, len(einsum.inputs), allowed)])
+    tensors = [one.ranks for one in (*einsum.inputs, einsum.output)]
+    for rank, size in einsum.ranks.items():
+        if size > 1 and sum(rank in one for one in tensors) == 1:
+            allowed = "ranks of two tensors at least on a systolic array"
+            raise InputError([Fault("workload", einsum.name, rank, allowed)])
+    every = {one: dataflow(einsum, one) for one in STATIONARITIES}
+    found = {one: limits for one, limits in every.items() if not list(_against(limits, asked))}
+    if not found:
+        texts = {one: ", ".join(_against(limits, asked)) for one, limits in every.items()}
+        why = "; ".join(f"{one} without {text}" for one, text in texts.items())
+        raise InputError([Fault("--constrain", "level", f"{einsum.name}: no stationarity", why)])
+    return found
+
+
+def _against(limits: Constraints, asked: Constraints) -> Iterator[str]:
+    """Say which constraints an array of this stationarity can't satisfy."""
+    for text, level, part in single(asked):
+        limit = limits.get(level, LevelConstraint())
+        named = {rank.lower() for rank in (*(part.ranks or ()), *part.factors, *part.most)}
+        known = {rank.lower() for rank in (limit.ranks or named)}
+        if limit.ranks is not None and named - known:
+            yield text
