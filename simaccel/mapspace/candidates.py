@@ -229,7 +229,7 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
                 sizes[node.rank] = min(int(node.tile), sizes[node.rank])
     if leaf.unit == "array":
         return {*levels} - real
-    return set() if real else {*list(levels)[:1]}
+    return {"rows"} if real.isdisjoint(("rows", "cols")) else set()
 
 
 def candidates_of(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.estimate import Totals, evaluate
-from simaccel.analytic.family import Bools, Family, ints, take
+from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
@@ -127,6 +127,10 @@ class Setting:
     def evaluate(self, space: Space, candidates: Candidates) -> Totals:
         """Count candidates with the closed form."""
         return evaluate(self.family(space, candidates), self.accelerator)
+
+    def totals(self, group: Group) -> Totals:
+        """Count one mapping with the closed form."""
+        return evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
 
     def costs(self, space: Space, candidates: Candidates) -> Costs:
         """Return what candidates cost."""

@@ -12,14 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import family_of
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Temporal
-from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep, Mapping, Tree
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.candidates import roles_of
@@ -182,9 +179,7 @@ def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
 
 def _predicted(mapped: Mapped, objective: Objective) -> float:
     """Return the objective with all slots, and with the time of all that waits."""
-    setting = mapped.target.setting
-    group = double_buffered(mapped)
-    totals = evaluate(family_of(space_of(setting.workload, group), group), setting.accelerator)
+    totals = mapped.target.setting.totals(double_buffered(mapped))
     cycles, energy = float(totals.cycles()), mapped.energy_pj
     return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
 
