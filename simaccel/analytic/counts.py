@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Bools, Fan, Family, Ints, Kept, Loops, Path, ints
-from simaccel.analytic.pieces import Cuts, Terms, expanded, extent, number, tiles
+from simaccel.analytic.family import Bools, Family, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent, number, tiles
 from simaccel.analytic.transfers import Transfer, blocks_of, elements_of, over_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen
@@ -193,11 +193,11 @@ class _Counter:
         inside = self._transfer(side.cuts, side.view, side.at, side.at)
         doubled = own_axis(self.family, path, self.space, side.at)
         stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
-        spills = made is not None and self._last_reduction(side, inside, made) >= 0
-        if made is None or np.any(spills):
-            width, times = self.units.width(name), 1 + doubled if np.any(doubled) else 1
-            if made is not None:
-                width, times = side.view.bytes_per_element, spills
+        width, times = self.units.width(name), ints(1 + doubled)
+        if made is not None:
+            width = side.view.bytes_per_element
+            times = ints(self._last_reduction(side, inside, made) >= 0)
+        if np.any(times):
             inner = self._coming(inside, made) * (on * times * width)
             for way in side.ways:
                 one = self._transfer(side.cuts, side.view, side.at, way.at)
@@ -238,7 +238,7 @@ class _Counter:
         return [view for view in views if view.name in self.space.escapes]
 
     def _last_reduction(self, side: _Side, inside: Transfer, made: str) -> Ints:
-        """Return the place of the innermost loop that adds to sums which leave their tile; or -1."""
+        """Return the place of the innermost loop that adds to sums that leave their tile; or -1."""
         cuts, last, position = side.cuts, ints(-1), inside.position
         for (at, rank), place in cuts.places.items():
             if at < side.at and rank in self.space.seen(made).reduced:
@@ -388,9 +388,7 @@ class _Counter:
         self.found.work("array", steps)
         self.found.work("chain", steps)
 
-    def _accesses(
-        self, cuts: Cuts, seen: Seen, position: int, ways: tuple[_Way, ...]
-    ) -> None:
+    def _accesses(self, cuts: Cuts, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
         """Count what MACs take from the innermost memory of an operand."""
         view, end = seen.uses[position][1], len(cuts.entries)
         width, is_input = view.bytes_per_element, position < len(seen.inputs)
