@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Bools, Family, Fan, Ints, Kept, Loops, Path, ints
-from simaccel.analytic.pieces import Cuts, expanded, extent, number, tiles
+from simaccel.analytic.family import Bools, Cut, Family, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import PLACES, Cuts, expanded, extent, number, tiles
 from simaccel.analytic.transfers import Transfer, blocks_of, elements_of, over_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen
@@ -130,7 +130,7 @@ class _Counter:
         self.accelerator = accelerator
         self.units = Units(family, accelerator)
         self.found = Counts()
-        self.known: set[tuple[int, str]] = set()
+        self.known: set[tuple[object, ...]] = set()
         self.transfers: dict[object, Transfer] = {}
         self.stepped: dict[int, Cuts] = {}
 
@@ -159,18 +159,35 @@ class _Counter:
             if not isinstance(entry, Kept) or entry.tensor != name or not np.any(entry.slots):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
-            if (id(entry), place) not in self.known:
-                self.known.add((id(entry), place))
-                made = self.space.made.get(name)
-                if place != BUFFER and made != seen.name:
-                    made = None
-                own = self.space.seen(made).output if made else view
+            made = self.space.made.get(name)
+            if place != BUFFER and made != seen.name:
+                made = None
+            own = self.space.seen(made).output if made else view
+            key = self._home(path, cuts, own, at, place, seen)
+            if key not in self.known:
+                self.known.add(key)
                 ways = self._ways(path, outside, entry.slots > 0)
                 again = self._lacked(made) if made else _NONE
                 self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == "mac":
             self._accesses(path, seen, position, self._ways(path, outside, _TRUE))
+
+    def _home(
+        self, path: Path, cuts: Cuts, view: View, at: int, place: str, seen: Seen
+    ) -> tuple[object, ...]:
+        """Return what tells a tile from others: the loop that moves it, and its tensor.
+
+        Keeps of a tensor in several branches are one tile where nothing inside moves it.
+        """
+        ranks = frozenset(rank for dim in expanded(self.space, view) for rank, _ in dim)
+        inside = int(np.max(cuts.position(ranks, at))) // PLACES
+        for number, entry in enumerate(path.entries[:at]):
+            if isinstance(entry, Cut) and entry.rank in ranks:
+                inside = max(inside, number)
+        outside = tuple(id(entry) for entry in path.entries[: inside + 1])
+        user = "" if place == BUFFER else seen.name
+        return (path.entries[at].tensor, place, user, *outside)  # type: ignore[union-attr]
 
     def _lacked(self, maker: str) -> frozenset[str]:
         """Return the ranks that an operator lacks: loops over them run it again."""
@@ -211,13 +228,12 @@ class _Counter:
         doubled = own_axis(self.family, path, self.space, side.at)
         tile_width = self.units.tile_width(name, side.view)
         stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
-        spills = made is not None and self._last_reduction(side, inside, made) >= 0
-        if made is None or np.any(spills):
-            width, times = tile_width, 1 + doubled if np.any(doubled) else 1
-            if made is not None:
-                times = spills
-            elif side.place == BUFFER:
-                width = self.units.width(name)
+        width, times = tile_width, ints(1 + doubled)
+        if made is not None:
+            times = ints(self._last_reduction(side, inside, made) >= 0)
+        elif side.place == BUFFER:
+            width = self.units.width(name)
+        if np.any(times):
             inner = self._coming(inside, made) * (on * times * width)
             for way in side.ways:
                 one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
@@ -258,7 +274,7 @@ class _Counter:
         return [view for view in views if view.name in self.space.escapes]
 
     def _last_reduction(self, side: _Side, inside: Transfer, made: str) -> Ints:
-        """Return the place of the innermost loop that adds to sums which leave their tile; or -1."""
+        """Return the place of the innermost loop that adds to sums that leave their tile; or -1."""
         cuts, last, position = side.cuts, ints(-1), inside.position
         for (at, rank), place in cuts.places.items():
             if at < side.at and rank in self.space.seen(made).reduced:
