@@ -88,9 +88,15 @@ class Package:
     def __init__(self, root: Path) -> None:
         files = sorted((root / "simaccel").rglob("*.py"))
         self.modules = {module.name: module for module in (Module(root, path) for path in files)}
+        self.known: dict[str, tuple[Import, ...]] = {}
 
-    def imports(self, module: Module) -> Iterator[Import]:
+    def imports(self, module: Module) -> tuple[Import, ...]:
         """What a module imports, also inside functions and through a package's re-exports."""
+        if module.name not in self.known:
+            self.known[module.name] = tuple(self._imports(module))
+        return self.known[module.name]
+
+    def _imports(self, module: Module) -> Iterator[Import]:
         functions = [node for node in ast.walk(module.tree) if isinstance(node, Function)]
         inside = {id(node) for function in functions for node in ast.walk(function)}
         for target, name, node in module.written_imports():
