@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping as Map, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -91,12 +92,23 @@ def load_mapping(path: Path, workload: Workload) -> Mapping:
 
     """
     raw, faults = read_yaml(path, _A_MAPPING)
-    reader = _Reader(str(path), faults)
+    mapping = parse_mapping(raw, str(path), faults)
+    require_same(workload, mapping)
+    require_mapping(workload, mapping, file=str(path))
+    return mapping
+
+
+def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -> Mapping:
+    """Return the mapping of a document; ``faults`` are those found in it so far.
+
+    Raises:
+        InputError: all faults: unknown and missing keys, lines that are no nodes.
+
+    """
+    reader = _Reader(file, list(faults))
     mapping = reader.mapping(raw)
     if reader.faults:
         raise InputError(reader.faults)
-    require_same(workload, mapping)
-    require_mapping(workload, mapping, file=str(path))
     return mapping
 
 

@@ -16,7 +16,7 @@ from simaccel.machine.fast_forward import FastForward
 from simaccel.machine.machine import Machine
 from simaccel.machine.stateful import Stateful, Stretch
 from simaccel.machine.turns import Turns
-from tests.machine.test_fast_forward_cases import Case, cases
+from tests.machine.trees import Case, cases
 
 # Built before the run and not changed by it, or only deciding when to look for a repetition.
 NOT_PARTS = {"Machine", "Wires", "Plan", "Walks", "_Builder", "_Place", "Alarm"} | {
@@ -211,7 +211,7 @@ def _goes_wrong(case: Case) -> bool:
 
 @pytest.fixture(scope="module")
 def corpus() -> list[Case]:
-    return [case for case in cases(range(400)) if case.run.events < 20_000]
+    return [case for case in cases(range(600)) if case.run.events < 20_000]
 
 
 def test_the_whole_state_goes_right(corpus: list[Case]) -> None:
