@@ -71,6 +71,10 @@ class Tiled:
         self.by_slots: list[tuple[int, Bools | None]] = [
             (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
         ]
+        several, single = self.own & (self.slots > 1), self.own & (self.slots == 1)
+        self.several = several if np.any(several) else None
+        self.single = single if np.any(single) else None
+        """Where its next one is asked for ahead, and where only when its slot is free."""
         self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
 
 Times = dict[object, Floats]
+Sizes = dict[str, Ints]
 _FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles."""
 _RING = 6
@@ -33,6 +35,7 @@ _RING = 6
 _STEADY = 2
 _ZERO: Floats = np.zeros(())
 _ARRAY, _SFU, _DMA_OUT, _NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
+_CHANNEL = "channel"
 _DRAM, _LOADS, _STORES, _REQUESTS = "dram", "dram loads", "dram stores", "requests"
 _READ, _WRITE = "read port", "write port"
 _COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _REQUESTS, _READ, _WRITE})
@@ -41,7 +44,8 @@ _COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _REQUESTS, _READ, _WRITE})
 def cycles(top: Bodies, space: Space, units: Units, accelerator: Accelerator) -> Floats:
     """Return the cycles of a family whose loops have one order."""
     timeline = _Timeline(units, accelerator)
-    timeline.body(top, {rank: ints(size) for rank, size in space.sizes.items()})
+    sizes = {rank: ints(size) for rank, size in space.sizes.items()}
+    timeline.body(top, sizes, sizes)
     return timeline.end()
 
 
@@ -54,6 +58,8 @@ class _Timeline:
         self.trips: dict[tuple[int, int], _Trips] = {}
         self.begun: dict[str, Bools] = {}
         self.slid: Bools = _FALSE
+        self.more: Bools = _FALSE
+        self.last: _Request | None = None
         self.gathers = False
 
     def end(self) -> Floats:
@@ -68,47 +74,55 @@ class _Timeline:
 
     # -- bodies and loops
 
-    def body(self, body: Bodies, sizes: dict[str, Ints]) -> None:
-        self._open(body.tiles, sizes)
+    def body(self, body: Bodies, sizes: Sizes, following: Sizes) -> None:
+        """Go through a body; ``following``: sizes of the iteration after this one."""
+        self.open(body.tiles, sizes)
+        self._ahead(body.tiles, following, 2)
         for number, item in enumerate(body.items):
-            self._item(item, sizes)
+            self.item(item, sizes)
             self.past(body, number)
-        self._close(body.tiles, sizes)
+        self.close(body.tiles, sizes)
+        self._ahead(body.tiles, following, 1)
 
     def past(self, body: Bodies, number: int) -> None:
         """Let tiles go that no later item touches, when their last engine is past this one."""
         for tiled, engine in body.last_uses.get(number, ()):
             self._used(tiled.key, self.get(engine))
 
-    def _item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
+    def item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         if isinstance(item, Work):
             self._work(item, sizes)
         elif item.part is not None:
             adders = item.adders if item.part.start else frozenset()
-            with self._after(adders, _TRUE):
-                self.body(item, {**sizes, item.part.rank: ints(item.part.size)})
+            inside = {**sizes, item.part.rank: ints(item.part.size)}
+            with self._turn(adders, _TRUE if adders else _FALSE, _FALSE):
+                self.body(item, inside, inside)
         else:
             if len(item.works) == 1 and item.works[0].step == "normalise":
                 item.works[0].step, self.gathers = "statistics", True
-                self._loop(item, sizes)
+                with self._turn(frozenset(), self.slid, _TRUE):
+                    self._loop(item, sizes)
                 item.works[0].step, self.gathers = "normalise", False
             self._loop(item, sizes)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, sizes, _TRUE)
 
     @contextmanager
-    def _after(self, adders: frozenset[str], where: Bools) -> Iterator[None]:
-        """Take sums as begun, and windows as slid, where there was an iteration before."""
-        begun, slid = self.begun, self.slid
-        if adders and where is not _FALSE:
-            more = {
-                name: where if where is _TRUE else begun.get(name, _FALSE) | where
+    def _turn(self, adders: frozenset[str], before: Bools, more: Bools) -> Iterator[None]:
+        """Be in one iteration: sums have begun and windows slid where there was one ``before``.
+
+        ``more``: where another follows, of this loop or of one outside.
+        """
+        was = self.begun, self.slid, self.more
+        if adders and before is not _FALSE:
+            begun = {
+                name: before if before is _TRUE else self.begun.get(name, _FALSE) | before
                 for name in adders
             }
-            self.begun = {**begun, **more}
-        self.slid = where
+            self.begun = {**self.begun, **begun}
+        self.slid, self.more = before, more
         yield
-        self.begun, self.slid = begun, slid
+        self.begun, self.slid, self.more = was
 
     def _trips(self, body: Bodies, size: Ints) -> _Trips:
         """Return how a loop cuts what arrives, worked out once."""
@@ -120,11 +134,11 @@ class _Timeline:
     def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         trips = self._trips(body, sizes[body.rank])
         if trips.one:
-            with self._after(frozenset(), _FALSE):
-                self.body(body, sizes)
+            with self._turn(frozenset(), _FALSE, self.more):
+                self.body(body, sizes, sizes)
             return
-        full = trips.full
-        whole = {**sizes, body.rank: body.tile}
+        rank, outside = body.rank, self.more
+        whole = {**sizes, rank: body.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
         period = min(math.lcm(*(n for tiled in body.tiles for n, _ in tiled.by_slots)), _RING)
         most = min(trips.most, _FEW + period)
@@ -132,28 +146,31 @@ class _Timeline:
         done = 0
         while done < most:
             history.append(dict(self.x))
-            with self._after(body.adders if done else frozenset(), _TRUE if done else _FALSE):
-                self._where(_TRUE if done < trips.least else full > done, runs, body, whole)
+            adders, before = (body.adders, _TRUE) if done else (frozenset(), _FALSE)
+            following = {**sizes, rank: trips.following(done)}
+            with self._turn(adders, before, trips.more(done, outside)):
+                self._where(trips.runs(done), runs, body, (whole, following))
             done += 1
             if done > _STEADY and _grows_evenly(history[-2], history[-1], self.x):
                 period = 1
                 break
         if trips.most > done:
             period = min(period, done)
-            self._extrapolate(history[-period], np.maximum(full - done, 0) / period)
+            self._extrapolate(history[-period], np.maximum(trips.full - done, 0) / period)
         if trips.ragged:
-            with self._after(body.adders, full > 0):
-                self._where(trips.has_rest, runs, body, {**sizes, body.rank: trips.rest})
+            last = {**sizes, rank: trips.rest}
+            with self._turn(body.adders, trips.full > 0, outside):
+                self._where(trips.has_rest, runs, body, (last, whole))
         if isinstance(runs, _Ahead):
             runs.finish()
 
-    def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: dict[str, Ints]) -> None:
-        """Run an iteration for some of the candidates."""
+    def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: tuple[Sizes, Sizes]) -> None:
+        """Run an iteration for some of the candidates; ``sizes``: its own, and the next one's."""
         if where is _TRUE or where.all():
-            runs(body, sizes)
+            runs(body, *sizes)
             return
         before = dict(self.x)
-        runs(body, sizes)
+        runs(body, *sizes)
         for key, new in self.x.items():
             old = before.get(key, _ZERO)
             if new is not old:
@@ -185,21 +202,47 @@ class _Timeline:
 
     # -- tiles
 
-    def _open(self, tiles: list[Tiled], sizes: dict[str, Ints], *, early: int = 0) -> None:
-        batch: list[tuple[Tiled, Floats]] = []
+    def open(self, tiles: list[Tiled], sizes: Sizes, *, early: int = 0) -> None:
+        """Let the tiles of a body come, those that have not been asked for before."""
         for tiled in tiles:
-            free = self._free(tiled, early)
-            if tiled.maker is None:
-                self._load(tiled, sizes, free, tiled.own, batch)
-                continue
             ready = ("ready", tiled.key)
+            if tiled.maker is None:
+                coming = self.x.get(("next", tiled.key))
+                if coming is None:
+                    self._load(tiled, sizes, self._free(tiled, early), tiled.own, ready)
+                    continue
+                cold = tiled.own & (coming < 0)
+                if cold.any():
+                    self._load(tiled, sizes, self._free(tiled, early), cold, ready)
+                here = tiled.own & (coming >= 0)
+                self.x[ready] = np.where(here, coming, self.get(ready))
+                self.x["next", tiled.key] = np.where(tiled.own, -1.0, coming)
+                continue
+            free = self._free(tiled, early)
             self.x[ready] = _pick(tiled.own, free, self.get(ready))
             begun = self.begun.get(tiled.maker.name, _FALSE)
-            if not tiled.may_spill or begun is _FALSE:
+            if tiled.may_spill and begun is not _FALSE:
+                back = tiled.own & tiled.spills & begun
+                if back.any():
+                    self._load(tiled, sizes, free, back, ready)
+
+    def _ahead(self, tiles: list[Tiled], sizes: Sizes, least: int) -> None:
+        """Ask for the next tiles: of several slots at once, of one when it is free."""
+        if self.more is _FALSE:
+            return
+        for tiled in tiles:
+            if tiled.maker is not None or tiled.outside is not None:
                 continue
-            back = tiled.own & tiled.spills & begun
-            if back.any():
-                self._load(tiled, sizes, free, back, batch)
+            mine = tiled.several if least > 1 else tiled.single
+            if mine is None:
+                continue
+            where = mine if self.more is _TRUE else mine & self.more
+            key = ("next", tiled.key)
+            if key not in self.x:
+                self.x[key] = np.full((), -1.0)
+            slid, self.slid = self.slid, _TRUE
+            self._load(tiled, sizes, self._free(tiled, least - 1), where, key)
+            self.slid = slid
 
     def _free(self, tiled: Tiled, early: int) -> Floats:
         """Return when a slot of a tile is free; ``early``: one release is still to come."""
@@ -211,32 +254,48 @@ class _Timeline:
         return found
 
     def _load(
-        self,
-        tiled: Tiled,
-        sizes: dict[str, Ints],
-        free: Floats,
-        where: Bools,
-        batch: list[tuple[Tiled, Floats]],
+        self, tiled: Tiled, sizes: Sizes, free: Floats, where: Bools, arrival: object
     ) -> None:
+        """Bring a tile; when it is there is noted under ``arrival``."""
         move = self.units.move(tiled, sizes, self.slid, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
         begin = np.maximum(self.get(engine), free)
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("ready", tiled.outside)))
-        end = begin + np.maximum(move.service, move.port)
-        if not move.on_chip:
-            end = self._shared(begin, move, batch)
+        if move.on_chip:
+            end = begin + np.maximum(move.service, move.port)
+        else:
+            end = self._served(begin, move, where, (engine, arrival))
         self.x[engine] = _pick(where, end, self.get(engine))
-        ready = ("ready", tiled.key)
-        self.x[ready] = _pick(where, end + move.latency, self.get(ready))
+        self.x[arrival] = _pick(where, end + move.latency, self.get(arrival))
         if tiled.outside is not None:
             self._used(tiled.outside, self.x[engine])
-        elif not move.on_chip:
-            batch.append((tiled, begin))
         self._count(move, where, loads=True)
 
-    def _shared(self, begin: Floats, move: Move, batch: list[tuple[Tiled, Floats]]) -> Floats:
-        """Return when a load ends beside loads and stores that have begun, in turns."""
+    def _served(self, begin: Floats, move: Move, where: Bools, keys: tuple[str, object]) -> Floats:
+        """Return when a load has been served: the oldest first, sharing the channel with stores.
+
+        One that is asked for before the last one that was gone through goes ahead of it.
+        """
+        free, last = self.get(_CHANNEL), self.last
+        earlier = _FALSE if last is None else where & (begin < last.begin)
+        if last is not None and earlier.any():
+            start = np.maximum(begin, np.where(earlier, last.free, free))
+            end = self._beside_stores(start, move)
+            took = np.where(earlier, np.maximum(end - np.maximum(last.begin, last.free), 0), 0)
+            for key in last.keys:
+                self.x[key] = self.get(key) + took
+            last.free = np.where(earlier, end, last.free)
+            self.x[_CHANNEL] = np.where(earlier, free + took, _pick(where, end, free))
+            return end
+        start = np.maximum(begin, free)
+        end = self._beside_stores(start, move)
+        self.last = _Request(begin, free, keys)
+        self.x[_CHANNEL] = _pick(where, end, free)
+        return end
+
+    def _beside_stores(self, begin: Floats, move: Move) -> Floats:
+        """Return when a load that is served from ``begin`` on ends beside stores, in turns."""
         end = begin + np.maximum(move.service, move.port)
         for n in (1, 0):
             first, last = ("store", n, "begin"), ("store", n, "end")
@@ -245,14 +304,6 @@ class _Timeline:
             end = end + both
             self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
             self.x[last] = self.get(last) + both
-        for other, other_begin in batch:
-            engine, ready = f"at dma_in{other.queue}", ("ready", other.key)
-            since = np.maximum(begin, other_begin)
-            both = np.maximum(np.minimum(end - since, self.get(engine) - since), 0)
-            end = end + both
-            # of two that share, the longer one ends when both are served
-            self.x[engine] = self.get(engine) + both
-            self.x[ready] = self.get(ready) + both
         return end
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
@@ -271,7 +322,7 @@ class _Timeline:
         name = ("used", key)
         self.x[name] = np.maximum(self.get(name), end)
 
-    def _close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
+    def close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
         for tiled in reversed(tiles):
             if tiled.maker is not None and tiled.level != BUFFER:
                 self._store(tiled, sizes)
@@ -350,6 +401,15 @@ class _Timeline:
         self.x[_WRITE] = self.get(_WRITE) + where * block.write
 
 
+@dataclass(eq=False)
+class _Request:
+    """A load: when it was asked for, when the channel was free before it, and what it set."""
+
+    begin: Floats
+    free: Floats
+    keys: tuple[str, object]
+
+
 class _Trips:
     """The trips of a loop over what arrives: full ones, and a smaller last one."""
 
@@ -361,6 +421,27 @@ class _Trips:
         self.has_rest: Bools = rest > 0
         self.ragged = bool(self.has_rest.any())
         self.rest: Ints = np.maximum(rest, 1)
+        self.tile = tile
+        self.known: dict[int, Ints] = {}
+
+    def runs(self, number: int) -> Bools:
+        """Say which candidates have an iteration of a full tile with this number."""
+        return _TRUE if number < self.least else self.full > number
+
+    def more(self, number: int, outside: Bools) -> Bools:
+        """Say where an iteration follows, or one of a loop outside does."""
+        if outside is _TRUE or number + 1 < self.least:
+            return _TRUE
+        return (number + 1 < self.full + self.has_rest) | outside
+
+    def following(self, number: int) -> Ints:
+        """Return the size of the piece after the full one with this number."""
+        if number + 1 < self.least:
+            return self.tile
+        if number not in self.known:
+            ends = (number + 1 >= self.full) & self.has_rest
+            self.known[number] = np.where(ends, self.rest, self.tile)
+        return self.known[number]
 
 
 class _Ahead:
@@ -376,17 +457,17 @@ class _Ahead:
         self.second = [tiled for tiled in body.tiles if tiled.key not in early]
         self.waits: tuple[Times, dict[str, Ints], dict[str, Bools], Bools] | None = None
 
-    def __call__(self, body: Bodies, sizes: dict[str, Ints]) -> None:
+    def __call__(self, body: Bodies, sizes: Sizes, _following: Sizes) -> None:
         timeline = self.timeline
         for tiled in self.first:
             early = int(tiled in self.crossing and self.waits is not None)
-            timeline._open([tiled], sizes, early=early)  # noqa: SLF001 - one algorithm in two classes
+            timeline.open([tiled], sizes, early=early)
         for tiled in self.crossing:
             timeline.x["used", tiled.key] = _ZERO
         for number, item in enumerate(body.items[: body.ahead]):
-            timeline._item(item, sizes)  # noqa: SLF001
+            timeline.item(item, sizes)
             timeline.past(body, number)
-        timeline._close([t for t in self.first if t not in self.crossing], sizes)  # noqa: SLF001
+        timeline.close([t for t in self.first if t not in self.crossing], sizes)
         made = self._tiles(self.crossing)
         now = made, sizes, timeline.begun, timeline.slid
         if self.waits is not None:
@@ -410,12 +491,12 @@ class _Ahead:
         timeline.x.update(made)
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
-        timeline._open(self.second, sizes)  # noqa: SLF001
+        timeline.open(self.second, sizes)
         for number, item in enumerate(self.whole.items):
             if number >= self.whole.ahead:
-                timeline._item(item, sizes)  # noqa: SLF001
+                timeline.item(item, sizes)
                 timeline.past(self.whole, number)
-        timeline._close([*self.second, *self.crossing], sizes)  # noqa: SLF001
+        timeline.close([*self.second, *self.crossing], sizes)
         timeline.begun, timeline.slid = now
 
     def finish(self) -> None:
@@ -424,7 +505,7 @@ class _Ahead:
             self._behind()
 
 
-Runs = Callable[[Bodies, dict[str, Ints]], None]
+Runs = Callable[[Bodies, Sizes, Sizes], None]
 
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:

@@ -14,9 +14,10 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import Sought
+from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.mapping.files import mapping_text, save_mapping
+from simaccel.mapping.files import mapping_text
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.figures.convergence import draw_convergence
 from simaccel.report.figures.style import save_figure, style
@@ -38,6 +39,7 @@ class Wanted:
     output: str | None
     plot: str | None
     force: bool
+    inputs: list[Path]
     explain: bool
     as_json: bool
 
@@ -57,7 +59,8 @@ def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
         mapped = search_all(found, accelerator, replace(asked.options, each=each, watch=bar.show))
     mapping = mapping_from(workload, accelerator, strategy, mapped)
     if output is not None:
-        save_mapping(mapping, Path(output))
+        with writing_text(output, force=wanted.force, inputs=wanted.inputs) as stream:
+            stream.write(mapping_text(mapping))
     title = f"{workload.name} on {accelerator.name}: {strategy}"
     if wanted.plot is not None:
         _plot(mapped, asked.sought.effort().objective, title, wanted)
@@ -77,7 +80,7 @@ def _plot(mapped: list[Mapped], objective: str, title: str, wanted: Wanted) -> N
     assert wanted.plot is not None  # noqa: S101 - narrows the type
     with style():
         figure = draw_convergence(mapped, objective, title)
-        save_figure(figure, wanted.plot, force=wanted.force)
+        save_figure(figure, wanted.plot, force=wanted.force, inputs=wanted.inputs)
 
 
 def _explain(mapped: Mapped) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, core_schema
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.documents import compose, read_text
 
 _LONGEST_INT = 2**64
 
@@ -26,24 +27,15 @@ def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
 
     """
     file = str(path)
+    text = read_text(path, "YAML")
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError([Fault(file, "file", ABSENT, "an existing YAML file")]) from None
-    except UnicodeDecodeError as error:
-        raise InputError([Fault(file, "file", _short(error.reason), "UTF-8 text")]) from None
-    except (OSError, ValueError) as error:
-        reason = _short(getattr(error, "strerror", None) or str(error))
-        raise InputError([Fault(file, "file", reason, "a readable YAML file")]) from None
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        raw = yaml.safe_load(text)
+        root, raw = compose(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}" if mark else "file"
         problem = _short(getattr(error, "problem", None) or getattr(error, "reason", "not YAML"))
         raise InputError([Fault(file, line, problem, "YAML")]) from None
-    except (ValueError, RecursionError) as error:  # a date with a 13th month; 1,000s of brackets
+    except ValueError as error:  # too large, too deep, or an integer of 5,000 digits
         raise InputError([Fault(file, "file", _short(str(error)), "YAML")]) from None
     if not isinstance(raw, dict):
         raise InputError([Fault(file, "file", _short(raw), expected)])

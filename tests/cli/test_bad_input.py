@@ -466,7 +466,7 @@ def test_a_mapping_file_that_exists_is_kept(
     file = Path("mapping.yaml")
     file.write_text("precious")
     assert refused(cli(f"map {GEMM} -o {file}")) == [
-        "command line: -o: got 'mapping.yaml'; allowed: a new file, or --force to replace it"
+        "mapping.yaml: output: got 'a file that exists'; allowed: a new file, or --force"
     ]
     assert cli(f"map {GEMM} -o {file} --force").exit_code == 0
     assert file.read_text() == cli(f"map {GEMM}").stdout
