@@ -232,9 +232,9 @@ def _layer(rng: random.Random) -> tuple[str, Workload]:
         m, k, n = (rng.randint(1, 60) for _ in range(3))
         return f"{m}x{k}x{n}", gemm(m=m, k=k, n=n)
     c, m, reach = rng.randint(1, 16), rng.randint(1, 16), rng.randint(1, 3)
-    height, width = (rng.randint(reach, 20) for _ in range(2))
-    workload = conv2d(n=1, c=c, m=m, h=height, w=width, r=reach, s=reach, stride=rng.randint(1, 2))
-    return f"{m}x{c}x{height}x{width}x{reach}x{reach}", workload
+    p, q = (rng.randint(1, 20) for _ in range(2))
+    workload = conv2d(c=c, m=m, p=p, q=q, r=reach, s=reach, stride=rng.randint(1, 2))
+    return f"{m}x{c}x{p}x{q}x{reach}x{reach}", workload
 
 
 def _nest(rng: random.Random, settings: Sequence[str]) -> Drawn | None:
