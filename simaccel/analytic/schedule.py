@@ -105,6 +105,8 @@ class Bodies:
     ahead: int = 0
     divides: list[tuple[Work, Work]] = field(default_factory=list)
     """(vector operator, einsum whose sums it divides after the loop)."""
+    two_pass: Work | None = None
+    """The vector operator whose axis this loop cuts, for which it runs twice."""
 
     @cached_property
     def works(self) -> tuple[Work, ...]:
@@ -299,7 +301,7 @@ class _Builder:
             if not cutting or not isinstance(inner.seen.operator, Vector):
                 continue
             if cutting[0].works == (inner,):
-                inner.step = "normalise"
+                inner.step, cutting[0].two_pass = "normalise", inner
                 continue
             made = inner.seen.output.name
             inner.step = "online"

@@ -98,11 +98,11 @@ class _Timeline:
             with self._turn(adders, _TRUE if adders else _FALSE, _FALSE):
                 self.body(item, inside, inside)
         else:
-            if len(item.works) == 1 and item.works[0].step == "normalise":
-                item.works[0].step, self.gathers = "statistics", True
+            if item.two_pass is not None:
+                item.two_pass.step, self.gathers = "statistics", True
                 with self._turn(frozenset(), self.slid, _TRUE):
                     self._loop(item, sizes)
-                item.works[0].step, self.gathers = "normalise", False
+                item.two_pass.step, self.gathers = "normalise", False
             self._loop(item, sizes)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, sizes, _TRUE)
