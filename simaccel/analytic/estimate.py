@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.counts import Counts, Level, count
+from simaccel.analytic.counts import count
 from simaccel.analytic.family import Family, Floats, Ints, Kept, family_of, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
+from simaccel.analytic.totals import Counts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space, held_around, space_of
@@ -144,7 +145,7 @@ class Totals:
         return found
 
     def least(self) -> Ints:
-        """Return what the estimate can't go below: the bound, or the array behind its first tiles."""
+        """Return what no estimate is below: the bound, or the array behind its first tiles."""
         chain = self.counts.busy.get("chain", ints(0))
         return ints(np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator)))
 

@@ -314,7 +314,7 @@ class _Builder:
 
 
 def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:
-    """Yield rank, tile and place of each loop, from the outermost; all candidates have one order."""
+    """Yield rank, tile and place of each loop from the outermost; all have one order."""
     first = [int(np.ravel(place)[0]) for place in loops.places]
     for place, rank, tile in sorted(zip(first, loops.ranks, loops.tiles, strict=True)):
         yield rank, tile, place

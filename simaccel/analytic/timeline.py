@@ -2,9 +2,9 @@
 
 Every engine runs its commands in program order, a command starts when its tiles are there and its
 slot is free, a slot is free when its tile has been used: a marked graph, whose times grow evenly
-after a few iterations of a loop (Baccelli et al., *Synchronization and Linearity*, chapter 3). So the
-first iterations of a loop, its steady interval and the smaller last one say all. The interval is no
-shorter than the work of any resource in it, nor than its requests need with those in flight
+after a few iterations of a loop (Baccelli et al., *Synchronization and Linearity*, chapter 3). So
+the first iterations of a loop, its steady interval and the smaller last one say all. The interval is
+no shorter than the work of any resource in it, nor than its requests need with those in flight
 (Little's law). What starts at once shares a channel in turns.
 """
 
