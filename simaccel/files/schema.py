@@ -195,9 +195,9 @@ def _allowed(
         probes = [_probe(m, name) for m in around if name in m.model_fields]
         return probes[0] if probes else "a value; this key is required"
     if kind in _UNKNOWN:
-        replaced = [text for m in around if (text := getattr(m, "REPLACED", {}).get(name))]
-        if replaced:
-            return replaced[0]
+        replaced = {old: text for m in around for old, text in replaced_fields(m).items()}
+        if name in replaced:
+            return replaced[name]
         branch = [m for m in around if name not in m.model_fields] or around
         known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
         return suggest(name, known) if known else "only known keys"
