@@ -118,12 +118,13 @@ class Totals:
     def resources(self) -> dict[str, Ints]:
         """Return the cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        dram = counts.total("dram_read") + counts.total("dram_write")
         channels = hardware.dram.channels
+        loads = hardware.channel_read_rate.cycles(counts.total("dram_read") // channels)
+        stores = hardware.channel_rate.cycles(counts.total("dram_write") // channels)
         found = {
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
-            "dram": ints(hardware.channel_rate.cycles(dram // channels)),
+            "dram": ints(loads + stores - 1).clip(0),
         }
         for name, rate in (
             ("buffer_read", hardware.read_rate),
@@ -184,7 +185,7 @@ def first_loads(family: Family, accelerator: Accelerator) -> Ints:
             sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
             n_bytes = view.bytes_per_element * math.prod(sizes, start=ints(1))
             spec = accelerator.dram
-            service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+            service = accelerator.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
             found, latency = found + service * (entry.slots > 0), spec.latency_cycles
             break
     return ints(found + latency)

@@ -36,9 +36,9 @@ _STEADY = 2
 _ZERO: Floats = np.zeros(())
 _ARRAY, _SFU, _DMA_OUT, _NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
 _CHANNEL = "channel"
-_DRAM, _LOADS, _STORES, _REQUESTS = "dram", "dram loads", "dram stores", "requests"
+_DRAM, _LOADS, _STORES = "dram", "batches of loads", "batches of stores"
 _READ, _WRITE = "read port", "write port"
-_COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _REQUESTS, _READ, _WRITE})
+_COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _READ, _WRITE})
 
 
 def cycles(top: Bodies, space: Space, units: Units, accelerator: Accelerator) -> Floats:
@@ -60,6 +60,8 @@ class _Timeline:
         self.slid: Bools = _FALSE
         self.more: Bools = _FALSE
         self.last: _Request | None = None
+        self.wrote = False
+        """Whether the last transfer with DRAM was a store."""
         self.gathers = False
 
     def end(self) -> Floats:
@@ -195,7 +197,6 @@ class _Timeline:
         spec = self.accelerator.dram
         turns = np.minimum(growth.get(_LOADS, _ZERO), growth.get(_STORES, _ZERO))
         found = growth.get(_DRAM, _ZERO) + 2 * spec.turnaround_cycles * turns
-        found = np.maximum(found, growth.get(_REQUESTS, _ZERO) / spec.max_outstanding)
         for key in (_READ, _WRITE, _ARRAY, _SFU, _DMA_OUT, _NOC_OUT):
             found = np.maximum(found, growth.get(key, _ZERO))
         return found
@@ -295,13 +296,17 @@ class _Timeline:
         return end
 
     def _beside_stores(self, begin: Floats, move: Move) -> Floats:
-        """Return when a load that is served from ``begin`` on ends beside stores, in turns."""
+        """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
+        turn = self.accelerator.dram.turnaround_cycles
+        begin = begin + (move.service > 0) * turn * int(self.wrote)
+        self.wrote = False
         end = begin + np.maximum(move.service, move.port)
+        batch = np.maximum(1, move.service / np.maximum(1, move.batches))
         for n in (1, 0):
             first, last = ("store", n, "begin"), ("store", n, "end")
             since = np.maximum(begin, self.get(first))
             both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
-            end = end + both
+            end = end + both + 2 * turn * np.floor(both / batch)
             self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
             self.x[last] = self.get(last) + both
         return end
@@ -312,8 +317,7 @@ class _Timeline:
         self._add(port, where, move.port)
         if not move.on_chip:
             self._add(_DRAM, where, move.service)
-            self._add(_LOADS if loads else _STORES, where, move.turns)
-            self._add(_REQUESTS, where, move.service + move.latency)
+            self._add(_LOADS if loads else _STORES, where, move.batches)
 
     def _add(self, key: str, where: Bools, amount: Ints) -> None:
         self.x[key] = self.get(key) + (amount if where is _TRUE else where * amount)
@@ -345,6 +349,9 @@ class _Timeline:
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("begun", tiled.outside)))
+        if not move.on_chip and not self.wrote:
+            begin = begin + (move.service > 0) * self.accelerator.dram.turnaround_cycles
+            self.wrote = True
         end = begin + np.maximum(move.service, move.port)
         self.x[engine] = _pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
