@@ -311,6 +311,21 @@ class _Timeline:
             self.x[last] = self.get(last) + both
         return end
 
+    def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
+        """Return when a store is served: after a batch of loads, which then wait for it."""
+        accelerator, free = self.accelerator, self.get(_CHANNEL)
+        turn = accelerator.dram.turnaround_cycles * (move.service > 0)
+        batch = accelerator.channel_read_rate.cycles(accelerator.dram.batch_bytes)
+        left = np.maximum(free - begin, 0)
+        more = np.where(where & (left > batch), move.service + 2 * turn, 0)
+        if more.any():
+            self.x[_CHANNEL] = free + more
+            for key in self.last.keys if self.last is not None else ():
+                self.x[key] = self.get(key) + more
+        begin = begin + np.minimum(left, batch) + turn * int(not self.wrote)
+        self.wrote = True
+        return begin
+
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
         port = _READ if loads == move.on_chip else _WRITE
@@ -349,9 +364,8 @@ class _Timeline:
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("begun", tiled.outside)))
-        if not move.on_chip and not self.wrote:
-            begin = begin + (move.service > 0) * self.accelerator.dram.turnaround_cycles
-            self.wrote = True
+        if not move.on_chip:
+            begin = self._behind_loads(begin, move, tiled.own)
         end = begin + np.maximum(move.service, move.port)
         self.x[engine] = _pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
