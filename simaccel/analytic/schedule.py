@@ -314,7 +314,8 @@ class _Builder:
 def _is_home(cuts: Cuts, position: Ints, body: Bodies, where: int, *, base: bool) -> Bools:
     """Say which candidates have the tile whose place is given in this body."""
     if body.rank and (where, body.rank) in cuts.places:
-        return TRUE & (position == body.place) & (cuts.places[where, body.rank] >= 0)
+        here = (position == body.place) & (cuts.places[where, body.rank] >= 0)
+        return np.asarray(here, dtype=np.bool_)
     if base and not body.rank:
         return (position < 0) | (position < where * PLACES)
     return np.zeros((), dtype=np.bool_)

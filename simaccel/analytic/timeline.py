@@ -98,12 +98,24 @@ class _Timeline(Traffic):
         else:
             if item.two_pass is not None:
                 item.two_pass.step, self.gathers = "statistics", True
+                self._swap_slots(item)
                 with self._turn(frozenset(), self.slid, TRUE):
                     self._loop(item, sizes)
+                self._swap_slots(item)
                 item.two_pass.step, self.gathers = "normalise", False
             self._loop(item, sizes)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, sizes, TRUE)
+
+    def _swap_slots(self, body: Bodies) -> None:
+        """Change between the tiles that give statistics and those that are normalised."""
+        for tiled in body.tiles:
+            for n in range(1, RING + 1):
+                one, other = (tiled.key, n), ("statistics", tiled.key, n)
+                self.x[one], self.x[other] = self.get(other), self.get(one)
+        for item in body.items:
+            if isinstance(item, Bodies):
+                self._swap_slots(item)
 
     @contextmanager
     def _turn(self, adders: frozenset[str], before: Bools, more: Bools) -> Iterator[None]:
@@ -164,11 +176,16 @@ class _Timeline(Traffic):
 
     def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: tuple[Sizes, Sizes]) -> None:
         """Run an iteration for some of the candidates; ``sizes``: its own, and the next one's."""
-        if where is TRUE or where.all():
-            runs(body, *sizes)
-            return
+        if isinstance(runs, _Ahead):
+            runs.where = where
         before = dict(self.x)
         runs(body, *sizes)
+        self.restore(where, before)
+
+    def restore(self, where: Bools, before: Times) -> None:
+        """Keep what happened since for some of the candidates only."""
+        if where is TRUE or where.all():
+            return
         for key, new in self.x.items():
             old = before.get(key, ZERO)
             if new is not old:
@@ -197,7 +214,7 @@ class _Timeline(Traffic):
             found = np.maximum(found, growth.get(key, ZERO))
         return found
 
-    def open(self, tiles: list[Tiled], sizes: Sizes, *, early: int = 0) -> None:
+    def open(self, tiles: list[Tiled], sizes: Sizes, *, early: Bools = FALSE) -> None:
         """Let the tiles of a body come, those that have not been asked for before."""
         for tiled in tiles:
             ready = ("ready", tiled.key)
@@ -236,7 +253,8 @@ class _Timeline(Traffic):
             if key not in self.x:
                 self.x[key] = np.full((), -1.0)
             slid, self.slid = self.slid, TRUE
-            self.load(tiled, sizes, self.free(tiled, least - 1), where, key)
+            early = TRUE if least > 1 else FALSE
+            self.load(tiled, sizes, self.free(tiled, early), where, key)
             self.slid = slid
 
     def close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
@@ -307,12 +325,16 @@ class _Ahead:
         self.first = [tiled for tiled in body.tiles if tiled.key in early]
         self.crossing = [tiled for tiled in self.first if tiled.key in late]
         self.second = [tiled for tiled in body.tiles if tiled.key not in early]
-        self.waits: tuple[Times, dict[str, Ints], dict[str, Bools], Bools] | None = None
+        self.where: Bools = TRUE
+        """Candidates that have the present iteration."""
+        self.waiting: Bools = FALSE
+        """Candidates with an iteration whose later part is still to come."""
+        self.waits: Context | None = None
 
     def __call__(self, body: Bodies, sizes: Sizes, _following: Sizes) -> None:
         timeline = self.timeline
         for tiled in self.first:
-            early = int(tiled in self.crossing and self.waits is not None)
+            early = self.waiting if tiled in self.crossing else FALSE
             timeline.open([tiled], sizes, early=early)
         for tiled in self.crossing:
             timeline.x["used", tiled.key] = ZERO
@@ -320,27 +342,30 @@ class _Ahead:
             timeline.item(item, sizes)
             timeline.past(body, number)
         timeline.close([t for t in self.first if t not in self.crossing], sizes)
-        made = self._tiles(self.crossing)
-        now = made, sizes, timeline.begun, timeline.slid
-        if self.waits is not None:
-            self._behind()
-            timeline.x.update({key: made[key] for key in made})
-        self.waits = now
+        made = self._tiles()
+        self._behind()
+        for key, time in made.items():
+            timeline.x["made", key] = time
+        now = sizes, timeline.begun, timeline.slid
+        self.waits = now if self.waits is None else _merged(self.where, now, self.waits)
+        self.waiting = TRUE if self.where is TRUE else self.waiting | self.where
 
-    def _tiles(self, tiles: list[Tiled]) -> Times:
+    def _tiles(self) -> Times:
         x = self.timeline.x
         return {
             key: x.get(key, ZERO)
-            for tiled in tiles
+            for tiled in self.crossing
             for key in (("ready", tiled.key), ("used", tiled.key))
         }
 
     def _behind(self) -> None:
-        """Run the later part of the iteration before."""
-        assert self.waits is not None  # noqa: S101 - narrows the type
-        timeline = self.timeline
-        made, sizes, begun, slid = self.waits
-        timeline.x.update(made)
+        """Run the later part of the iteration before, for candidates that have one."""
+        if self.waits is None:
+            return
+        timeline, before = self.timeline, dict(self.timeline.x)
+        sizes, begun, slid = self.waits
+        for key in self._tiles():
+            timeline.x[key] = timeline.get(("made", key))
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
         timeline.open(self.second, sizes)
@@ -350,11 +375,27 @@ class _Ahead:
                 timeline.past(self.whole, number)
         timeline.close([*self.second, *self.crossing], sizes)
         timeline.begun, timeline.slid = now
+        timeline.restore(self.waiting, before)
 
     def finish(self) -> None:
         """Run what is left."""
-        if self.waits is not None:
-            self._behind()
+        self._behind()
+
+
+Context = tuple[Sizes, dict[str, Bools], Bools]
+"""Sizes of an iteration, which sums had begun, and which windows slid."""
+
+
+def _merged(where: Bools, new: Context, old: Context) -> Context:
+    """Take the new context where something holds."""
+    if where is TRUE:
+        return new
+    sizes: Sizes = {rank: np.where(where, new[0][rank], old[0][rank]) for rank in new[0]}
+    begun: dict[str, Bools] = {
+        name: np.where(where, new[1].get(name, FALSE), old[1].get(name, FALSE))
+        for name in {**new[1], **old[1]}
+    }
+    return sizes, begun, np.where(where, new[2], old[2])
 
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:

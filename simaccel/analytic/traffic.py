@@ -8,7 +8,7 @@ import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats
-from simaccel.analytic.schedule import FALSE, Tiled
+from simaccel.analytic.schedule import FALSE, TRUE, Tiled
 from simaccel.analytic.times import (
     CHANNEL,
     DMA_OUT,
@@ -87,14 +87,18 @@ class Traffic(State):
             self.use(tiled.outside, self.x[ready])
         self._count(move, tiled.own, loads=False)
 
-    def free(self, tiled: Tiled, early: int) -> Floats:
-        """Return when a slot of a tile is free; ``early``: one release is still to come."""
+    def free(self, tiled: Tiled, early: Bools) -> Floats:
+        """Return when a slot of a tile is free; where ``early`` one release is still to come."""
         found = ZERO
         for n, here in tiled.by_slots:
-            if 0 < n - early <= RING:
-                free = self.get((tiled.key, n - early))
-                found = free if here is None else np.where(here, free, found)
+            free = self._released(tiled, n) if early is not TRUE else self._released(tiled, n - 1)
+            if early is not FALSE and early is not TRUE:
+                free = np.where(early, self._released(tiled, n - 1), free)
+            found = free if here is None else np.where(here, free, found)
         return found
+
+    def _released(self, tiled: Tiled, n: int) -> Floats:
+        return self.get((tiled.key, n)) if 0 < n <= RING else ZERO
 
     def use(self, key: int, end: Floats) -> None:
         """Note that a tile is in use until a time."""
