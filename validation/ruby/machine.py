@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from simaccel.mapping.choices import NestGroup
+
 from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
 from simaccel.experiment.run import energy_pj, simulate
-from simaccel.mapping.choices import NestGroup
 from simaccel.schedulers.problems import mapping_of
 from validation.ruby.networks import Comparison, Row
 from validation.ruby.points import FOLDER, Point, Result, hardware, solve, workload

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
+from simaccel.analytic.nest import evaluate
+from simaccel.mapping.choices import NestMapping
+from simaccel.mapping.nest import Nests
 
 import simaccel
-from simaccel.analytic.nest import evaluate
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.mapping.choices import NestMapping
-from simaccel.mapping.nest import Nests
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.nests import Mapped, Target, map_einsum
 from simaccel.mapspace.search import Effort
