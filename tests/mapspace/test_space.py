@@ -152,7 +152,7 @@ def test_random_mappings_are_of_the_mapspace_and_spread_over_it() -> None:
     (space,) = spaces(rank_one(100), toy(6), "ruby-s")
     listed = {str(row) for _, nests in space.blocks() for row in rows_of(space, nests)}
     genes, factors = space.fitting(space.random(np.random.default_rng(1), 4000))
-    drawn = [str(row) for row in rows_of(space.candidates(genes, factors))]
+    drawn = [str(row) for row in rows_of(space, space.candidates(genes, factors))]
     assert set(drawn) == listed
     most = max(drawn.count(row) for row in listed)
     assert most < 3 * len(drawn) / len(listed)
