@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from simaccel.mapping.choices import NestGroup
-
 from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
-from simaccel.experiment.run import energy_pj, simulate
+from simaccel.machine.machine import Machine
+from simaccel.program.lowering import lower
 from simaccel.schedulers.problems import mapping_of
 from validation.ruby.networks import Comparison, Row
 from validation.ruby.points import FOLDER, Point, Result, hardware, solve, workload

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
 
 import simaccel
 from simaccel.errors import InputError
@@ -25,6 +24,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.candidates import candidates_of
 from simaccel.mapspace.nests import Mapped, Target, map_einsum
