@@ -191,7 +191,7 @@ class _Counter:
     def _tile(self, path: Path, side: _Side, made: str | None) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
         inside = self._transfer(side.cuts, side.view, side.at, side.at)
-        doubled = own_axis(self.family, path, self.space, side.at)
+        doubled = own_axis(self.family, path, side.at)
         stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
         width, times = self.units.width(name), ints(1 + doubled)
         if made is not None:
@@ -296,7 +296,7 @@ class _Counter:
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not np.any(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
-        elif np.any(own_axis(self.family, path, self.space, len(path.entries))):
+        elif np.any(own_axis(self.family, path, len(path.entries))):
             self._pass(path, cuts, seen, steps["statistics"])
             self._pass(path, cuts, seen, steps["normalise"])
         else:
@@ -437,7 +437,7 @@ def part_starts(cuts: Cuts) -> dict[str, int]:
     return found
 
 
-def own_axis(family: Family, path: Path, space: object, upto: int) -> Bools:
+def own_axis(family: Family, path: Path, upto: int) -> Bools:
     """Say whether loops outside of an entry cut the axis of the leaf for it alone."""
     axis = family.space.axes.get(path.leaf.operator)
     if axis is None:
@@ -447,7 +447,8 @@ def own_axis(family: Family, path: Path, space: object, upto: int) -> Bools:
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not mine or shared_entries(family, path) > min(cutting):
         return np.zeros((), dtype=np.bool_)
-    return np.any(np.stack(np.broadcast_arrays(*[place >= 0 for place in mine])), axis=0)
+    found: Bools = np.any(np.stack(np.broadcast_arrays(*[place >= 0 for place in mine])), axis=0)
+    return found
 
 
 def shared_entries(family: Family, path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Small random problems on spatial arrays: einsums, accelerators and mappings, drawn from a seed."""
+"""Small random problems on spatial arrays: einsums, accelerators and mappings by a seed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def draw_einsum(draw: random.Random) -> Einsum:
 
 
 def draw_accelerator(draw: random.Random) -> Accelerator:
-    """Draw a spatial array; some roles share a memory in the PEs, lack one, or pass the buffer by."""
+    """Draw a spatial array; roles may share a memory in the PEs, lack one, or pass the buffer."""
 
     def memory() -> dict[str, object]:
         prices = {"read_pj_per_byte": draw.choice([0.5, 3.0]), "write_pj_per_byte": 0.25}

@@ -200,7 +200,7 @@ def _figures(
     )
 
 
-_NODES: Final = {one.__name__.lower(): one for one in (Loop, Spread, Keep, Do)}
+_NODES: Final[dict[str, Any]] = {one.__name__.lower(): one for one in (Loop, Spread, Keep, Do)}
 
 
 def _written(group: Group) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Figures 4, 5, 8 and 9 on the machine: what was found runs, and takes what the closed form says."""
+"""Figures 4, 5, 8 and 9 on the machine: what was found takes what the closed form says."""
 
 from __future__ import annotations
 

@@ -53,17 +53,17 @@ def mapping(goal: Target, text: str) -> Candidates:
                 factors[place][rank] = factors[place].get(rank, 1) * pieces
                 orders[place] += [rank] if rank not in orders[place] else []
     hierarchy, ranks = goal.hierarchy, list(goal.einsum.ranks)
-    pieces = np.ones((1, len(hierarchy.levels), len(ranks)), dtype=np.int64)
+    counts = np.ones((1, len(hierarchy.levels), len(ranks)), dtype=np.int64)
     for at, name in enumerate(hierarchy.names):
         for rank, n in factors[name].items():
-            pieces[0, at, ranks.index(rank)] = n
+            counts[0, at, ranks.index(rank)] = n
     rows = [
         [*orders[level.name], *(rank for rank in ranks if rank not in orders[level.name])]
         for level in hierarchy.memories
     ]
     (space,) = goal.problem().spaces
     return Candidates(
-        factors=pieces,
+        factors=counts,
         orders=np.array([[[ranks.index(rank) for rank in row] for row in rows]]),
         keeps=np.array(space.limits.keeps[:1]),
     )
