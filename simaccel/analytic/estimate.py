@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.counts import Counts, Level, count
+from simaccel.analytic.counts import count
 from simaccel.analytic.family import Family, Floats, Ints, Kept, family_of, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
+from simaccel.analytic.totals import Counts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import BUFFER, Mapping
+from simaccel.mapping.space import Space, held_around, space_of
+from simaccel.mapping.tree import BUFFER, Keep, Mapping
 from simaccel.workload import Workload
 
 
@@ -117,12 +118,13 @@ class Totals:
     def resources(self) -> dict[str, Ints]:
         """Return the cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        dram = counts.total("dram_read") + counts.total("dram_write")
         channels = hardware.dram.channels
+        loads = hardware.channel_read_rate.cycles(counts.total("dram_read") // channels)
+        stores = hardware.channel_rate.cycles(counts.total("dram_write") // channels)
         found = {
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
-            "dram": ints(hardware.channel_rate.cycles(dram // channels)),
+            "dram": ints(loads + stores - 1).clip(0),
         }
         for name, rate in (
             ("buffer_read", hardware.read_rate),
@@ -144,9 +146,9 @@ class Totals:
         return found
 
     def least(self) -> Ints:
-        """Return what the estimate can't go below: the bound, or the array behind its first tiles."""
+        """Return what no estimate is below: the bound, or the array behind its first tiles."""
         chain = self.counts.busy.get("chain", ints(0))
-        return np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator))
+        return ints(np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator)))
 
     def timed(self) -> Ints:
         """Return the cycles of engines, tiles and channels together; loops have one order."""
@@ -183,7 +185,7 @@ def first_loads(family: Family, accelerator: Accelerator) -> Ints:
             sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
             n_bytes = view.bytes_per_element * math.prod(sizes, start=ints(1))
             spec = accelerator.dram
-            service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+            service = accelerator.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
             found, latency = found + service * (entry.slots > 0), spec.latency_cycles
             break
     return ints(found + latency)
@@ -206,9 +208,24 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     for group, around in mapping.placed():
         space = space_of(workload, group)
         totals = evaluate(family_of(space, group, around), accelerator)
-        kept = 0
+        kept = sum(_around_bytes(workload, space, around, keep) for keep in around)
         found.append(_figures(group.name, totals, workload.repeat, kept))
     return Estimate(tuple(found))
+
+
+def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], keep: Keep) -> int:
+    """Return the bytes of what is kept around groups: as wide as all that is made in it."""
+    width = max(
+        tensor.bytes_per_element
+        for name, tensor in workload.tensors.items()
+        if held_around(workload, name, around) == keep.tensor
+    )
+    spans = [span.stop - span.start for span in keep.region]
+    if not spans:
+        views = (view for seen in space.operators for _, view in seen.uses)
+        shapes = [view.shape for view in views if view.name == keep.tensor]
+        spans = list(shapes[0]) if shapes else [workload.tensor_bytes(keep.tensor) // width]
+    return keep.slots * width * math.prod(spans)
 
 
 def _figures(name: str, totals: Totals, repeat: int, kept: int) -> OperatorEstimate:

@@ -29,7 +29,8 @@ from simaccel.mapping.tree import Fan as FanName
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray[Any]
+"""Cycles that may be broken."""
 
 
 def ints(value: object) -> Ints:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +22,7 @@ Box = tuple[Ints, Ints]
 """How many pieces, and their size."""
 Mode = bool | Bools
 Terms = tuple[tuple[str, int], ...]
-_WIDTH = 16
+PLACES: Final = 16
 """Places in one entry, more than ranks."""
 
 
@@ -164,7 +165,7 @@ class Cuts:
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
                     real = self.full[at][rank] > tile
                     if np.any(real):
-                        found[at, rank] = np.where(real, at * _WIDTH + place, -1)
+                        found[at, rank] = np.where(real, at * PLACES + place, -1)
         return found
 
     def position(self, ranks: frozenset[str], upto: int) -> Ints:

@@ -26,12 +26,11 @@ from simaccel.analytic.family import (
     Path,
     ints,
 )
-from simaccel.analytic.pieces import Cuts, Terms, expanded
-from simaccel.mapping.space import Seen, Space
+from simaccel.analytic.pieces import PLACES, Cuts, Terms, expanded
+from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
 from simaccel.workload import Vector
-
 
 FALSE: Bools = np.zeros((), dtype=np.bool_)
 TRUE: Bools = np.ones((), dtype=np.bool_)
@@ -72,9 +71,11 @@ class Tiled:
         self.by_slots: list[tuple[int, Bools | None]] = [
             (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
         ]
-        self.ranks = tuple(
-            dict.fromkeys(rank for dim in self.dims for rank, _ in dim)
-        )
+        several, single = self.own & (self.slots > 1), self.own & (self.slots == 1)
+        self.several = several if np.any(several) else None
+        self.single = single if np.any(single) else None
+        """Where its next one is asked for ahead, and where only when its slot is free."""
+        self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
 
 
 @dataclass(eq=False)
@@ -104,6 +105,8 @@ class Bodies:
     ahead: int = 0
     divides: list[tuple[Work, Work]] = field(default_factory=list)
     """(vector operator, einsum whose sums it divides after the loop)."""
+    two_pass: Work | None = None
+    """The vector operator whose axis this loop cuts, for which it runs twice."""
 
     @cached_property
     def works(self) -> tuple[Work, ...]:
@@ -112,6 +115,20 @@ class Bodies:
         for item in self.items:
             found += item.works if isinstance(item, Bodies) else [item]
         return tuple(found)
+
+    @cached_property
+    def last_uses(self) -> dict[int, list[tuple[Tiled, str]]]:
+        """Tiles of this body by the last item that array or SFU touch them in, and that engine."""
+        found: dict[int, list[tuple[Tiled, str]]] = {}
+        for tiled in self.tiles:
+            last: tuple[int, str] | None = None
+            for number, item in enumerate(self.items):
+                for work in item.works if isinstance(item, Bodies) else (item,):
+                    if tiled.key in work.keys:
+                        last = number, "at sfu" if work.do.unit == "sfu" else "at array"
+            if last is not None:
+                found.setdefault(last[0], []).append((tiled, last[1]))
+        return found
 
     @cached_property
     def adders(self) -> frozenset[str]:
@@ -131,6 +148,8 @@ class _Builder:
         self.space, self.aliases, self.escapes = space, family.aliases, space.escapes
         self.around = {keep.tensor for keep in family.around}
         self.streams: list[Kept] = []
+        self.same: dict[int, int] = {}
+        """Keeps in several branches that are one tile: the key of the first."""
         self.known: set[tuple[int, int]] = set()
         read = [name for seen in space.operators for name in seen.names]
         made = [seen.output.name for seen in space.operators]
@@ -162,7 +181,7 @@ class _Builder:
                     real = Cuts(self.space, Path(entries, None)).places  # type: ignore[arg-type]
                     for rank, tile, place in _ordered(node):
                         if (at, rank) in real:
-                            body = Bodies(rank=rank, tile=tile, place=at * 16 + place)
+                            body = Bodies(rank=rank, tile=tile, place=at * PLACES + place)
                             self._enter(body, at, around)
                 elif isinstance(node, Cut):
                     self._enter(Bodies(part=node), at, around)
@@ -181,7 +200,7 @@ class _Builder:
             for at, entry in enumerate(path.entries):
                 if isinstance(entry, Kept) and entry.tensor == name:
                     self._tile(entry, at, view, cuts, path, around, seen, outside=key)
-                    key = id(entry)
+                    key = self.same.get(id(entry), id(entry))
             if key is None and do.unit == "mac" and name not in self.around:
                 stream = Kept(name, STREAM, ints(2))
                 at = next(n for n, one in enumerate(path.entries) if isinstance(one, Fan))
@@ -228,10 +247,14 @@ class _Builder:
                     else np.zeros((), dtype=np.bool_)
                 )
             elif n == base:
-                here = (position < 0) | (position < around[n][1] * 16)
+                here = (position < 0) | (position < around[n][1] * PLACES)
             else:
                 continue
             if not np.any(here) or (id(body), id(kept)) in self.known:
+                continue
+            twin = [one for one in body.tiles if one.tensor == kept.tensor and one.level == BUFFER]
+            if twin and kept.level == BUFFER:
+                self.same[id(kept)] = twin[0].key
                 continue
             self.known.add((id(body), id(kept)))
             slide = [
@@ -278,7 +301,7 @@ class _Builder:
             if not cutting or not isinstance(inner.seen.operator, Vector):
                 continue
             if cutting[0].works == (inner,):
-                inner.step = "normalise"
+                inner.step, cutting[0].two_pass = "normalise", inner
                 continue
             made = inner.seen.output.name
             inner.step = "online"
@@ -291,7 +314,7 @@ class _Builder:
 
 
 def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:
-    """Yield rank, tile and place of each loop, from the outermost; all candidates have one order."""
+    """Yield rank, tile and place of each loop from the outermost; all have one order."""
     first = [int(np.ravel(place)[0]) for place in loops.places]
     for place, rank, tile in sorted(zip(first, loops.ranks, loops.tiles, strict=True)):
         yield rank, tile, place

@@ -2,16 +2,18 @@
 
 Every engine runs its commands in program order, a command starts when its tiles are there and its
 slot is free, a slot is free when its tile has been used: a marked graph, whose times grow evenly
-after a few iterations of a loop (Baccelli et al., *Synchronization and Linearity*, chapter 3). So the
-first iterations of a loop, its steady interval and the smaller last one say all. The interval is no
-shorter than the work of any resource in it, nor than its requests need with those in flight
+after a few iterations of a loop (Baccelli et al., *Synchronization and Linearity*, chapter 3). So
+the first iterations of a loop, its steady interval and the smaller last one say all. The interval is
+no shorter than the work of any resource in it, nor than its requests need with those in flight
 (Little's law). What starts at once shares a channel in turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,22 +27,25 @@ from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
 
 Times = dict[object, Floats]
+Sizes = dict[str, Ints]
 _FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles."""
 _RING = 6
 """Slots that are told apart; more never wait."""
 _STEADY = 2
-_ZERO = np.zeros(())
+_ZERO: Floats = np.zeros(())
 _ARRAY, _SFU, _DMA_OUT, _NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
-_DRAM, _LOADS, _STORES, _REQUESTS = "dram", "dram loads", "dram stores", "requests"
+_CHANNEL = "channel"
+_DRAM, _LOADS, _STORES = "dram", "batches of loads", "batches of stores"
 _READ, _WRITE = "read port", "write port"
-_COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _REQUESTS, _READ, _WRITE})
+_COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _READ, _WRITE})
 
 
 def cycles(top: Bodies, space: Space, units: Units, accelerator: Accelerator) -> Floats:
     """Return the cycles of a family whose loops have one order."""
     timeline = _Timeline(units, accelerator)
-    timeline.body(top, {rank: ints(size) for rank, size in space.sizes.items()})
+    sizes = {rank: ints(size) for rank, size in space.sizes.items()}
+    timeline.body(top, sizes, sizes)
     return timeline.end()
 
 
@@ -53,6 +58,10 @@ class _Timeline:
         self.trips: dict[tuple[int, int], _Trips] = {}
         self.begun: dict[str, Bools] = {}
         self.slid: Bools = _FALSE
+        self.more: Bools = _FALSE
+        self.last: _Request | None = None
+        self.wrote = False
+        """Whether the last transfer with DRAM was a store."""
         self.gathers = False
 
     def end(self) -> Floats:
@@ -67,41 +76,55 @@ class _Timeline:
 
     # -- bodies and loops
 
-    def body(self, body: Bodies, sizes: dict[str, Ints]) -> None:
-        self._open(body.tiles, sizes)
-        for item in body.items:
-            self._item(item, sizes)
-        self._close(body.tiles, sizes)
+    def body(self, body: Bodies, sizes: Sizes, following: Sizes) -> None:
+        """Go through a body; ``following``: sizes of the iteration after this one."""
+        self.open(body.tiles, sizes)
+        self._ahead(body.tiles, following, 2)
+        for number, item in enumerate(body.items):
+            self.item(item, sizes)
+            self.past(body, number)
+        self.close(body.tiles, sizes)
+        self._ahead(body.tiles, following, 1)
 
-    def _item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
+    def past(self, body: Bodies, number: int) -> None:
+        """Let tiles go that no later item touches, when their last engine is past this one."""
+        for tiled, engine in body.last_uses.get(number, ()):
+            self._used(tiled.key, self.get(engine))
+
+    def item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         if isinstance(item, Work):
             self._work(item, sizes)
         elif item.part is not None:
             adders = item.adders if item.part.start else frozenset()
-            with self._after(adders, _TRUE):
-                self.body(item, {**sizes, item.part.rank: ints(item.part.size)})
+            inside = {**sizes, item.part.rank: ints(item.part.size)}
+            with self._turn(adders, _TRUE if adders else _FALSE, _FALSE):
+                self.body(item, inside, inside)
         else:
-            if len(item.works) == 1 and item.works[0].step == "normalise":
-                item.works[0].step, self.gathers = "statistics", True
-                self._loop(item, sizes)
-                item.works[0].step, self.gathers = "normalise", False
+            if item.two_pass is not None:
+                item.two_pass.step, self.gathers = "statistics", True
+                with self._turn(frozenset(), self.slid, _TRUE):
+                    self._loop(item, sizes)
+                item.two_pass.step, self.gathers = "normalise", False
             self._loop(item, sizes)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, sizes, _TRUE)
 
     @contextmanager
-    def _after(self, adders: frozenset[str], where: Bools) -> Iterator[None]:
-        """Take sums as begun, and windows as slid, where there was an iteration before."""
-        begun, slid = self.begun, self.slid
-        if adders and where is not _FALSE:
-            more = {
-                name: where if where is _TRUE else begun.get(name, _FALSE) | where
+    def _turn(self, adders: frozenset[str], before: Bools, more: Bools) -> Iterator[None]:
+        """Be in one iteration: sums have begun and windows slid where there was one ``before``.
+
+        ``more``: where another follows, of this loop or of one outside.
+        """
+        was = self.begun, self.slid, self.more
+        if adders and before is not _FALSE:
+            begun = {
+                name: before if before is _TRUE else self.begun.get(name, _FALSE) | before
                 for name in adders
             }
-            self.begun = {**begun, **more}
-        self.slid = where
+            self.begun = {**self.begun, **begun}
+        self.slid, self.more = before, more
         yield
-        self.begun, self.slid = begun, slid
+        self.begun, self.slid, self.more = was
 
     def _trips(self, body: Bodies, size: Ints) -> _Trips:
         """Return how a loop cuts what arrives, worked out once."""
@@ -113,45 +136,50 @@ class _Timeline:
     def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         trips = self._trips(body, sizes[body.rank])
         if trips.one:
-            with self._after(frozenset(), _FALSE):
-                self.body(body, sizes)
+            with self._turn(frozenset(), _FALSE, self.more):
+                self.body(body, sizes, sizes)
             return
-        full = trips.full
-        whole = {**sizes, body.rank: body.tile}
+        rank, outside = body.rank, self.more
+        whole = {**sizes, rank: body.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
-        slots = max((tiled.most for tiled in body.tiles), default=1)
-        most = min(trips.most, _FEW + min(slots, _RING))
-        last: Times = {}
+        period = min(math.lcm(*(n for tiled in body.tiles for n, _ in tiled.by_slots)), _RING)
+        most = min(trips.most, _FEW + period)
+        history: list[Times] = []
         done = 0
         while done < most:
-            older, last = last, dict(self.x)
-            with self._after(body.adders if done else frozenset(), _TRUE if done else _FALSE):
-                self._where(_TRUE if done < trips.least else full > done, runs, body, whole)
+            history.append(dict(self.x))
+            adders, before = (body.adders, _TRUE) if done else (frozenset(), _FALSE)
+            following = {**sizes, rank: trips.following(done)}
+            with self._turn(adders, before, trips.more(done, outside)):
+                self._where(trips.runs(done), runs, body, (whole, following))
             done += 1
-            if done > _STEADY and _grows_evenly(older, last, self.x):
+            if done > _STEADY and _grows_evenly(history[-2], history[-1], self.x):
+                period = 1
                 break
         if trips.most > done:
-            self._extrapolate(last, np.maximum(full - done, 0))
+            period = min(period, done)
+            self._extrapolate(history[-period], np.maximum(trips.full - done, 0) / period)
         if trips.ragged:
-            with self._after(body.adders, full > 0):
-                self._where(trips.has_rest, runs, body, {**sizes, body.rank: trips.rest})
+            last = {**sizes, rank: trips.rest}
+            with self._turn(body.adders, trips.full > 0, outside):
+                self._where(trips.has_rest, runs, body, (last, whole))
         if isinstance(runs, _Ahead):
             runs.finish()
 
-    def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: dict[str, Ints]) -> None:
-        """Run an iteration for some of the candidates."""
+    def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: tuple[Sizes, Sizes]) -> None:
+        """Run an iteration for some of the candidates; ``sizes``: its own, and the next one's."""
         if where is _TRUE or where.all():
-            runs(body, sizes)
+            runs(body, *sizes)
             return
         before = dict(self.x)
-        runs(body, sizes)
+        runs(body, *sizes)
         for key, new in self.x.items():
             old = before.get(key, _ZERO)
             if new is not old:
                 self.x[key] = np.where(where, new, old)
 
-    def _extrapolate(self, last: Times, more: Ints) -> None:
-        """Let ``more`` iterations follow at the steady interval."""
+    def _extrapolate(self, last: Times, more: Floats) -> None:
+        """Let ``more`` periods since ``last`` follow at the steady interval."""
         growth = {
             key: time - last.get(key, _ZERO)
             for key, time in self.x.items()
@@ -169,28 +197,53 @@ class _Timeline:
         spec = self.accelerator.dram
         turns = np.minimum(growth.get(_LOADS, _ZERO), growth.get(_STORES, _ZERO))
         found = growth.get(_DRAM, _ZERO) + 2 * spec.turnaround_cycles * turns
-        found = np.maximum(found, growth.get(_REQUESTS, _ZERO) / spec.max_outstanding)
         for key in (_READ, _WRITE, _ARRAY, _SFU, _DMA_OUT, _NOC_OUT):
             found = np.maximum(found, growth.get(key, _ZERO))
         return found
 
     # -- tiles
 
-    def _open(self, tiles: list[Tiled], sizes: dict[str, Ints], *, early: int = 0) -> None:
-        batch: list[tuple[Tiled, Floats]] = []
+    def open(self, tiles: list[Tiled], sizes: Sizes, *, early: int = 0) -> None:
+        """Let the tiles of a body come, those that have not been asked for before."""
         for tiled in tiles:
-            free = self._free(tiled, early)
-            if tiled.maker is None:
-                self._load(tiled, sizes, free, tiled.own, batch)
-                continue
             ready = ("ready", tiled.key)
+            if tiled.maker is None:
+                coming = self.x.get(("next", tiled.key))
+                if coming is None:
+                    self._load(tiled, sizes, self._free(tiled, early), tiled.own, ready)
+                    continue
+                cold = tiled.own & (coming < 0)
+                if cold.any():
+                    self._load(tiled, sizes, self._free(tiled, early), cold, ready)
+                here = tiled.own & (coming >= 0)
+                self.x[ready] = np.where(here, coming, self.get(ready))
+                self.x["next", tiled.key] = np.where(tiled.own, -1.0, coming)
+                continue
+            free = self._free(tiled, early)
             self.x[ready] = _pick(tiled.own, free, self.get(ready))
             begun = self.begun.get(tiled.maker.name, _FALSE)
-            if not tiled.may_spill or begun is _FALSE:
+            if tiled.may_spill and begun is not _FALSE:
+                back = tiled.own & tiled.spills & begun
+                if back.any():
+                    self._load(tiled, sizes, free, back, ready)
+
+    def _ahead(self, tiles: list[Tiled], sizes: Sizes, least: int) -> None:
+        """Ask for the next tiles: of several slots at once, of one when it is free."""
+        if self.more is _FALSE:
+            return
+        for tiled in tiles:
+            if tiled.maker is not None or tiled.outside is not None:
                 continue
-            back = tiled.own & tiled.spills & begun
-            if back.any():
-                self._load(tiled, sizes, free, back, batch)
+            mine = tiled.several if least > 1 else tiled.single
+            if mine is None:
+                continue
+            where = mine if self.more is _TRUE else mine & self.more
+            key = ("next", tiled.key)
+            if key not in self.x:
+                self.x[key] = np.full((), -1.0)
+            slid, self.slid = self.slid, _TRUE
+            self._load(tiled, sizes, self._free(tiled, least - 1), where, key)
+            self.slid = slid
 
     def _free(self, tiled: Tiled, early: int) -> Floats:
         """Return when a slot of a tile is free; ``early``: one release is still to come."""
@@ -202,49 +255,76 @@ class _Timeline:
         return found
 
     def _load(
-        self,
-        tiled: Tiled,
-        sizes: dict[str, Ints],
-        free: Floats,
-        where: Bools,
-        batch: list[tuple[Tiled, Floats]],
+        self, tiled: Tiled, sizes: Sizes, free: Floats, where: Bools, arrival: object
     ) -> None:
+        """Bring a tile; when it is there is noted under ``arrival``."""
         move = self.units.move(tiled, sizes, self.slid, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
         begin = np.maximum(self.get(engine), free)
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("ready", tiled.outside)))
-        end = begin + np.maximum(move.service, move.port)
-        if not move.on_chip:
-            end = self._shared(begin, move, batch)
+        if move.on_chip:
+            end = begin + np.maximum(move.service, move.port)
+        else:
+            end = self._served(begin, move, where, (engine, arrival))
         self.x[engine] = _pick(where, end, self.get(engine))
-        ready = ("ready", tiled.key)
-        self.x[ready] = _pick(where, end + move.latency, self.get(ready))
+        self.x[arrival] = _pick(where, end + move.latency, self.get(arrival))
         if tiled.outside is not None:
             self._used(tiled.outside, self.x[engine])
-        elif not move.on_chip:
-            batch.append((tiled, begin))
         self._count(move, where, loads=True)
 
-    def _shared(self, begin: Floats, move: Move, batch: list[tuple[Tiled, Floats]]) -> Floats:
-        """Return when a load ends beside loads and stores that have begun, in turns."""
+    def _served(self, begin: Floats, move: Move, where: Bools, keys: tuple[str, object]) -> Floats:
+        """Return when a load has been served: the oldest first, sharing the channel with stores.
+
+        One that is asked for before the last one that was gone through goes ahead of it.
+        """
+        free, last = self.get(_CHANNEL), self.last
+        earlier = _FALSE if last is None else where & (begin < last.begin)
+        if last is not None and earlier.any():
+            start = np.maximum(begin, np.where(earlier, last.free, free))
+            end = self._beside_stores(start, move)
+            took = np.where(earlier, np.maximum(end - np.maximum(last.begin, last.free), 0), 0)
+            for key in last.keys:
+                self.x[key] = self.get(key) + took
+            last.free = np.where(earlier, end, last.free)
+            self.x[_CHANNEL] = np.where(earlier, free + took, _pick(where, end, free))
+            return end
+        start = np.maximum(begin, free)
+        end = self._beside_stores(start, move)
+        self.last = _Request(begin, free, keys)
+        self.x[_CHANNEL] = _pick(where, end, free)
+        return end
+
+    def _beside_stores(self, begin: Floats, move: Move) -> Floats:
+        """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
+        turn = self.accelerator.dram.turnaround_cycles
+        begin = begin + (move.service > 0) * turn * int(self.wrote)
+        self.wrote = False
         end = begin + np.maximum(move.service, move.port)
+        batch = np.maximum(1, move.service / np.maximum(1, move.batches))
         for n in (1, 0):
             first, last = ("store", n, "begin"), ("store", n, "end")
             since = np.maximum(begin, self.get(first))
             both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
-            end = end + both
+            end = end + both + 2 * turn * np.floor(both / batch)
             self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
             self.x[last] = self.get(last) + both
-        for other, other_begin in batch:
-            engine, ready = f"at dma_in{other.queue}", ("ready", other.key)
-            since = np.maximum(begin, other_begin)
-            both = np.maximum(np.minimum(end - since, self.get(engine) - since), 0)
-            end = end + both
-            # of two that share, the longer one ends when both are served
-            self.x[engine] = self.get(engine) + both
-            self.x[ready] = self.get(ready) + both
         return end
+
+    def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
+        """Return when a store is served: after a batch of loads, which then wait for it."""
+        accelerator, free = self.accelerator, self.get(_CHANNEL)
+        turn = accelerator.dram.turnaround_cycles * (move.service > 0)
+        batch = accelerator.channel_read_rate.cycles(accelerator.dram.batch_bytes)
+        left = np.maximum(free - begin, 0)
+        more = np.where(where & (left > batch), move.service + 2 * turn, 0)
+        if more.any():
+            self.x[_CHANNEL] = free + more
+            for key in self.last.keys if self.last is not None else ():
+                self.x[key] = self.get(key) + more
+        begin = begin + np.minimum(left, batch) + turn * int(not self.wrote)
+        self.wrote = True
+        return begin
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
@@ -252,8 +332,7 @@ class _Timeline:
         self._add(port, where, move.port)
         if not move.on_chip:
             self._add(_DRAM, where, move.service)
-            self._add(_LOADS if loads else _STORES, where, move.turns)
-            self._add(_REQUESTS, where, move.service + move.latency)
+            self._add(_LOADS if loads else _STORES, where, move.batches)
 
     def _add(self, key: str, where: Bools, amount: Ints) -> None:
         self.x[key] = self.get(key) + (amount if where is _TRUE else where * amount)
@@ -262,7 +341,7 @@ class _Timeline:
         name = ("used", key)
         self.x[name] = np.maximum(self.get(name), end)
 
-    def _close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
+    def close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
         for tiled in reversed(tiles):
             if tiled.maker is not None and tiled.level != BUFFER:
                 self._store(tiled, sizes)
@@ -285,6 +364,8 @@ class _Timeline:
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("begun", tiled.outside)))
+        if not move.on_chip:
+            begin = self._behind_loads(begin, move, tiled.own)
         end = begin + np.maximum(move.service, move.port)
         self.x[engine] = _pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
@@ -341,6 +422,15 @@ class _Timeline:
         self.x[_WRITE] = self.get(_WRITE) + where * block.write
 
 
+@dataclass(eq=False)
+class _Request:
+    """A load: when it was asked for, when the channel was free before it, and what it set."""
+
+    begin: Floats
+    free: Floats
+    keys: tuple[str, object]
+
+
 class _Trips:
     """The trips of a loop over what arrives: full ones, and a smaller last one."""
 
@@ -352,6 +442,27 @@ class _Trips:
         self.has_rest: Bools = rest > 0
         self.ragged = bool(self.has_rest.any())
         self.rest: Ints = np.maximum(rest, 1)
+        self.tile = tile
+        self.known: dict[int, Ints] = {}
+
+    def runs(self, number: int) -> Bools:
+        """Say which candidates have an iteration of a full tile with this number."""
+        return _TRUE if number < self.least else self.full > number
+
+    def more(self, number: int, outside: Bools) -> Bools:
+        """Say where an iteration follows, or one of a loop outside does."""
+        if outside is _TRUE or number + 1 < self.least:
+            return _TRUE
+        return (number + 1 < self.full + self.has_rest) | outside
+
+    def following(self, number: int) -> Ints:
+        """Return the size of the piece after the full one with this number."""
+        if number + 1 < self.least:
+            return self.tile
+        if number not in self.known:
+            ends = (number + 1 >= self.full) & self.has_rest
+            self.known[number] = np.where(ends, self.rest, self.tile)
+        return self.known[number]
 
 
 class _Ahead:
@@ -367,17 +478,17 @@ class _Ahead:
         self.second = [tiled for tiled in body.tiles if tiled.key not in early]
         self.waits: tuple[Times, dict[str, Ints], dict[str, Bools], Bools] | None = None
 
-    def __call__(self, body: Bodies, sizes: dict[str, Ints]) -> None:
+    def __call__(self, body: Bodies, sizes: Sizes, _following: Sizes) -> None:
         timeline = self.timeline
-        mine = self._tiles(self.crossing)
         for tiled in self.first:
             early = int(tiled in self.crossing and self.waits is not None)
-            timeline._open([tiled], sizes, early=early)  # noqa: SLF001 - one algorithm in two classes
-        for key in [key for key in mine if key[0] == "used"]:
-            timeline.x[key] = _ZERO
-        for item in body.items[: body.ahead]:
-            timeline._item(item, sizes)  # noqa: SLF001
-        timeline._close([t for t in self.first if t not in self.crossing], sizes)  # noqa: SLF001
+            timeline.open([tiled], sizes, early=early)
+        for tiled in self.crossing:
+            timeline.x["used", tiled.key] = _ZERO
+        for number, item in enumerate(body.items[: body.ahead]):
+            timeline.item(item, sizes)
+            timeline.past(body, number)
+        timeline.close([t for t in self.first if t not in self.crossing], sizes)
         made = self._tiles(self.crossing)
         now = made, sizes, timeline.begun, timeline.slid
         if self.waits is not None:
@@ -401,10 +512,12 @@ class _Ahead:
         timeline.x.update(made)
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
-        timeline._open(self.second, sizes)  # noqa: SLF001
-        for item in self.whole.items[self.whole.ahead :]:
-            timeline._item(item, sizes)  # noqa: SLF001
-        timeline._close([*self.second, *self.crossing], sizes)  # noqa: SLF001
+        timeline.open(self.second, sizes)
+        for number, item in enumerate(self.whole.items):
+            if number >= self.whole.ahead:
+                timeline.item(item, sizes)
+                timeline.past(self.whole, number)
+        timeline.close([*self.second, *self.crossing], sizes)
         timeline.begun, timeline.slid = now
 
     def finish(self) -> None:
@@ -413,7 +526,7 @@ class _Ahead:
             self._behind()
 
 
-Runs = _Ahead | type(_Timeline.body)
+Runs = Callable[[Bodies, Sizes, Sizes], None]
 
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:

@@ -1,24 +1,29 @@
 """Checking a program's results: the interpreter on random tensors against plain numpy.
 
-The program's operators see tensors as matrices; here they are in their natural shapes, and the
-expected values come from ``np.einsum`` and from vector operators on whole tensors, that know
-nothing of tiles.
+The program's operators see tensors in the ranks of their group (``layout``); here they are in their
+natural shapes, and the expected values come from ``np.einsum`` and from vector operators on whole
+tensors, that know nothing of tiles.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.choices import FusedGroup, Mapping, NestGroup, StagedGroup
+from simaccel.experiment.layout import Layout
+from simaccel.mapping.space import Seen, held_around, space_of
+from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.interpreter import Array, interpret_within
-from simaccel.program.lower import group_name, operators_of
 from simaccel.program.program import Program, ProgramError
-from simaccel.workload import Einsum, Operand, Operator, Vector, Workload, as_matmul, as_rows
+from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.vectors import VECTORS, LinedUp
+
+Booleans = npt.NDArray[np.bool_]
 
 MOST_MACS = 10**8
 """Above this the interpreter takes minutes."""
@@ -92,57 +97,43 @@ class _Memory:
 
     def __init__(self, workload: Workload, mapping: Mapping, seed: int) -> None:
         self.workload = workload
-        self.groups: dict[str, tuple[str, ...]] = {}
-        self.may_stay: set[str] = set()
-        self.nests: dict[str, Einsum] = {}
-        """What runs on a spatial array: einsums as large as they are run."""
-        for group in mapping.groups:
-            names = operators_of(group)
-            if isinstance(group, FusedGroup):
-                self.groups[group_name(group)] = names
-            else:
-                self.groups |= {name: (name,) for name in names}
-            if isinstance(group, FusedGroup | StagedGroup):
-                self.may_stay |= set(names[:-1])
-            if isinstance(group, NestGroup):
-                self.nests[group.operator] = _padded(workload, group)
+        self.groups = {one.name: _Stay(workload, one, around) for one, around in _placed(mapping)}
         self.tensors = _random_tensors(workload, seed)
         self.expected = _expected(workload, self.tensors)
         self.found: dict[str, Checked] = {}
 
     def enter(self, operator: str) -> dict[str, Array]:
-        """Lay out the inputs as matrices, and empty outputs."""
-        matrices: dict[str, Array] = {}
-        made = {self.workload.operator(n).output.tensor for n in self.groups[operator]}
-        for tensor in made:
-            self.tensors[tensor] = np.full(self.workload.shapes[tensor], np.nan)
-        for name in self.groups[operator]:
-            if name in self.nests:
-                matrices |= _as_run(self.nests[name], self.tensors)
-            else:
-                matrices |= _matrices(self.workload.operator(name), self.tensors)
-        return matrices
+        """Lay out the inputs as the group sees them, and empty outputs."""
+        group = self.groups[operator]
+        found: dict[str, Array] = {}
+        for seen in group.space.operators:
+            view = seen.output
+            self.tensors[view.name] = np.full(self.workload.shapes[view.name], np.nan)
+            found[view.name] = np.full(view.shape, np.nan)
+        for seen in group.space.operators:
+            for number, view in enumerate(seen.inputs):
+                if view.name not in found:
+                    layout = group.layout(seen, number)
+                    found[view.name] = layout.laid(self.tensors[view.name])
+        return found
 
     def leave(self, operator: str, tensors: dict[str, Array]) -> None:
         """Take the outputs back and compare them."""
-        for name in self.groups[operator]:
-            one = self.workload.operator(name)
-            made = tensors[one.output.tensor]
-            if name in self.nests:
-                shape = self.workload.shapes[one.output.tensor]
-                made = made[tuple(slice(n) for n in shape)]
-            else:
-                made = _natural(one, made)
-            self.tensors[one.output.tensor] = made
-            self.found[name] = self._compare(one, made)
+        group = self.groups[operator]
+        for seen in group.space.operators:
+            layout = group.layout(seen, len(seen.inputs))
+            made = layout.natural(tensors[seen.output.name])
+            self.tensors[seen.output.name] = made
+            may_stay = layout.natural(group.may_stay(seen))
+            self.found[seen.name] = self._compare(seen.operator, made, may_stay)
 
-    def _compare(self, operator: Operator, made: Array) -> Checked:
+    def _compare(self, operator: Operator, made: Array, may_stay: Booleans) -> Checked:
         expected = self.expected[operator.output.tensor]
         written = ~np.isnan(made)
-        compared = int(written.sum())
-        if compared < made.size and operator.name not in self.may_stay:
+        missing = int((~written & ~may_stay).sum())
+        if missing:
             raise CheckFailedError(
-                f"check failed: {operator.name} leaves {made.size - compared} of {made.size} "
+                f"check failed: {operator.name} leaves {missing} of {made.size} "
                 f"elements of {operator.output.tensor} unwritten"
             )
         difference = np.abs(made - expected, where=written, out=np.zeros(made.shape))
@@ -153,46 +144,59 @@ class _Memory:
                 f"check failed: {operator.name} writes {made[at]!r} to {operator.output.tensor}"
                 f"{[int(i) for i in at]}, plain numpy has {expected[at]!r}"
             )
-        return Checked(operator.name, compared, made.size, deviation)
+        return Checked(operator.name, int(written.sum()), made.size, deviation)
 
 
-def _matrices(operator: Operator, tensors: dict[str, Array]) -> dict[str, Array]:
-    """Give copies of an operator's tensors as lowering sees them."""
-    out = operator.output.tensor
-    if isinstance(operator, Vector):
-        rows = as_rows(operator)
-        shape = (rows.g, rows.m, rows.cols)
-        logits = rows.to_rows(tensors[operator.input.tensor]).reshape(shape)
-        return {operator.input.tensor: logits.copy(), out: np.full(shape, np.nan)}
-    matmul = as_matmul(operator)
-    return {
-        matmul.a: matmul.a_matrix(tensors[matmul.a]).copy(),
-        matmul.b: matmul.b_matrix(tensors[matmul.b]).copy(),
-        out: matmul.out_matrix(tensors[out]).copy(),
-    }
+@dataclass(frozen=True)
+class _Around:
+    """What is kept around a group, and the operators of all groups inside."""
+
+    keeps: Sequence[Keep] = ()
+    operators: frozenset[str] = frozenset()
 
 
-def _padded(workload: Workload, group: NestGroup) -> Einsum:
-    einsum = workload.operator(group.operator)
-    assert isinstance(einsum, Einsum)  # noqa: S101 - lowering has refused the others
-    return replace(einsum, ranks={**einsum.ranks, **group.mapping.padded})
+def _placed(mapping: Mapping) -> Iterator[tuple[Group, _Around]]:
+    for one in mapping.body:
+        if isinstance(one, Group):
+            yield one, _Around()
+        else:
+            inside = frozenset(name for group in one.groups for name in group.operators)
+            yield from ((group, _Around(one.keeps, inside)) for group in one.groups)
 
 
-def _as_run(einsum: Einsum, tensors: dict[str, Array]) -> dict[str, Array]:
-    """Give copies of an einsum's tensors in their natural shapes, padded with zeros."""
-    found = {einsum.output.tensor: np.full(einsum.output.shape(einsum.ranks), np.nan)}
-    for one in einsum.inputs:
-        array = tensors[one.tensor]
-        found[one.tensor] = np.zeros(one.shape(einsum.ranks))
-        found[one.tensor][tuple(slice(n) for n in array.shape)] = array
-    return found
+class _Stay:
+    """A group: how it sees its tensors, and which elements need not go to DRAM."""
 
+    def __init__(self, workload: Workload, group: Group, around: _Around) -> None:
+        self.workload, self.group, self.around = workload, group, around
+        self.space = space_of(workload, group)
 
-def _natural(operator: Operator, matrix: Array) -> Array:
-    if isinstance(operator, Vector):
-        rows = as_rows(operator)
-        return rows.from_rows(matrix.reshape(rows.rows, rows.cols))
-    return as_matmul(operator).out_tensor(matrix)
+    def layout(self, seen: Seen, number: int) -> Layout:
+        """Return the layout of an input of an operator, or (the last number) of its output."""
+        return Layout.of(self.space, self.group, seen, number)
+
+    def may_stay(self, seen: Seen) -> Booleans:
+        """Say of each element of an output, in the group's layout, whether it may stay on chip."""
+        view = seen.output
+        found = np.zeros(view.shape, dtype=np.bool_)
+        if view.name not in self.space.escapes:
+            found[...] = True
+        elif self._used_inside(view.name):
+            held = held_around(self.workload, view.name, self.around.keeps)
+            for keep in self.around.keeps:
+                if keep.tensor == held:
+                    found[tuple(slice(span.start, span.stop) for span in keep.region)] = True
+        return found
+
+    def _used_inside(self, tensor: str) -> bool:
+        """Say whether only the groups inside of the keeps need a tensor."""
+        readers = {
+            operator.name
+            for operator in self.workload.operators
+            if tensor in {one.tensor for one in operator.inputs}
+        }
+        kind = self.workload.tensors[tensor].kind
+        return kind != "output" and bool(readers) and readers <= self.around.operators
 
 
 def _random_tensors(workload: Workload, seed: int) -> dict[str, Array]:

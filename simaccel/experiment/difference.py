@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any
 
 import networkx as nx
-import yaml
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.diagnosis import Diagnosis, Part, diagnose
+from simaccel.files.documents import parse_document
+from simaccel.mapping.text import tree_text
 from simaccel.trace import Trace, TraceError
 
 _FUSED = "+"
+_GROUP = "group "
 _MOST_FIELDS = 5
 _NOTHING = "nothing"
 
@@ -161,12 +165,23 @@ def _fields(a: Trace, b: Trace) -> Iterator[Field]:
     flows = [str(trace.figures.get("dataflow", "")) for trace in (a, b)]
     if flows[0] != flows[1]:
         yield Field("dataflow", *flows)
-    else:
-        yield from _differing(*(_leaves(trace.header.mapping, "mapping") for trace in (a, b)))
+    elif a.header.mapping != b.header.mapping and not (a.unreadable() or b.unreadable()):
+        yield from _nodes(*(tree_text(trace.mapping()).splitlines() for trace in (a, b)))
     hardware = (_leaves(trace.header.accelerator, "accelerator") for trace in (a, b))
     yield from _differing(*hardware)
     if a.header.version != b.header.version:
         yield Field("simaccel", a.header.version, b.header.version)
+
+
+def _nodes(a: Sequence[str], b: Sequence[str]) -> Iterator[Field]:
+    """Yield the lines of two mappings that differ, by the group that they stand in."""
+    blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    for kind, start, end, at, to in blocks:
+        if kind != "equal":
+            heads = [line.split()[1] for line in a[: start + 1] if line.lstrip().startswith(_GROUP)]
+            name = " ".join(["mapping", *heads[-1:]])
+            for before, after in zip_longest(a[start:end], b[at:to], fillvalue=_NOTHING):
+                yield Field(name, before.strip(), after.strip())
 
 
 def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Field]:
@@ -189,7 +204,7 @@ def _leaves(text: str, root: str = "") -> dict[str, str]:
             else:
                 found[where] = str(item)
 
-    data = yaml.safe_load(text)
+    data = parse_document(text)
     visit(data if isinstance(data, dict | list) else {}, root)
     return found
 
@@ -203,8 +218,7 @@ def _require_readable(trace: Trace) -> None:
     """
     for what in ("accelerator", "workload", "mapping"):
         try:
-            yaml.safe_load(getattr(trace.header, what))
-        except yaml.YAMLError as error:
-            first, *_ = str(error).splitlines()
-            problem = f"damaged: its {what} can't be read: {first}"
+            parse_document(getattr(trace.header, what))
+        except ValueError as error:
+            problem = f"damaged: its {what} can't be read: {error}"
             raise TraceError(trace.path, problem, "an unchanged trace") from None

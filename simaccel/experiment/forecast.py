@@ -20,7 +20,7 @@ from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.walks import Act
-from simaccel.mapping.choices import Mapping
+from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Command, Compute, Folds, Loop, Node, Operator, Program, size
 from simaccel.trace import TraceWriter
 from simaccel.trace.schema import EVENT

@@ -13,8 +13,8 @@ from simaccel import __version__
 from simaccel.experiment.run import Progress, Result, result_json, simulate
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
-from simaccel.mapping.choices import Mapping
 from simaccel.mapping.files import mapping_text
+from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
 from simaccel.schedulers import Options

@@ -246,9 +246,9 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
 
 @dataclass(frozen=True)
 class _Around:
-    """What stands around a node: the tiles that it sees, and the most slots of partial sums."""
+    """What stands around a node: slots of the tiles that it sees, and the most of partial sums."""
 
-    tiles: Mapping[str, Tile] = field(default_factory=dict)
+    slots: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, int] = field(default_factory=dict)
 
     def freed(self, tile: Tile) -> Tile:
@@ -267,9 +267,10 @@ def _more_slots(node: Node, around: _Around) -> Node:
         if isinstance(node, Operator):
             around = replace(around, sums=_tiles_of_sums(node))
         tiles = tuple(around.freed(tile) for tile in node.tiles)
-        around = replace(around, tiles={**around.tiles, **{tile.name: tile for tile in tiles}})
+        slots = {**around.slots, **{tile.name: tile.slots for tile in tiles}}
+        around = replace(around, slots=slots)
         return replace(node, tiles=tiles, body=tuple(_more_slots(n, around) for n in node.body))
-    return _on_tiles(node, around.tiles)
+    return _with_slots(node, around.slots)
 
 
 def _tiles_of_sums(operator: Operator) -> dict[str, int]:
@@ -300,20 +301,28 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
     return own, steps
 
 
-def _on_tiles(command: Command, tiles: Mapping[str, Tile]) -> Command:
-    """Give a command with the tiles of these names."""
+def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
+    """Give a command whose tiles have the slots of their names; each sees its tiles in its way."""
+
+    def freed(tile: Tile) -> Tile:
+        return replace(tile, slots=slots[tile.name])
+
     if isinstance(command, Compute | Sfu):
-        inputs = tuple(tiles[tile.name] for tile in command.inputs)
-        return replace(command, out=tiles[command.out.name], inputs=inputs)
+        inputs = tuple(freed(tile) for tile in command.inputs)
+        return replace(command, out=freed(command.out), inputs=inputs)
     if isinstance(command, Load) and command.source is not None:
-        command = replace(command, source=tiles[command.source.name])
+        command = replace(command, source=freed(command.source))
     if isinstance(command, Store) and command.target is not None:
-        command = replace(command, target=tiles[command.target.name])
-    return replace(command, tile=tiles[command.tile.name])
+        command = replace(command, target=freed(command.target))
+    return replace(command, tile=freed(command.tile))
 
 
 def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
-    """Name the tiles that are stored and loaded again in one operator (sums), with their ranks."""
+    """Name the tiles that are stored and loaded again in one operator (sums), with their ranks.
+
+    Of a rank that follows from others, with those.
+    """
+    derived = dict(operator.derived)
     ways: dict[type, dict[tuple[str, str], Tile]] = {Load: {}, Store: {}}
     for command in commands(operator.body):
         if isinstance(command, Load | Store):
@@ -321,5 +330,9 @@ def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
             ways[type(command)][command.tile.name, view.name] = command.tile
     both = ways[Load].keys() & ways[Store].keys()
     return {
-        name: tile.view.names for (name, view), tile in ways[Load].items() if (name, view) in both
+        name: frozenset(
+            one for rank in tile.view.names for one, _ in ((rank, 1), *derived.get(rank, ()))
+        )
+        for (name, view), tile in ways[Load].items()
+        if (name, view) in both
     }

@@ -1,8 +1,8 @@
 """What each engine does: a program's tree, threaded with tokens, as one walk per engine.
 
 Tiles become tokens. When a tile passes from one engine to another, the first posts a *ready*
-token and the second waits for it; when its body ends, the last engine posts a *free* token
-(there are as many of these as slots) that the first waits for. Engines meet the tokens of a
+token and the second waits for it; after its last use in the body, the last engine posts a *free*
+token (there are as many of these as slots) that the first waits for. Engines meet the tokens of a
 tile in program order, so counting them is enough.
 """
 
@@ -232,7 +232,9 @@ class _Builder:
         for index, node in enumerate(nodes):
             behind = bool(ahead) and index >= ahead
             items += [replace(i, behind=behind) for i in self._node(node, operator)]
-        for tile in tiles if operator else ():
+        # what is threaded last goes first: of slots that are free at once those of the tile
+        # with the fewest, as nothing of it is there
+        for tile in sorted(tiles, key=lambda one: -one.slots) if operator else ():
             items = self._thread(items, tile, operator, pipelined=bool(ahead))
         return items
 
@@ -292,7 +294,7 @@ class _Builder:
             )
         threaded = self._pass_on(items, tile, operator)
         touches = [item for item in threaded if _engines_touching(item, tile.name)]
-        start = threaded.index(touches[0])
+        start, end = threaded.index(touches[0]), threaded.index(touches[-1]) + 1
         site = next(self.sites)
         claim = Step(
             Act.CLAIM,
@@ -307,8 +309,9 @@ class _Builder:
         return [
             *threaded[:start],
             _Do(first, claim, behind=threaded[start].behind),
-            *threaded[start:],
+            *threaded[start:end],
             _Do(last, release, behind=touches[-1].behind),
+            *threaded[end:],
         ]
 
     @staticmethod

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import View
-from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
+from simaccel.workload import Operand, Operator, Vector, Workload
 
 Place = tuple[int, str]
 """A rank of an operator: (number of the operator in the group, its rank)."""
@@ -117,6 +117,20 @@ class Space:
             found |= {one for one, _ in self.derived.get(rank, ((rank, 1),))}
         return frozenset(found)
 
+    def plain(self, view: View) -> View:
+        """Return a view with the ranks behind derived ones in their place."""
+        if not view.names & set(self.derived):
+            return view
+        dims = []
+        for dim in view.terms:
+            terms = [
+                (one, factor * c)
+                for rank, factor in dim
+                for one, c in self.derived.get(rank, ((rank, 1),))
+            ]
+            dims.append("+".join(one if c == 1 else f"{c}*{one}" for one, c in terms))
+        return replace(view, ranks=tuple(dims))
+
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return sizes of all ranks, the derived ones (their halo included) too."""
         found = dict(sizes)
@@ -164,10 +178,11 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
                         alone.add(rank)
                 where.append((at, number, rank in view.names))
         kinds.setdefault(rank if rank in alone else tuple(where), []).append(rank)
-    return {_joined(ranks): tuple(ranks) for ranks in kinds.values() if len(ranks) > 1}
+    return {joined(ranks): tuple(ranks) for ranks in kinds.values() if len(ranks) > 1}
 
 
-def _joined(ranks: Sequence[str]) -> str:
+def joined(ranks: Sequence[str]) -> str:
+    """Return the name of ranks that are seen as one."""
     return "".join(ranks) if all(len(rank) == 1 for rank in ranks) else "_".join(ranks)
 
 
@@ -277,11 +292,11 @@ def _merge(
             plain[rank] = size
     inside = {one: name for name, ranks in group.merged.items() for one in ranks}
     sizes: dict[str, int] = {}
-    for rank in plain:
+    for rank, size in plain.items():
         if rank in inside:
             sizes[inside[rank]] = math.prod(plain[one] for one in group.merged[inside[rank]])
         elif rank not in derived:
-            sizes[rank] = plain[rank]
+            sizes[rank] = size
     seen = [
         _seen(workload, at, one, classes, plain, group.merged) for at, one in enumerate(operators)
     ]

@@ -7,7 +7,8 @@ tree is a tuple of nodes from the outside in; the last is a leaf (``Do``) or bra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping as Map
+from collections.abc import Iterator
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from simaccel.program.program import Moved, View
+from simaccel.mapping.view import View
+from simaccel.program.program import Moved
 
 Boxes = tuple[tuple[int, int], ...]
 """Boxes along a rank: (how many, their size)."""

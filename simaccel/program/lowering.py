@@ -8,39 +8,28 @@ object.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.mapping.space import Space, aliases_of, held_around, space_of
 from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping, Span
 from simaccel.mapping.view import View
-from simaccel.program.division import Slide, volume
-from simaccel.program.outline import (
-    Body,
-    Held,
-    Item,
-    Leaf,
-    Outline,
-    Parts,
-    outline,
-)
+from simaccel.program.bodies import Body, Held, Item, Leaf, Outline, Parts
+from simaccel.program.outline import outline
 from simaccel.program.program import (
     STREAM,
     Compute,
     Folds,
-    Load,
     Loop,
     Moved,
     Node,
     Operator,
     Program,
-    Reserve,
     Sfu,
     Steps,
-    Store,
     Tile,
 )
+from simaccel.program.tiles import State, Tiles, in_bytes
 from simaccel.workload import Vector, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
@@ -58,29 +47,6 @@ def blocks(start: int, extent: int, tile: int) -> Iterator[tuple[int, int, int]]
         yield start, full, tile
     if rest:
         yield start + full * tile, 1, rest
-
-
-@dataclass(frozen=True)
-class State:
-    """What distinguishes two executions of one body.
-
-    ``sizes`` of the group's ranks; ``begun``: operators whose sums (or statistics) have been
-    started in an enclosing loop; ``slides``: the loop around has had an iteration; ``tiles`` in
-    reach, the innermost last; ``step``: of vector operators whose axis is cut in their branch.
-    """
-
-    sizes: tuple[tuple[str, int], ...]
-    begun: frozenset[str] = frozenset()
-    slides: bool = False
-    tiles: tuple[tuple[Held, Tile], ...] = ()
-    step: str = ""
-
-    def tile(self, use: str, *, beyond: bool | None = None) -> tuple[Held, Tile] | None:
-        """Return the innermost tile of a tensor; in the buffer, or ``beyond`` it."""
-        for held, tile in reversed(self.tiles):
-            if held.use == use and beyond in (None, held.place != BUFFER):
-                return held, tile
-        return None
 
 
 def lower(workload: Workload, mapping: Mapping) -> Program:
@@ -140,7 +106,7 @@ def lower_group(
 
     """
     space = space_of(workload, group)
-    lowering = _Lowering(space, outline(space, group, around), tuple(tiles))
+    lowering = _Lowering(space, outline(space, group, around), tuple(tiles), Tiles(space))
     declared, nodes, _ = lowering.body(lowering.outline.top, State(tuple(space.sizes.items())))
     derived = tuple(space.derived.items())
     return Operator(name=group.name, body=nodes, tiles=declared, derived=derived)
@@ -151,6 +117,7 @@ class _Lowering:
     space: Space
     outline: Outline
     outer: tuple[Tile, ...]
+    tiles: Tiles
     built: dict[tuple[int, State], Built] = field(default_factory=dict)
     online: dict[str, tuple[Leaf, ...]] = field(default_factory=dict)
     """Einsums that add up over the axis of an online vector operator, by its name."""
@@ -178,13 +145,18 @@ class _Lowering:
     def body(self, body: Body, state: State) -> Built:
         """Build a body; equal ones are one object."""
         here = {leaf.seen.name for leaf in body.leaves}
+        here |= {one.seen.name for name in here for one in self.online.get(name, ())}
         key = id(body), replace(state, begun=state.begun & here)
         if key not in self.built:
             self.built[key] = self._build(body, key[1])
         return self.built[key]
 
     def _build(self, body: Body, state: State) -> Built:
-        own = [(held, self._tile(held, state)) for held in body.holds]
+        own = [
+            (held, self.tiles.tile(held, state))
+            for held in body.holds
+            if not (held.maker and state.step == "statistics")  # which make nothing
+        ]
         state = replace(state, tiles=(*state.tiles, *own))
         users = {
             held: [n for n, item in enumerate(body.items) if self._uses(item, held)]
@@ -197,11 +169,11 @@ class _Lowering:
                 ahead = len(nodes)
             for held, tile in own:
                 if users[held][0] == number:
-                    nodes += self._bring(held, tile, body, state)
+                    nodes += self.tiles.bring(held, tile, state)
             nodes += self._item(item, state)
             for held, tile in reversed(own):
                 if users[held][-1] == number:
-                    nodes += self._take(held, tile, body, state)
+                    nodes += self.tiles.take(held, tile, state)
         return tuple(tile for _, tile in own), tuple(nodes), ahead
 
     def _uses(self, item: Item, held: Held) -> bool:
@@ -209,6 +181,7 @@ class _Lowering:
         return any(
             held.use == self.outline.aliases.get(use, use)
             for leaf in item.leaves
+            if held.user in ("", leaf.seen.name)
             for use, _ in leaf.seen.uses
         )
 
@@ -268,91 +241,6 @@ class _Lowering:
             else:
                 yield start, trips, size, not start
 
-    # -- tiles
-
-    def _sizes(self, held: Held, state: State) -> dict[str, int]:
-        """Return the block of a tile; of ranks that it lacks, as much as is there at once."""
-        found = {rank: min(size, held.block[rank]) for rank, size in state.sizes}
-        return self.space.widen(found)
-
-    def _tile(self, held: Held, state: State) -> Tile:
-        sizes = self._sizes(held, state)
-        part = 0 if held.place == STREAM else None
-        if held.place not in (BUFFER, STREAM):
-            division = held.division
-            parts = {rank: min(size, division.part[rank]) for rank, size in sizes.items()}
-            part = math.prod(held.view.extent(parts)) * held.view.bytes_per_element
-        name = held.tile
-        if state.step == "normalise" and held.stores and not held.maker:
-            name = held.stores[0].name
-        return Tile(
-            name=name,
-            view=held.view,
-            shape=held.view.extent(sizes),
-            slots=held.slots,
-            place=held.place,
-            part_bytes=part,
-        )
-
-    def _bring(self, held: Held, tile: Tile, body: Body, state: State) -> Iterator[Node]:
-        """Load a tile, or take a slot for sums that start from nothing."""
-        source = self._buffered(held, state)
-        if held.maker is None:
-            tensor = self._tensor(held, held.use.partition("#")[0])
-            slides = bool(held.slides) and state.slides
-            moved = self._moved(held, body, state)
-            yield Load(
-                tile=tile, queue=held.queue, view=tensor, source=source, moved=moved, slides=slides
-            )
-            return
-        if held.spills:
-            if held.maker.name not in state.begun:
-                yield Reserve(tile=tile, queue=held.queue, noc=source is not None)
-            else:
-                moved, back = self._moved(held, body, state), source is not None
-                yield Load(tile=tile, queue=held.queue, source=source, moved=moved, back=back)
-        if held.place == BUFFER and held.returns:
-            yield Reserve(tile=tile, queue=held.queue, noc=True)
-
-    def _tensor(self, held: Held, name: str) -> View | None:
-        """Return the tensor in DRAM where the tile is wider than it."""
-        width = self.space.workload.tensors[name].bytes_per_element
-        if width == held.view.bytes_per_element:
-            return None
-        return replace(held.view, bytes_per_element=width)
-
-    def _buffered(self, held: Held, state: State) -> Tile | None:
-        found = state.tile(held.use, beyond=False) if held.buffered else None
-        return found[1] if found else None
-
-    def _take(self, held: Held, tile: Tile, body: Body, state: State) -> Iterator[Node]:
-        """Store what was made in a tile."""
-        if held.place != BUFFER:
-            if held.maker is not None:
-                moved = self._moved(held, body, state)
-                yield Store(tile=tile, target=self._buffered(held, state), moved=moved)
-        elif state.step != "statistics":
-            for view in held.stores:
-                other = None if view == tile.view else view
-                yield Store(tile=tile, view=other, moved=self._moved(held, body, state))
-
-    def _moved(self, held: Held, body: Body, state: State) -> Moved | None:
-        """Return the bytes of a transfer; None for a whole tile of the buffer."""
-        view, sizes = held.view, self._sizes(held, state)
-        slide = None
-        if held.slides and state.slides:
-            slide = Slide(held.slides, held.step, held.step)
-        if held.place == STREAM:
-            return _bytes(held.division.accesses(view, sizes), view)
-        if held.place != BUFFER:
-            return _bytes(held.division.spread(view, sizes, slide), view)
-        if slide is None:
-            return None
-        n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, slide)
-        return _bytes(Moved(n, n), view)
-
-    # -- work
-
     def _leaf(self, leaf: Leaf, state: State) -> Iterator[Node]:
         if isinstance(leaf.seen.operator, Vector):
             yield from self._vector(leaf, leaf.seen.operator, state)
@@ -361,9 +249,7 @@ class _Lowering:
 
     def _operand(self, leaf: Leaf, use: str, view: View, state: State) -> tuple[Held | None, Tile]:
         name = self.outline.aliases.get(use, use)
-        found = state.tile(name)
-        if leaf.do.unit != "mac":
-            found = state.tile(name, beyond=False)
+        found = state.tile(name, leaf.seen.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
         seen = replace(view, name=known.name, bytes_per_element=known.bytes_per_element)
@@ -400,12 +286,12 @@ class _Lowering:
         def accesses(tile: Tile, view: View) -> Moved:
             if tile.place == STREAM:
                 return Moved(0, 0)
-            moved = _bytes(division.accesses(view, sizes), view)
+            moved = in_bytes(division.accesses(view, sizes), tile.view)
             return moved if tile.place == BUFFER else Moved(0, moved.inner)
 
         found = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
         out = leaf.seen.output
-        began = _bytes(division.spread(out, sizes), out)
+        began = in_bytes(division.spread(out, sizes), tiles[-1].view)
         zero = Moved(0, 0) if accumulate else began
         outside = tiles[-1].place == BUFFER
         sums = found[-1]
@@ -418,15 +304,15 @@ class _Lowering:
         )
 
     def _vector(self, leaf: Leaf, vector: Vector, state: State) -> Iterator[Node]:
-        found = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
-        tiles = [tile for _, tile in found]
+        uses = leaf.seen.uses[:-1] if state.step == "statistics" else leaf.seen.uses
+        tiles = [self._operand(leaf, use, view, state)[1] for use, view in uses]
         sums = self.online.get(leaf.seen.name, ())
         yield Sfu(
             operator=leaf.seen.name,
             work=vector.kind,
             step="online" if sums else state.step or "whole",
-            out=tiles[-1],
-            inputs=tuple(tiles[:-1]),
+            out=tiles[0] if state.step == "statistics" else tiles[-1],
+            inputs=tuple(tiles[: len(leaf.seen.inputs)]),
             ranks=leaf.seen.ranks,
             shape=self._shape(leaf, state),
             axis=self.space.axes.get(leaf.seen.name, ""),
@@ -454,8 +340,3 @@ class _Lowering:
             shape=tuple(sizes[rank] for rank in ranks),
             axis=self.space.axes.get(leaf.seen.name, ""),
         )
-
-
-def _bytes(elements: Moved, view: View) -> Moved:
-    width = view.bytes_per_element
-    return Moved(elements.outer * width, elements.inner * width)

@@ -1,4 +1,4 @@
-"""The outline of a group: its tree as nested bodies, and in which body each tile lives.
+"""Outlining: a group's tree becomes nested bodies, each with the tiles that live there.
 
 A loop that makes one piece of what arrives is none. A tile belongs to the body of the innermost
 loop that moves it, also where that is outside of the branch or loop in which its ``keep`` stands.
@@ -7,10 +7,8 @@ loop that moves it, also where that is outside of the branch or loop in which it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from simaccel.errors import SimaccelError
@@ -25,11 +23,14 @@ from simaccel.mapping.tree import (
     Keep,
     Loop,
     Part,
+    Span,
     Spread,
     Tree,
 )
 from simaccel.mapping.view import View
+from simaccel.program.bodies import Body, Held, Item, Leaf, Outline, Parts
 from simaccel.program.division import Division
+from simaccel.workload import Einsum
 
 PORTS: Final = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
@@ -39,114 +40,6 @@ _MOST_SLOTS: Final = 64
 
 class NotExecutableError(SimaccelError):
     """A mapping that the machine doesn't execute; the message says why."""
-
-
-@dataclass(eq=False)
-class Held:
-    """A tile: what it holds, where, and what comes and goes.
-
-    ``use``: the tensor's name in the tree. ``block``: full sizes where its ``keep`` stands.
-    ``maker``: the operator that makes it in the group. ``stores``: what goes from it to the next
-    memory outside. ``buffered``: its other side is a tile in the buffer.
-    """
-
-    use: str
-    view: View
-    place: str
-    slots: int
-    block: Map[str, int]
-    queue: int
-    maker: Seen | None = None
-    loads: bool = True
-    stores: tuple[View, ...] = ()
-    spills: bool = False
-    buffered: bool = False
-    slides: str = ""
-    """Rank along which the innermost loop that moves it slides it; empty if none does."""
-    step: int = 0
-    tile: str = ""
-    """Name of the tile."""
-    division: Division | None = None
-    """Over PEs, if they keep it or it streams to them."""
-    returns: bool = False
-    """Sums in PEs go to this tile in the buffer and come back."""
-
-
-@dataclass(eq=False)
-class Leaf:
-    """An operator on what the loops have left; ``division``: over PEs, if they have memories."""
-
-    do: Do
-    seen: Seen
-    division: Division | None
-    folds: tuple[int | None, int | None]
-    outer: Map[str, int]
-    """Operands that a keep around the group holds: use -> number of the keep."""
-
-    @cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
-        """The leaf itself."""
-        return (self,)
-
-
-@dataclass(eq=False)
-class Parts:
-    """A rank cut at places: (start, size, body) of each part."""
-
-    rank: str
-    parts: list[tuple[int, int, Body]]
-
-    @cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
-        """All leaves below."""
-        return tuple(leaf for _, _, body in self.parts for leaf in body.leaves)
-
-
-@dataclass(eq=False)
-class Body:
-    """What a loop repeats (or the whole group, or a part of it)."""
-
-    rank: str = ""
-    tile: int = 0
-    part: str = ""
-    """Rank of which this is a part, if it is one."""
-    full: Map[str, int] = field(default_factory=dict)
-    least: int = 1
-    """Trips of the loop wherever it runs, at least."""
-    holds: list[Held] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    ahead: int = 0
-    """Items that run one iteration early."""
-    doubled: bool = False
-    """A vector operator whose axis this loop cuts goes through it twice."""
-    online: tuple[Leaf, ...] = ()
-    """Vector operators whose axis this loop cuts for others too; it is the outermost to do so."""
-
-    @cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
-        """All leaves below."""
-        return tuple(leaf for item in self.items for leaf in item.leaves)
-
-    @cached_property
-    def adders(self) -> frozenset[str]:
-        """Operators below that add up (or gather statistics) over this loop's rank."""
-        return frozenset(leaf.seen.name for leaf in self.leaves if self.rank in leaf.seen.reduced)
-
-    @property
-    def slides(self) -> bool:
-        """Whether a tile of this body slides."""
-        return any(held.slides for held in self.holds)
-
-
-Item = Body | Parts | Leaf
-
-
-@dataclass(frozen=True)
-class Outer:
-    """What is kept around the group: tensor, spans of its dimensions."""
-
-    keep: Keep
-    number: int
 
 
 @dataclass
@@ -174,14 +67,6 @@ class _Path:
             list(self.spreads),
             self.spread_from,
         )
-
-
-@dataclass
-class Outline:
-    """The bodies of a group; ``aliases``: tensors made in place, in the tile of another."""
-
-    top: Body
-    aliases: Map[str, str]
 
 
 def outline(space: Space, group: Group, around: Sequence[Keep] = ()) -> Outline:
@@ -362,8 +247,9 @@ class _Walk:
                 slots=slots,
                 block=full,
                 queue=self.queues[name],
-                tile=f"{PE}.{name}",
+                tile=self._pe_tile(name, leaf.seen),
                 division=leaf.division,
+                user=leaf.seen.name,
             )
         )
 
@@ -388,7 +274,8 @@ class _Walk:
         maker = self.space.made.get(keep.tensor)
         if place != BUFFER and maker != leaf.seen.name:
             maker = None
-        key = (id(home), keep.tensor, place)
+        user = "" if place == BUFFER else leaf.seen.name
+        key = (id(home), keep.tensor, place + user)
         if key in self.placed:
             return
         seen = self.space.seen(maker) if maker else None
@@ -404,6 +291,7 @@ class _Walk:
             stores=self._stored(keep.tensor),
             buffered=buffered,
             division=leaf.division,
+            user=user,
         )
         self.placed[key] = held
         self._finish(held, _loops(bodies[: at + 1]), home)
@@ -431,10 +319,23 @@ class _Walk:
         elif loops:
             held.slots = min(held.slots, _MOST_SLOTS)
         rank = home.rank
-        if any(len(dim) > 1 and rank in dict(dim) for dim in held.view.terms):
+        terms = self.space.plain(held.view).terms
+        if held.loads and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
-        held.tile = name if held.place == BUFFER else f"{PE}.{name}"
+        held.tile = (
+            name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
+        )
+
+    def _pe_tile(self, name: str, seen: Seen) -> str:
+        """Return the name of a tile in PEs, with the operator's where several may have one."""
+        users = [
+            one
+            for one in self.space.operators
+            if isinstance(one.operator, Einsum)
+            and name in {self.aliases.get(use, use) for use, _ in one.uses}
+        ]
+        return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{seen.name}.{name}"  # noqa: PLR2004
 
     def _wide(self, tensor: str, view: View) -> View:
         """Return the view of a tile, wide enough for all that is made in it in place."""
@@ -468,11 +369,13 @@ class _Walk:
             if keep.tensor != held:
                 continue
             spans = [
-                path.box.get(dim[0][0], (0, 0)) if len(dim) == 1 else (0, 0) for dim in view.terms
+                path.box.get(dim[0][0], (0, size)) if len(dim) == 1 else (0, size)
+                for dim, size in zip(view.terms, view.shape, strict=True)
             ]
+            region = keep.region or tuple(Span(0, size) for size in view.shape)
             if all(
                 span.start <= start and start + size <= span.stop
-                for span, (start, size) in zip(keep.region, spans, strict=True)
+                for span, (start, size) in zip(region, spans, strict=True)
             ):
                 return number
         raise NotExecutableError(

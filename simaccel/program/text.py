@@ -8,6 +8,7 @@ from typing import cast
 
 from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.mapping.view import View
 from simaccel.program.program import (
     BUFFER,
     Command,
@@ -25,7 +26,6 @@ from simaccel.program.program import (
     Steps,
     Store,
     Tile,
-    View,
 )
 from simaccel.workload.vectors import VECTORS
 

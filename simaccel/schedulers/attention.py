@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import product
 
 from simaccel.analytic.family import Branch, Family, Forked, Ints, Kept, Loops, ints
-from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
-from simaccel.mapping.space import Space, mergeable, space_of
+from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.schedulers.problems import Attention, heads_per_sample
 from simaccel.workload import Workload
@@ -60,13 +60,26 @@ class Problem:
         logit = self.space.seen(self.part[0])
         return tuple(
             rank
-            for rank in logit.output.names
-            if False
-        ) or tuple(
-            rank
             for rank in logit.ranks
             if rank in logit.output.names and rank not in self.heads and rank != self.c
         )
+
+    @property
+    def intermediates(self) -> tuple[str, str]:
+        """S and P: the softmax's input and output."""
+        softmax = self.space.seen(self.part[1])
+        return softmax.names[0], softmax.output.name
+
+    def merged_of(self, name: str) -> dict[str, tuple[str, ...]]:
+        """Return an operator's own ranks that this group sees as one."""
+        group = Group(operators=self.part, tree=(), merged=self.merged)
+        seen = self.space.seen(name)
+        found: dict[str, tuple[str, ...]] = {}
+        for number in range(len(seen.uses)):
+            for own in natural_ranks(self.space, group, seen, number):
+                if len(own) > 1:
+                    found[joined(own)] = own
+        return found
 
     @cached_property
     def per_sample(self) -> int:
@@ -152,15 +165,9 @@ def _nested(problem: Problem, ranks: Sequence[str], tile: Ints) -> list[Loops]:
     left = tile
     for rank in reversed(ranks):
         size = problem.space.sizes[rank]
-        tiles.append((left.clip(1, size)))
+        tiles.append(left.clip(1, size))
         left = -(-left // size)
     if not ranks:
         return []
     places = tuple(ints(at) for at in range(len(ranks)))
     return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]
-
-
-def stationarities(accelerator: Accelerator) -> tuple[Stationarity, ...]:
-    """Return what an array can hold."""
-    del accelerator
-    return STATIONARITIES

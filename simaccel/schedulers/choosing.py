@@ -16,6 +16,7 @@ from simaccel.analytic.family import (
     Bools,
     Family,
     Ints,
+    Kept,
     Loops,
     branches_of,
     ints,
@@ -28,7 +29,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Tree
 
 UNLIMITED = 2**62
-_FIRST = 64
+_FIRST = 32
 _MOST = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
 
@@ -64,6 +65,7 @@ class Candidates:
     def __post_init__(self) -> None:
         """Count all candidates."""
         columns: list[list[Ints]] = []
+        again: list[Bools] = []
         for number, family in enumerate(self.families):
             totals = evaluate(family, self.accelerator)
             shape = shape_of(family.branch)
@@ -74,14 +76,16 @@ class Candidates:
             rows = [np.broadcast_to(one, shape).ravel() for one in figures]
             size = rows[0].size
             columns.append([*rows, np.full(size, number), np.arange(size)])
+            again.append(_again(family, shape))
         self.least, self.dram, self.space, self.family, self.place = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         self.cycles = np.full(self.least.size, -1, dtype=np.int64)
+        self.first = np.flatnonzero(~np.concatenate(again))
 
     def best(self, room: int) -> int | None:
         """Return the number of the fastest that fits; then fewest DRAM bytes, least buffer."""
-        fits = np.flatnonzero(self.space <= room)
+        fits = self.first[self.space[self.first] <= room]
         if not fits.size:
             return None
         fits = fits[np.lexsort((self.space[fits], self.dram[fits], self.least[fits]))]
@@ -125,6 +129,41 @@ class Candidates:
     def smallest(self) -> int:
         """Buffer bytes of the smallest candidate."""
         return int(self.space.min())
+
+
+def _again(family: Family, shape: tuple[int, ...]) -> Bools:
+    """Say which candidates are others again: the same but for the order of loops of one trip."""
+    columns: list[Ints] = []
+
+    def note(array: Ints) -> None:
+        columns.append(np.broadcast_to(array, shape).ravel())
+
+    sizes = dict(family.space.sizes)
+    for node in branches_of(family.branch):
+        if isinstance(node, Kept):
+            note(node.slots)
+        if not isinstance(node, Loops):
+            continue
+        real = [tile < sizes[rank] for rank, tile in zip(node.ranks, node.tiles, strict=True)]
+        for tile in node.tiles:
+            note(tile)
+        for place, is_real in zip(node.places, real, strict=True):
+            before = [
+                other_real & (other < place)
+                for other, other_real in zip(node.places, real, strict=True)
+            ]
+            note(is_real * (1 + sum((ints(one) for one in before), start=ints(0))))
+    if not columns:
+        return np.zeros(1, dtype=np.bool_)
+    code = np.zeros(columns[0].size, dtype=np.int64)
+    for one in columns:
+        _, values = np.unique(one, return_inverse=True)
+        _, code = np.unique(code * (int(values.max()) + 1) + np.ravel(values), return_inverse=True)
+        code = np.ravel(code)
+    _, first = np.unique(code, return_index=True)
+    found = np.ones(code.size, dtype=np.bool_)
+    found[first] = False
+    return found
 
 
 def of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 
 from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Seen, Space, mergeable, space_of
+from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Node, Part, Tree
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, capacity, tile_sizes
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
 SLOTS = (2, 1)
+Merged = Mapping[str, tuple[str, ...]]
 
 
 class NotMappableError(SimaccelError):
@@ -44,7 +45,9 @@ def roles(space: Space, seen: Seen) -> Roles:
     """
     name = f"operator {seen.name}"
     if len(seen.inputs) != 2:  # noqa: PLR2004 - a systolic array multiplies two
-        raise NotMappableError(f"{name}: a systolic array multiplies two tensors, not {len(seen.inputs)}")
+        raise NotMappableError(
+            f"{name}: a systolic array multiplies two tensors, not {len(seen.inputs)}"
+        )
     first, second = (view.names for view in seen.inputs)
     found: dict[str, list[str]] = {"g": [], "m": [], "k": [], "n": []}
     for rank in seen.ranks:
@@ -150,16 +153,15 @@ def vector_families(
         yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases)
 
 
-def row_merges(workload: Workload, vector: Vector) -> dict[str, tuple[str, ...]]:
+def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     """Return how a vector operator's rows are seen: the last rank of rows, and those before as one."""
     rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
     together = rows[:-1]
-    if len(together) < 2 or len({len(one.ranks) for one in vector.inputs}) > 1:  # noqa: PLR2004
+    if len(together) < 2 or any(  # noqa: PLR2004 - one rank is one already
+        set(one.ranks) != set(vector.ranks) for one in (*vector.inputs, vector.output)
+    ):
         return {}
-    if any(set(one.ranks) != set(vector.ranks) for one in (*vector.inputs, vector.output)):
-        return {}
-    name = "".join(together) if all(len(rank) == 1 for rank in together) else "_".join(together)
-    return {name: together}
+    return {joined(together): together}
 
 
 def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
@@ -201,14 +203,24 @@ class Search:
         self.accelerator = accelerator
         self._seen: dict[object, tuple[Seen, Candidates]] = {}
 
-    def einsum(self, workload: Workload, name: str, kept: Sequence[str] = ()) -> Searched:
+    def einsum(
+        self,
+        workload: Workload,
+        name: str,
+        kept: Sequence[str] = (),
+        merged: Merged | None = None,
+    ) -> Searched:
         """Return an einsum's candidates; ``kept`` tensors are around the group.
+
+        ``merged``: ranks to be seen as one, where not all that can be.
 
         Raises:
             NotMappableError: the einsum is none that a systolic array folds.
 
         """
-        group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
+        if merged is None:
+            merged = mergeable(workload, [name])
+        group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
         seen = space.seen(name)
         return self._known(
@@ -218,11 +230,19 @@ class Search:
             lambda: einsum_families(space, seen, self.accelerator, kept=kept),
         )
 
-    def vector(self, workload: Workload, name: str, rows: int | None = None) -> Searched:
+    def vector(
+        self,
+        workload: Workload,
+        name: str,
+        rows: int | None = None,
+        merged: Merged | None = None,
+    ) -> Searched:
         """Return a vector operator's candidates; ``rows`` fixes the height of its blocks."""
         operator = workload.operator(name)
         assert isinstance(operator, Vector)  # noqa: S101 - callers have looked
-        group = Group(operators=(name,), tree=(), merged=row_merges(workload, operator))
+        if merged is None:
+            merged = row_merges(operator)
+        group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
         seen = space.seen(name)
         return self._known(

@@ -54,9 +54,7 @@ def flash_tiles(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     return [(1, r, k) for r in rows for k in keys]
 
 
-def fused_group(
-    problem: Problem, families: Sequence[Family], accelerator: Accelerator
-) -> Group:
+def fused_group(problem: Problem, families: Sequence[Family], accelerator: Accelerator) -> Group:
     """Return the group with the fastest of some families.
 
     Raises:
@@ -70,9 +68,7 @@ def fused_group(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {candidates.smallest} B, the "
             f"buffer has {room} B"
         )
-    return Group(
-        operators=problem.part, tree=candidates.chosen(number).tree, merged=problem.merged
-    )
+    return Group(operators=problem.part, tree=candidates.chosen(number).tree, merged=problem.merged)
 
 
 def _schedule(

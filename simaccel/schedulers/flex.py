@@ -8,22 +8,22 @@ row block) and spills the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from simaccel.analytic.estimate import estimate
-from simaccel.mapping.tree import Around, Group, Keep, Mapping, Part, Span, Tree
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Around, Group, Keep, Mapping, Part, Span, Tree
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
-from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
 from simaccel.workload import Workload
 
 GRANULARITIES = "mbhr"
 _SHARES = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
 """Shares of the largest possible resident part that are tried."""
-_CONFIRMED = 3
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]
 
@@ -47,90 +47,59 @@ def schedule(
     return mapping_of(workload, dataflow, body)
 
 
-@dataclass(frozen=True)
-class Staged:
-    """L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip."""
-
-    problem: Problem
-    rows: int
-    score: float
-    body: tuple[Group | Around, ...]
+Body = tuple[Group | Around, ...]
 
 
-def staged(workload: Workload, part: Attention, granularity: str, search: Search) -> list[Staged]:
-    """Return L, softmax and A with several shares of the intermediate kept on chip."""
-    problem = problem_of(workload, part)
+def resident_rows(problem: Problem, granularity: str, accelerator: Accelerator) -> list[int]:
+    """Return how many rows of the intermediate may stay on chip, in units of a granularity."""
     g, q = problem.size(problem.heads), problem.size(problem.rows)
     unit = {
         "m": g * q,
         "b": problem.per_sample * q,
         "h": q,
-        "r": min(q, search.accelerator.array.rows),
+        "r": min(q, accelerator.array.rows),
     }[granularity]
-    row_bytes = problem.size((problem.c,)) * _width(problem)
-    rows = min(g * q, capacity(search.accelerator) // row_bytes)
-    most = rows // unit
-    tried = sorted({int(most * share) * unit for share in _SHARES})
-    if not _simple(problem):
-        tried = [0]
-    return [found for kept in tried if (found := _with_resident(problem, kept, search))]
+    most = min(g * q, capacity(accelerator) // _row_bytes(problem)) // unit
+    if len(problem.heads) > 1 or len(problem.rows) != 1:
+        return [0]  # what is kept would be more boxes than two
+    return sorted({int(most * share) * unit for share in _SHARES})
 
 
-def _simple(problem: Problem) -> bool:
-    """Whether the intermediate is rows of heads: what is kept of it then are at most two boxes."""
-    return len(problem.heads) <= 1 and len(problem.rows) == 1
-
-
-def _width(problem: Problem) -> int:
+def _row_bytes(problem: Problem) -> int:
     seen = problem.space.seen(problem.part[1])
-    return max(seen.inputs[0].bytes_per_element, seen.output.bytes_per_element)
+    width = max(seen.inputs[0].bytes_per_element, seen.output.bytes_per_element)
+    return problem.size((problem.c,)) * width
 
 
-def _with_resident(problem: Problem, kept_rows: int, search: Search) -> Staged | None:
-    """Return the best mappings beside ``kept_rows`` resident rows, or None if nothing fits."""
+def staged(problem: Problem, rows: int, search: Search) -> Body | None:
+    """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
+
+    Resident rows have the tiles of the others, so that they share their slots. None if nothing
+    fits beside them.
+    """
     workload, (logit, softmax, attend) = problem.workload, problem.part
-    g, q = problem.size(problem.heads), problem.size(problem.rows)
-    share = kept_rows / (g * q)
-    room = capacity(search.accelerator) - kept_rows * problem.size((problem.c,)) * _width(problem)
-    score, groups = 0.0, []
+    every = rows == problem.size(problem.heads) * problem.size(problem.rows)
+    room = capacity(search.accelerator) - rows * _row_bytes(problem)
     weights = workload.operator(softmax).output.tensor
-    for name, held in ((logit, problem.tensors[2]), (attend, weights)):
-        spilled = search.einsum(workload, name)
-        resident = search.einsum(workload, name, (held,))
-        found = _both(spilled, resident, share, room)
-        if found is None:
+    groups = []
+    for name, held in (
+        (logit, problem.tensors[2]),
+        (softmax, problem.tensors[2]),
+        (attend, weights),
+    ):
+        merged = problem.merged_of(name)
+        if name == softmax:
+            found = search.vector(workload, name, merged=merged)
+        else:
+            found = search.einsum(workload, name, (held,) if every else (), merged=merged)
+        chosen = found.best(room)
+        if chosen is None:
             return None
-        cycles, trees = found
-        score += cycles
-        groups.append((spilled.group, trees))
-    rows = search.vector(workload, softmax)
-    chosen = rows.best(room)
-    if chosen is None:
-        return None
-    score += chosen.cycles
-    without = tuple(node for node in chosen.tree if not isinstance(node, Keep))
-    groups.insert(1, (rows.group, (chosen.tree, without)))
-    return Staged(problem, kept_rows, score, _body(problem, kept_rows, groups))
-
-
-def _both(
-    spilled: Searched, resident: Searched, share: float, room: int
-) -> tuple[float, tuple[Tree, Tree]] | None:
-    """Return the best trees of spilled and resident rows that fit together."""
-    one, other = spilled.best(room), resident.best(room)
-    if other is None or (one is None and share < 1):
-        return None
-    if one is None:
-        return other.cycles, (other.tree, other.tree)
-    if share in (0, 1):
-        return (other if share else one).cycles, (one.tree, other.tree)
-    # tiles of one name share their slots, so together they need what the larger of each needs
-    names = {node.tensor for node in other.tree if isinstance(node, Keep)}
-    trees = one.tree, tuple(
-        node for node in one.tree if not isinstance(node, Keep) or node.tensor in names
-    )
-    cycles = (1 - share) * one.cycles + share * min(one.cycles, other.cycles)
-    return cycles, trees
+        resident = tuple(
+            node for node in chosen.tree if not isinstance(node, Keep) or node.tensor != held
+        )
+        groups.append((found.group, (chosen.tree, resident)))
+    return _body(problem, rows, groups)
 
 
 def _body(
@@ -149,7 +118,12 @@ def _body(
         keeps.append(Keep(s, slots=1, region=_region(problem, (heads, heads + 1), (0, part), c)))
     found = []
     for group, (spilled, resident) in groups:
-        tree = _parted(problem, group, (heads, part, g), spilled, resident)
+        view = next(
+            view
+            for _, view in space_of(problem.workload, group).operators[0].uses
+            if view.name in problem.intermediates
+        )
+        tree = _parted(view.ranks, (heads, part, g), spilled, resident)
         found.append(replace(group, tree=tree))
     return (Around(keeps=tuple(keeps), groups=tuple(found)),)
 
@@ -162,11 +136,14 @@ def _region(
 
 
 def _parted(
-    problem: Problem, group: Group, kept: tuple[int, int, int], spilled: Tree, resident: Tree
+    ranks: Sequence[str], kept: tuple[int, int, int], spilled: Tree, resident: Tree
 ) -> Tree:
-    """Return the tree of whole heads kept, of a part of one, and of the rest."""
+    """Return the tree of whole heads kept, of a part of one, and of the rest.
+
+    ``ranks`` of the intermediate: of heads if there are any, of rows, of keys.
+    """
     heads, part, g = kept
-    q = problem.rows[0]
+    q = ranks[-2]
     branches: list[Tree] = []
     sizes: list[int] = []
     if heads:
@@ -180,25 +157,22 @@ def _parted(
         sizes.append(g - heads - bool(part))
     if len(branches) == 1:
         return branches[0]
-    del group
-    return (Part(problem.heads[0], tuple(sizes[:-1]), tuple(branches)),)
+    return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
-def _attention(
-    workload: Workload, part: Attention, *, granularities: str, search: Search
-) -> Sequence[Group | Around]:
-    found = [one for x in granularities for one in staged(workload, part, x, search)]
-    unique = {one.rows: one for one in found}
-    if not unique:
+def _attention(workload: Workload, part: Attention, *, granularities: str, search: Search) -> Body:
+    problem = problem_of(workload, part)
+    tried = {rows for x in granularities for rows in resident_rows(problem, x, search.accelerator)}
+    found = [body for rows in sorted(tried) if (body := staged(problem, rows, search))]
+    if not found:
         room = capacity(search.accelerator)
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {room} B")
-    likely = sorted(unique.values(), key=lambda one: (one.score, one.rows))[:_CONFIRMED]
-    return min(likely, key=lambda one: _cost(workload, one, search.accelerator)).body
+    return min(found, key=lambda body: _cost(workload, body, search.accelerator))
 
 
-def _cost(workload: Workload, one: Staged, accelerator: Accelerator) -> tuple[int, int]:
+def _cost(workload: Workload, body: Body, accelerator: Accelerator) -> tuple[int, int]:
     """Return cycles, then bytes that cross the DRAM channels."""
-    whole = estimate(workload, mapping_of(workload, "", one.body), accelerator)
+    whole = estimate(workload, mapping_of(workload, "", body), accelerator)
     moved = sum(n for (level, _), n in whole.moved.items() if level.startswith("dram"))
     return whole.cycles, moved
 

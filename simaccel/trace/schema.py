@@ -14,8 +14,10 @@ from simaccel.errors import SimaccelError
 from simaccel.machine.accounts import Cause
 
 FORMAT: Final = "simaccel trace"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Goes up whenever a reader of the version before would misread a file."""
+OPENED: Final = (2, SCHEMA_VERSION)
+"""Versions that the reader opens. Of version 2 it reads the rows, not mapping and program."""
 LIBVER: Final = ("v110", "v110")
 """The HDF5 file format: fixed, so that the bytes don't depend on the library's version."""
 BLOCK_ROWS: Final = 16_384

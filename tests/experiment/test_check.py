@@ -7,7 +7,7 @@ import pytest
 
 from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check, vector_values
 from simaccel.hardware.load import load_accelerator
-from simaccel.program.lower import lower
+from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Loop, Node, Operator, Program, Store
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import DATAFLOWS, NothingFitsError, make_mapping

@@ -5,9 +5,8 @@ import pytest
 from simaccel.experiment.forecast import forecast
 from simaccel.experiment.run import simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapping.choices import GemmGroup, GemmMapping, Mapping, WorkloadReference
-from simaccel.program.lower import lower
 from simaccel.workload import Dimensions, attention, gemm
+from tests.program.programs import gemm_case
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
@@ -33,13 +32,8 @@ def test_events_are_bounded(dataflow: str, settings: list[str]) -> None:
 def test_commands_and_folds_are_counted() -> None:
     workload = gemm(m=8, k=8, n=8)
     accelerator = load_accelerator("toy", ["buffer.capacity_bytes=64 KiB"])
-    tiles = GemmMapping(m=4, k=8, n=8, order="mkn", stationarity="os")
-    mapping = Mapping(
-        workload=WorkloadReference(name="gemm", fingerprint=workload.fingerprint),
-        dataflow="mine",
-        groups=(GemmGroup(operator="gemm", mapping=tiles),),
-    )
-    expected = forecast(workload, accelerator, mapping, lower(workload, mapping))
+    one = gemm_case(workload, m=4, order="mkn", stationarity="os")
+    expected = forecast(workload, accelerator, one.mapping, one.program)
     assert expected.folds == 2 * 2
     assert expected.commands == 1 + 2 * 3  # B stays; A, the GEMM and C are for each block of rows
     assert expected.calibration.done == 1

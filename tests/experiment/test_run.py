@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping as Items
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from simaccel.errors import InputError
 from simaccel.experiment.run import Result, energy_pj, moved_tree, result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import Cause, Wait
-from simaccel.mapping.choices import FusedGroup, Mapping
-from simaccel.program.lower import NotThisWorkloadError
-from simaccel.program.program import DoesNotFitError, Program, ProgramError
+from simaccel.mapping.space import NotThisWorkloadError
+from simaccel.mapping.tree import Fork, Keep, Mapping
+from simaccel.program.program import DoesNotFitError, Program
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Dimensions, attention, gemm
 
@@ -161,19 +162,17 @@ def test_options_reach_the_scheduler() -> None:
     workload = attention(SMALL, batch=1, seq_len=8, scope="la")
     found = simulate(workload, TOY, "flat", options=Options(pipeline=True))
     (group,) = found.mapping.groups
-    assert isinstance(group, FusedGroup)
-    assert group.mapping.pipelined
+    assert [node.ahead for node in group.tree if isinstance(node, Fork)] == [1]
 
 
 def test_a_pipeline_with_one_intermediate_slot_is_refused() -> None:
     workload = attention(SMALL, batch=1, seq_len=8, scope="la")
     mapping = make_mapping(workload, TOY, "flat", Options(pipeline=True))
     (group,) = mapping.groups
-    assert isinstance(group, FusedGroup)
-    tiles = group.mapping.model_copy(update={"tile_slots": 1})
-    broken = group.model_copy(update={"mapping": tiles})
-    with pytest.raises(ProgramError, match=r"tile S .* has 1 slot; allowed: 2 or more"):
-        simulate(workload, TOY, mapping.model_copy(update={"groups": (broken,)}))
+    single = (replace(node, slots=1) if isinstance(node, Keep) else node for node in group.tree)
+    broken = replace(group, tree=tuple(single))
+    with pytest.raises(InputError, match=r"got 'fork ahead 1'; allowed: two slots of S"):
+        simulate(workload, TOY, replace(mapping, body=(broken,)))
 
 
 def test_fast_forward_changes_no_figure() -> None:

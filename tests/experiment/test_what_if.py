@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 from simaccel.experiment.what_if import CASES, FREE_SLOTS, RESOURCES, free, takes_time, what_if
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.choices import SoftmaxGroup, SoftmaxMapping
-from simaccel.program.lower import lower_group
+from simaccel.program.lowering import lower_group
 from simaccel.program.program import Program, commands, rings, tiles_of
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
-from tests.program.programs import Case, attention_workload, cases, gemm_case, gemm_cases
+from tests.program.programs import (
+    Case,
+    Rows,
+    attention_workload,
+    cases,
+    gemm_case,
+    gemm_cases,
+    softmax_group,
+)
 from tests.properties.test_dram_order import early_loads
 
 FEW = settings(max_examples=25)
@@ -75,9 +82,8 @@ def test_a_free_sfu_leaves_the_load() -> None:
     """Three passes of 12 elements, one a cycle, after a load that takes 5 cycles to arrive."""
     on = accelerator(dram={"latency_cycles": 5})
     workload = attention_workload(1, 1, 3, 4)
-    mapping = SoftmaxMapping(rows=3, cols=3, slots=1)
-    group = SoftmaxGroup(operator="softmax", mapping=mapping)
-    program = Program(name="softmax", body=lower_group(workload, group))
+    group = softmax_group(workload, "softmax", Rows(rows=3, cols=3))
+    program = Program(name="softmax", body=(lower_group(workload, group),))
     assert Machine(on, program).run().cycles == 5 + 3 * 9
     assert _cycles(on, program, "sfu") == 5
 

@@ -2,7 +2,6 @@ import inspect
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,20 +11,12 @@ from simaccel.experiment.recording import accelerator_document, record
 from simaccel.experiment.run import moved_tree
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.choices import (
-    FusedGroup,
-    FusedMapping,
-    GemmGroup,
-    GemmMapping,
-    Mapping,
-    WorkloadReference,
-)
-from simaccel.program.lower import lower
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
 from simaccel.trace import Trace, TraceHeader, TraceWriter, program_sites
 from simaccel.trace.schema import EVENT
 from simaccel.workload import Dimensions, attention, gemm
+from tests.program.programs import FlatTiles, case, flat_group, gemm_case
 
 ACCELERATOR = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
 HAS_FAST_FORWARD = "fast_forward" in inspect.signature(Machine).parameters
@@ -33,22 +24,14 @@ HAS_FAST_FORWARD = "fast_forward" in inspect.signature(Machine).parameters
 
 def _gemm() -> Program:
     workload = gemm(m=37, k=11, n=50, batch=2)
-    mapping = GemmMapping(m=4, k=5, n=3, order="mnk", stationarity="ws", a_slots=2)
-    return _lowered(workload, GemmGroup(operator="gemm", mapping=mapping))
+    return gemm_case(workload, m=4, k=5, n=3, a_slots=2).program
 
 
 def _attention() -> Program:
     sizes = Dimensions(hidden=24, heads=3, head_size=8, ff_size=4)
     workload = attention(sizes, batch=4, seq_len=21, scope="la")
-    mapping = FusedMapping(
-        heads=1, rows=4, keys=21, logit_stationarity="ws", attend_stationarity="os"
-    )
-    return _lowered(workload, FusedGroup(operators=("L", "softmax", "A"), mapping=mapping))
-
-
-def _lowered(workload: Any, group: Any) -> Program:  # noqa: ANN401 - of either kind
-    reference = WorkloadReference(name=workload.name, fingerprint=workload.fingerprint)
-    return lower(workload, Mapping(workload=reference, dataflow="x", groups=(group,)))
+    tiles = FlatTiles(rows=4, keys=21, attend_stationarity="os")
+    return case(workload, flat_group(workload, tiles)).program
 
 
 def _traced(path: Path, program: Program, **options: bool) -> tuple[Run, Trace]:

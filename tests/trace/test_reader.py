@@ -10,7 +10,7 @@ import pytest
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, Trace, TraceError
 from simaccel.trace.rows import _CACHED_BLOCKS, Rows
-from simaccel.trace.schema import Events
+from simaccel.trace.schema import OPENED, Events
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
@@ -92,14 +92,27 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "age"), [(SCHEMA_VERSION + 1, "a newer"), (SCHEMA_VERSION - 1, "an older")]
+    ("version", "age"), [(SCHEMA_VERSION + 1, "a newer"), (OPENED[0] - 1, "an older")]
 )
 def test_other_schema_versions_are_refused(path: Path, version: int, age: str) -> None:
     with h5py.File(path, "r+") as file:
         file.attrs["schema_version"] = version
         del file["events"]
-    allowed = f"allowed: schema version {SCHEMA_VERSION}"
+    allowed = f"allowed: schema version {OPENED[0]} or {SCHEMA_VERSION}"
     assert _refused(path) == f"has schema version {version}, of {age} simaccel; {allowed}"
+
+
+def test_a_trace_of_schema_2_opens_and_says_what_it_lacks() -> None:
+    with Trace.open(Path(__file__).parent / "data" / "schema_2.h5") as trace:
+        trace.check()
+        assert trace.schema_version == 2
+        assert trace.dataflow() == "flat"
+        assert trace.workload().macs > 0
+        assert trace.accelerator().name == "toy"
+        assert "language of schema version 2" in trace.unreadable()
+        for read in (trace.mapping, trace.program):
+            with pytest.raises(TraceError, match="language of schema version 2; allowed: schema"):
+                read()
 
 
 def test_a_partial_trace_has_no_totals(path: Path) -> None:
@@ -207,7 +220,7 @@ CHANGES: list[tuple[Change, str]] = [
     (_set("index/rows", (0, 0), 9), "the index does not describe 8 rows"),
     (_set("tables/causes", 0, b"lazy"), "damaged: causes"),
     (_set("header/figures", 0, ord("x")), "damaged"),
-    (_attribute("cycles", 65), "not 0 to 65"),
+    (_attribute("cycles", 65), "is of 64 cycles, the run has 65"),
     (_attribute("block_rows", 0), "damaged"),
     (_attribute("block_rows", 3), "the index does not describe 8 rows"),
     (_remove("events/site"), "damaged"),
@@ -232,7 +245,7 @@ def test_check_names_engines_without_a_total_and_shows_five_faults(path: Path) -
         cycles = file["totals/cycles"][:] + 1
         del file["totals"]
         file["totals/engine"], file["totals/cycles"] = n[:2], cycles[:2]
-        file["totals/channel"], file["totals/served"] = n[:0], n[:0]
+        file["totals/channel"], file["totals/served"] = n[:0], cycles[:0, 0]
     with pytest.raises(TraceError, match=r"; .*; .*; .*; .* and 16 more; allowed"):
         _check(path)
     with h5py.File(path, "r+") as file:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.report.catalogues import fields_table
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
@@ -19,31 +21,29 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 """Texts of the header that `simaccel run` takes as files."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
 @json_option
 def info(file: str, as_json: bool) -> None:
     """Say what a trace holds, and check that busy + stalls + idle = total."""
-    from simaccel.trace import SCHEMA_VERSION, Trace  # noqa: PLC0415 - h5py only where needed
-
-    with Trace.open(file) as opened:
-        opened.check()
-        found = _found(opened, SCHEMA_VERSION)
+    with sound(file) as opened:
+        found = _found(opened)
         if as_json:
             show_json(found)
         else:
             show(run_title(opened), fields_table(_rows(opened, found)))
 
 
-def _found(trace: Trace, schema_version: int) -> dict[str, Any]:
+def _found(trace: Trace) -> dict[str, Any]:
     header = trace.header
+    texts = _REPRODUCE[:2] if trace.unreadable() else (*_REPRODUCE, "program")
     return {
         "workload": trace.workload().name if header.workload else None,
         "accelerator": trace.accelerator().name if header.accelerator else None,
-        "dataflow": trace.mapping().dataflow if header.mapping else None,
+        "dataflow": trace.dataflow() if header.mapping else None,
         "version": header.version,
         "seed": header.seed,
-        "schema_version": schema_version,
+        "schema_version": trace.schema_version,
         "file_bytes": trace.path.stat().st_size,
         "partial": trace.partial,
         "cycles": trace.cycles,
@@ -52,7 +52,7 @@ def _found(trace: Trace, schema_version: int) -> dict[str, Any]:
         "tiles": list(trace.tiles),
         "rows": trace.n_rows,
         "segments": trace.n_segments,
-        "reproduced_by": [name for name in (*_REPRODUCE, "program") if getattr(header, name)],
+        "reproduced_by": [name for name in texts if getattr(header, name)],
         "sound": True,
     }
 
@@ -76,6 +76,8 @@ def _rows(trace: Trace, found: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("reproduced by", f"header/{', header/'.join(_REPRODUCE)}: {files}"))
     elif given:
         rows.append(("reproduced by", f"header/{', header/'.join(given)}"))
+    if missing := trace.unreadable():
+        rows.append(("can't be shown", missing))
     tiled = "rows of every engine tile the cycles without gap or overlap"
     sums = tiled if trace.partial else "busy + stalls + idle = total for every engine"
     return [row for row in [*rows, ("checked", sums)] if row[1]]

@@ -15,4 +15,4 @@ def run_title(trace: Trace) -> str:
     texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
     if not all(texts):
         return str(trace.path)
-    return experiment_title(trace.workload(), trace.accelerator(), trace.mapping().dataflow)
+    return experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())

@@ -19,14 +19,16 @@ MAX_ROWS: Final = 4_000_000
 
 
 def document(trace: Trace) -> dict[str, Any]:
-    """Give the page's document: the run, its lanes, and the loop tree.
+    """Give the page's document: the run, its lanes, and the loop tree, or why there is none.
 
     Raises:
         TraceError: the rows don't tile the run, the header does not tell what ran, or the run
             is too long or has too many rows for a page.
 
     """
-    return {**about(trace), **timeline(trace), "loops": [vars(place) for place in loops(trace)]}
+    missing = trace.unreadable()
+    places = [] if missing else [vars(place) for place in loops(trace)]
+    return {**about(trace), **timeline(trace), "loops": places, "no_loops": missing}
 
 
 def about(trace: Trace) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def about(trace: Trace) -> dict[str, Any]:
     dram = limits.pop("dram")
     share = None if dram is None else dram / accelerator.dram.channels
     return {
-        "title": experiment_title(trace.workload(), accelerator, trace.mapping().dataflow),
+        "title": experiment_title(trace.workload(), accelerator, trace.dataflow()),
         "version": trace.header.version,
         "clock_hz": accelerator.clock_hz,
         "utilisation": trace.figures.get("utilisation"),

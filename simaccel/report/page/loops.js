@@ -3,6 +3,7 @@
 const MANY = 40; // lines from which operators start folded
 
 function makeLoops(run, box, go) {
+  if (run.no_loops) box.append(element("p", "note", `No loop tree: ${run.no_loops}.`));
   const places = run.loops.map((place, at) => ({ ...place, at, folded: false }));
   places.forEach((place, at) => {
     place.parent = places.slice(0, at).reverse().find((one) => one.depth < place.depth);

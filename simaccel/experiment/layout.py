@@ -1,0 +1,61 @@
+"""Tensors as groups see them: dimensions in another order, merged, and padded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.mapping.space import Seen, Space, dims, natural_ranks
+from simaccel.mapping.tree import Group
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor of ``natural_shape`` becomes one of ``shape``.
+
+    ``order``: its dimensions in the order of the group's; ``padded``: their sizes in the group,
+    before those that are one there are merged.
+    """
+
+    natural_shape: tuple[int, ...]
+    order: tuple[int, ...]
+    padded: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, space: Space, group: Group, seen: Seen, number: int) -> Self:
+        """Return the layout of an operator's input, or (the last number) of its output."""
+        operator, view = seen.operator, seen.uses[number][1]
+        given = (*operator.inputs, operator.output)[number]
+        where = {dim[0][0]: at for at, dim in enumerate(dims(given, operator.ranks))}
+        order: list[int] = []
+        padded: list[int] = []
+        own = natural_ranks(space, group, seen, number)
+        for name, ranks, size in zip(view.ranks, own, view.shape, strict=True):
+            order += [where[rank] for rank in ranks]
+            merged = group.merged.get(name)
+            if merged is None:
+                padded.append(size)
+            else:
+                pairs = zip(merged, ranks, strict=True)
+                padded += [group.padded.get(one, operator.ranks[rank]) for one, rank in pairs]
+        shape = space.workload.shapes[view.name]
+        return cls(shape, tuple(order), tuple(padded), view.shape)
+
+    def laid(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a copy of a tensor as its group sees it; padding is zero."""
+        turned = array.transpose(self.order)
+        found = np.zeros(self.padded, dtype=array.dtype)
+        found[self._inside()] = turned
+        return found.reshape(self.shape)
+
+    def natural(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a tensor that a group has made in its natural shape, without padding."""
+        turned = array.reshape(self.padded)[self._inside()]
+        return turned.transpose(np.argsort(self.order))
+
+    def _inside(self) -> tuple[slice, ...]:
+        return tuple(slice(self.natural_shape[at]) for at in self.order)

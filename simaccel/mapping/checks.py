@@ -1,0 +1,222 @@
+"""Every fault of a mapping with its place: names, sizes, and trees that can't be executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware import Accelerator
+from simaccel.mapping import legality, units, vectors
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.space import held_around, space_of
+from simaccel.mapping.structure import Finding, structure
+from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping
+from simaccel.mapping.view import View
+from simaccel.mapping.walk import Site, Walk, walk
+from simaccel.workload import Workload
+
+RULES = (
+    legality.once,
+    legality.parts,
+    legality.folds,
+    legality.remade,
+    legality.reads,
+    legality.homes,
+    legality.in_place,
+    legality.ahead,
+    vectors.windows,
+    vectors.axes,
+    units.sums_of_ranks,
+    units.keeps,
+    units.lifetimes,
+    units.inside,
+)
+
+
+def faults(
+    workload: Workload,
+    mapping: Mapping,
+    accelerator: Accelerator | None = None,
+    file: str = "mapping",
+) -> list[Fault]:
+    """Return all that is wrong with a mapping, with the place of each (``groups[1].tree[4]``).
+
+    With an accelerator: also what its array hasn't got. What doesn't fit its memories is refused
+    when the program is known. A place counts nodes, and so each keep for itself.
+    """
+    found: list[Fault] = []
+    for at, one in enumerate(mapping.body):
+        place = f"groups[{at}]"
+        pairs = (
+            [(place, one, ())]
+            if isinstance(one, Group)
+            else [(f"{place}.groups[{n}]", group, one.keeps) for n, group in enumerate(one.groups)]
+        )
+        walks: list[Walk | None] = []
+        for where, group, around in pairs:
+            findings, walked = _group(workload, group, around, accelerator)
+            walks.append(walked)
+            found += [Fault(file, f"{where}.{field}", v, allowed) for field, v, allowed in findings]
+        if isinstance(one, Around):
+            known = [walked for walked in walks if walked is not None]
+            complete = len(known) == len(walks)
+            findings = list(_around(workload, one, known)) if complete else []
+            found += [Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings]
+    return list(dict.fromkeys(found))
+
+
+def require_mapping(
+    workload: Workload,
+    mapping: Mapping,
+    accelerator: Accelerator | None = None,
+    file: str = "mapping",
+) -> None:
+    """Refuse a mapping that can't be executed.
+
+    Raises:
+        InputError: all its faults.
+
+    """
+    found = faults(workload, mapping, accelerator, file)
+    if found:
+        raise InputError(found)
+
+
+def _group(
+    workload: Workload, group: Group, around: tuple[Keep, ...], accelerator: Accelerator | None
+) -> tuple[list[Finding], Walk | None]:
+    found = structure(workload, group)
+    if found:
+        return found, None
+    walked = walk(space_of(workload, group), group, around)
+    for rule in RULES:
+        found += rule(walked)
+    for site in walked.sites:
+        found += _operands(workload, walked, site, around)
+    if accelerator is not None:
+        found += units.fit(walked, accelerator)
+    return found, walked
+
+
+def _operands(
+    workload: Workload, walked: Walk, site: Site, around: tuple[Keep, ...]
+) -> Iterator[Finding]:
+    """Yield operands that aren't where their unit needs them, kept around the group or in it."""
+    for use, view in walked.seen(site).uses:
+        name = walked.root(use)
+        held = held_around(workload, name, around)
+        regions = [keep for keep in around if keep.tensor == held]
+        inside = [keep for keep in regions if _covers(keep, view, site)]
+        kept = next(site.keeps(name), None) is not None
+        if kept and any(_meets(keep, view, site) for keep in regions):
+            allowed = f"no keep {name} here: {held} is kept around the group"
+            yield site.place, node_text(site.do), allowed
+        elif not kept and not inside and regions and any(_meets(k, view, site) for k in regions):
+            allowed = (
+                f"parts that are inside of what is kept of {held} around the group, or outside"
+            )
+            yield site.place, node_text(site.do), allowed
+        elif not inside:
+            yield from units.operands(walked, site, name)
+
+
+def _spans(view: View, site: Site) -> list[tuple[int, int]]:
+    """Return the first position and the one behind the last of each dimension, by the parts."""
+    found = []
+    for dim, size in zip(view.terms, view.shape, strict=True):
+        start, extent = site.box.get(dim[0][0], (0, size)) if len(dim) == 1 else (0, size)
+        found.append((start, start + extent))
+    return found
+
+
+def _covers(keep: Keep, view: View, site: Site) -> bool:
+    if len(keep.region) != len(view.shape):
+        return not keep.region
+    spans = zip(keep.region, _spans(view, site), strict=True)
+    return all(span.start <= low and high <= span.stop for span, (low, high) in spans)
+
+
+def _meets(keep: Keep, view: View, site: Site) -> bool:
+    if len(keep.region) != len(view.shape):
+        return not keep.region
+    spans = zip(keep.region, _spans(view, site), strict=True)
+    return all(span.start < high and low < span.stop for span, (low, high) in spans)
+
+
+def _around(workload: Workload, around: Around, walks: list[Walk]) -> Iterator[Finding]:
+    """Yield what is wrong with what is kept around several groups."""
+    for at, keep in enumerate(around.keeps):
+        place, text = f"keep[{at}]", node_text(keep)
+        if keep.tensor not in workload.tensors:
+            yield place, text, f"a tensor; {suggest(keep.tensor, workload.tensors)}"
+            continue
+        yield from _kept(workload, around, at, walks)
+
+
+def _kept(workload: Workload, around: Around, at: int, walks: list[Walk]) -> Iterator[Finding]:
+    keep = around.keeps[at]
+    place, text = f"keep[{at}]", node_text(keep)
+    if keep.level != BUFFER or keep.slots < 1:
+        yield place, text, f"level {BUFFER} and at least one slot"
+    views = [view for one in walks for view in _views(one, keep.tensor)]
+    if not views:
+        yield place, text, f"a tensor that a group inside uses; none uses {keep.tensor}"
+        return
+    for view in views:
+        yield from _region(keep, view, place)
+    if not any(keep.tensor in one.makers for one in walks):
+        yield place, text, "a tensor that a group inside makes; one group can keep its inputs"
+    elif not any(_uses(workload, one, keep, around) for one in walks):
+        yield place, text, f"parts of {keep.tensor} that a group inside uses from here"
+    yield from _needed(workload, around, keep, place)
+    for other in around.keeps[:at]:
+        if other.tensor == keep.tensor and _overlap(other, keep):
+            yield place, text, f"regions of {keep.tensor} that don't overlap"
+
+
+def _views(one: Walk, tensor: str) -> list[View]:
+    uses = [view for seen in one.space.operators for _, view in seen.uses]
+    return [view for view in uses if view.name == tensor]
+
+
+def _region(keep: Keep, view: View, place: str) -> Iterator[Finding]:
+    if not keep.region:
+        return
+    if len(keep.region) != len(view.shape):
+        ranks = ", ".join(view.ranks)
+        yield place, node_text(keep), f"a span for each dimension of {keep.tensor}: {ranks}"
+        return
+    for span, size in zip(keep.region, view.shape, strict=True):
+        if not 0 <= span.start < span.stop <= size:
+            yield place, node_text(keep), f"spans within {' x '.join(map(str, view.shape))}"
+            return
+
+
+def _uses(workload: Workload, one: Walk, keep: Keep, around: Around) -> bool:
+    return any(
+        held_around(workload, one.root(use), around.keeps) == keep.tensor
+        and next(site.keeps(one.root(use)), None) is None
+        and _covers(keep, view, site)
+        for site in one.sites
+        for use, view in one.seen(site).uses
+    )
+
+
+def _needed(workload: Workload, around: Around, keep: Keep, place: str) -> Iterator[Finding]:
+    """Yield a tensor that others need, which would have to be in DRAM too."""
+    inside = {name for group in around.groups for name in group.operators}
+    for operator in workload.operators:
+        if operator.name in inside:
+            continue
+        if any(given.tensor == keep.tensor for given in operator.inputs):
+            allowed = f"a tensor that no operator outside needs; {operator.name} does"
+            yield place, node_text(keep), allowed
+    if workload.tensors[keep.tensor].kind == "output":
+        yield place, node_text(keep), "no output of the workload"
+
+
+def _overlap(one: Keep, two: Keep) -> bool:
+    if len(one.region) != len(two.region):
+        return True
+    spans = zip(one.region, two.region, strict=True)
+    return all(a.start < b.stop and b.start < a.stop for a, b in spans)

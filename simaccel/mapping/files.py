@@ -1,0 +1,298 @@
+"""Mappings as files: saved, loaded, and checked against the workload that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.schema import read_yaml
+from simaccel.files.targets import writing_text
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.node_text import LineError, keep_text, node_text, parse_keeps, parse_node
+from simaccel.mapping.space import NotThisWorkloadError
+from simaccel.mapping.tree import (
+    Around,
+    Fork,
+    Group,
+    Keep,
+    Mapping,
+    Node,
+    Part,
+    Tree,
+    WorkloadReference,
+)
+from simaccel.workload import Workload
+
+Made = TypeVar("Made")
+_OLD_KINDS: Final = ("gemm", "softmax", "staged", "fused", "nest")
+_A_MAPPING: Final = "a mapping with workload, dataflow and groups"
+_A_GROUP: Final = "a mapping with operators and tree, or with keep and groups"
+
+
+def mapping_text(mapping: Mapping) -> str:
+    """Return a mapping as YAML."""
+    document = {
+        "workload": {"name": mapping.workload.name, "fingerprint": mapping.workload.fingerprint},
+        "dataflow": mapping.dataflow,
+        "groups": [
+            _group_document(one)
+            if isinstance(one, Group)
+            else {
+                "keep": [keep_text(keep) for keep in one.keeps],
+                "groups": [_group_document(group) for group in one.groups],
+            }
+            for one in mapping.body
+        ],
+    }
+    return str(yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True))
+
+
+def _group_document(group: Group) -> dict[str, object]:
+    found: dict[str, object] = {"operators": list(group.operators)}
+    if group.merged:
+        found["merged"] = {rank: list(ranks) for rank, ranks in group.merged.items()}
+    if group.padded:
+        found["padded"] = dict(group.padded)
+    return found | {"tree": _tree_document(group.tree)}
+
+
+def _tree_document(tree: Tree) -> list[object]:
+    return [
+        {node_text(node): [_tree_document(branch) for branch in node.branches]}
+        if isinstance(node, Fork | Part)
+        else node_text(node)
+        for node in tree
+    ]
+
+
+def save_mapping(mapping: Mapping, path: Path) -> None:
+    """Write a mapping to a YAML file.
+
+    Raises:
+        InputError: the file can't be written.
+
+    """
+    with writing_text(path, force=True) as stream:
+        stream.write(mapping_text(mapping))
+
+
+def load_mapping(path: Path, workload: Workload) -> Mapping:
+    """Read a mapping and check it against its workload.
+
+    Raises:
+        InputError: all faults of the file: unknown and missing keys, lines that are no nodes; or,
+            if there are none, all that is wrong with the trees.
+        NotThisWorkloadError: the mapping is for another workload.
+
+    """
+    raw, faults = read_yaml(path, _A_MAPPING)
+    mapping = parse_mapping(raw, str(path), faults)
+    require_same(workload, mapping)
+    require_mapping(workload, mapping, file=str(path))
+    return mapping
+
+
+def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -> Mapping:
+    """Return the mapping of a document; ``faults`` are those found in it so far.
+
+    Raises:
+        InputError: all faults: unknown and missing keys, lines that are no nodes.
+
+    """
+    reader = _Reader(file, list(faults))
+    mapping = reader.mapping(raw)
+    if reader.faults:
+        raise InputError(reader.faults)
+    return mapping
+
+
+def require_same(workload: Workload, mapping: Mapping) -> None:
+    """Refuse a mapping that was made for another workload.
+
+    Raises:
+        NotThisWorkloadError: names both workloads, or the operators that are not mapped.
+
+    """
+    if mapping.workload.fingerprint != workload.fingerprint:
+        raise NotThisWorkloadError(
+            f"the mapping is for workload {mapping.workload.name} "
+            f"({mapping.workload.fingerprint}), not for {workload.name} ({workload.fingerprint})"
+        )
+    mapped = [name for group in mapping.groups for name in group.operators]
+    expected = [operator.name for operator in workload.operators]
+    if mapped != expected:
+        raise NotThisWorkloadError(
+            f"the mapping's groups cover {', '.join(mapped) or 'nothing'}; the workload needs "
+            f"{', '.join(expected)} in this order"
+        )
+
+
+@dataclass
+class _Reader:
+    """Reads a document and gathers its faults; what is wrong is read as nothing."""
+
+    file: str
+    faults: list[Fault] = field(default_factory=list)
+
+    def fault(self, where: str, value: object, allowed: str) -> None:
+        """Add a fault; a list or mapping is described by its length."""
+        shown = "a list" if isinstance(value, list) else value
+        shown = "a mapping" if isinstance(value, dict) else shown
+        self.faults.append(Fault(self.file, where, ABSENT if value is None else shown, allowed))
+
+    def mapping(self, raw: Map[str, Any]) -> Mapping:
+        """Read the whole document."""
+        given = self.section(raw, "", ("workload", "dataflow", "groups"), (), _A_MAPPING)
+        of = self.section(
+            given.get("workload"), "workload", ("name", "fingerprint"), (), "name and fingerprint"
+        )
+        name, fingerprint = "", ""
+        if of:
+            name = self.text(of.get("name"), "workload.name")
+            fingerprint = self.text(of.get("fingerprint"), "workload.fingerprint")
+        groups = self.items(given.get("groups"), "groups", "a list of groups")
+        if any(self.is_old(one) for one in groups):
+            self.faults = [
+                Fault(
+                    self.file,
+                    "groups",
+                    "groups with a kind, of the first version",
+                    "groups with a tree; make a new file with simaccel map ... -o FILE",
+                )
+            ]
+            raise InputError(self.faults)
+        body = [self.part(one, f"groups[{at}]") for at, one in enumerate(groups)]
+        dataflow = self.text(given.get("dataflow"), "dataflow")
+        reference = WorkloadReference(name, fingerprint)
+        return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
+
+    @staticmethod
+    def is_old(raw: object) -> bool:
+        """Say whether a group is of the kind that files had before trees."""
+        return isinstance(raw, dict) and raw.get("kind") in _OLD_KINDS
+
+    def section(
+        self, raw: object, where: str, needed: Sequence[str], more: Sequence[str], allowed: str
+    ) -> Map[str, Any]:
+        """Read a mapping of known keys."""
+        if not isinstance(raw, dict):
+            self.fault(where, raw, allowed)
+            return {}
+        dot = where + "." if where else ""
+        for key in raw:
+            if key not in (*needed, *more):
+                self.fault(f"{dot}{key}", raw[key], suggest(str(key), [*needed, *more]))
+        return raw
+
+    def text(self, raw: object, where: str) -> str:
+        """Read a text."""
+        if isinstance(raw, str):
+            return raw
+        self.fault(where, raw, "text")
+        return ""
+
+    def items(self, raw: object, where: str, allowed: str) -> list[Any]:
+        """Read a list."""
+        if isinstance(raw, list):
+            return raw
+        self.fault(where, raw, allowed)
+        return []
+
+    def part(self, raw: object, where: str) -> Group | Around:
+        """Read a group, or groups with what is kept around them."""
+        if isinstance(raw, dict) and "groups" in raw:
+            return self.around(raw, where)
+        return self.group(raw, where)
+
+    def around(self, raw: Map[str, Any], where: str) -> Around:
+        """Read what is kept around groups."""
+        self.section(raw, where, ("keep", "groups"), (), _A_GROUP)
+        keeps: list[Keep] = []
+        given = self.items(raw.get("keep"), f"{where}.keep", "a list such as [S buffer]")
+        for at, one in enumerate(given):
+            place = f"{where}.keep[{at}]"
+            text = self.text(one, place)
+            if text:
+                keeps += self.line(parse_keeps, f"keep {text}", place) or ()
+        groups = self.items(raw["groups"], f"{where}.groups", "a list of groups")
+        inside = [self.group(one, f"{where}.groups[{at}]") for at, one in enumerate(groups)]
+        return Around(keeps=tuple(keeps), groups=tuple(inside))
+
+    def line(self, read: Callable[[str], Made], text: str, where: str) -> Made | None:
+        """Read a line of text."""
+        try:
+            return read(text)
+        except LineError as error:
+            self.fault(where, error.value, error.allowed)
+            return None
+
+    def group(self, raw: object, where: str) -> Group:
+        """Read a group."""
+        known = ("operators", "tree"), ("merged", "padded")
+        given = self.section(raw, where, *known, _A_GROUP)
+        if not isinstance(raw, dict):
+            return Group(operators=(), tree=())
+        operators = self.names(given.get("operators"), f"{where}.operators")
+        merged = {
+            str(rank): self.names(ranks, f"{where}.merged.{rank}")
+            for rank, ranks in self.pairs(given.get("merged", {}), f"{where}.merged").items()
+        }
+        padded = {
+            str(rank): self.size(size, f"{where}.padded.{rank}")
+            for rank, size in self.pairs(given.get("padded", {}), f"{where}.padded").items()
+        }
+        tree = self.tree(given.get("tree"), f"{where}.tree")
+        return Group(operators=operators, tree=tree, merged=merged, padded=padded)
+
+    def names(self, raw: object, where: str) -> tuple[str, ...]:
+        """Read a list of names."""
+        given = self.items(raw, where, "a list of names")
+        return tuple(self.text(one, f"{where}[{at}]") for at, one in enumerate(given))
+
+    def pairs(self, raw: object, where: str) -> Map[Any, Any]:
+        """Read a mapping of any keys."""
+        if isinstance(raw, dict):
+            return raw
+        self.fault(where, raw, "a mapping of ranks")
+        return {}
+
+    def size(self, raw: object, where: str) -> int:
+        """Read a whole number."""
+        if isinstance(raw, int) and not isinstance(raw, bool):
+            return raw
+        self.fault(where, raw, "an integer")
+        return 0
+
+    def tree(self, raw: object, where: str) -> Tree:
+        """Read a list of nodes."""
+        found: list[Node] = []
+        for at, one in enumerate(self.items(raw, where, "a list of nodes")):
+            found += self.node(one, f"{where}[{at}]")
+        return tuple(found)
+
+    def node(self, raw: object, where: str) -> tuple[Node, ...]:
+        """Read a node: a text, or fork and part with a list of branches."""
+        text, below = raw, None
+        if isinstance(raw, dict) and len(raw) == 1:
+            ((text, below),) = raw.items()
+        if not isinstance(text, str):
+            self.fault(where, raw, "the text of a node, or one fork or part with its branches")
+            return ()
+        nodes = self.line(parse_node, text, where)
+        if not nodes:
+            return ()
+        (first, *_) = nodes
+        if isinstance(first, Fork | Part):
+            kind = "fork" if isinstance(first, Fork) else "part"
+            branches = self.items(below, where, f"a list of branches behind {kind}")
+            inside = [self.tree(one, f"{where}.{kind}[{at}]") for at, one in enumerate(branches)]
+            return (replace(first, branches=tuple(inside)),)
+        if isinstance(raw, dict):
+            self.fault(where, raw, f"{text} without a colon: only fork and part have branches")
+        return nodes

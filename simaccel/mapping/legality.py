@@ -1,0 +1,253 @@
+"""Whether a tree can be executed: what is made before it is read, whole, once, where it is needed.
+
+Each rule yields its findings with the place of the leaf that can't run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.space import Seen
+from simaccel.mapping.structure import Finding
+from simaccel.mapping.tree import BUFFER, Fork, Part
+from simaccel.mapping.view import View
+from simaccel.mapping.walk import Site, Walk
+from simaccel.workload import Vector
+
+_SIDES = {
+    (True, False, True): "m",
+    (True, True, False): "k",
+    (False, True, True): "n",
+    (True, True, True): "g",
+}
+
+
+def once(walk: Walk) -> Iterator[Finding]:
+    """Yield operators that are done nowhere, or twice."""
+    for seen in walk.space.operators:
+        sites = [site for site in walk.sites if site.do.operator == seen.name]
+        if not sites:
+            yield "tree", f"no do {seen.name}", "each operator of the group, once"
+        for one, two in combinations(sites, 2):
+            if isinstance(_meeting(one, two), Fork):
+                yield two.place, node_text(two.do), f"one do {seen.name} of what a fork gets"
+
+
+def parts(walk: Walk) -> Iterator[Finding]:
+    """Yield parts in which an operator isn't done that others do."""
+    done: dict[str, dict[int, set[str]]] = {}
+    for site in walk.sites:
+        for step in site.steps:
+            if isinstance(step.node, Part):
+                found = done.setdefault(step.place, {})
+                found.setdefault(step.branch, set()).add(site.do.operator)
+    for place, branches in done.items():
+        every = set().union(*branches.values())
+        for number, some in branches.items():
+            if some != every:
+                missing = ", ".join(sorted(every - some))
+                yield f"{place}.part[{number}]", ", ".join(sorted(some)), f"{missing} too"
+
+
+def _meeting(one: Site, two: Site) -> Fork | Part | None:
+    """Return the fork or part whose branches two leaves are in."""
+    at = one.shared(two)
+    node = one.steps[at].node if at < len(one.steps) else None
+    return node if isinstance(node, Fork | Part) else None
+
+
+def folds(walk: Walk) -> Iterator[Finding]:
+    """Yield einsums that a systolic array can't fold."""
+    for site in walk.sites:
+        if site.do.unit != "array":
+            continue
+        seen, text = walk.seen(site), node_text(site.do)
+        if len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
+            yield site.place, text, f"two inputs; {seen.name} has {len(seen.inputs)}"
+            continue
+        sizes = walk.space.widen(site.sizes)
+        first, second, out = (view.names for _, view in seen.uses)
+        for rank in seen.ranks:
+            sides = rank in first, rank in second, rank in out
+            if sizes[rank] > 1 and sides not in _SIDES:
+                tensors = ", ".join(name for name, _ in seen.uses)
+                allowed = f"a loop {rank} 1 outside, as {rank} isn't in two of {tensors}"
+                yield site.place, text, allowed
+
+
+def remade(walk: Walk) -> Iterator[Finding]:
+    """Yield leaves that make a tile again into itself, or add to sums again."""
+    for site in walk.sites:
+        seen, own = walk.seen(site), walk.ranks_of(site)
+        name = walk.root(seen.output.name)
+        home = walk.home(site, name, seen.output)
+        reductions = [at for at, rank in site.cutting() if rank in seen.reduced]
+        for at, rank in site.cutting():
+            if rank in own:
+                continue
+            inside = home is not None and home > at
+            if not inside or min(reductions, default=at) < at:
+                allowed = (
+                    f"no loop or part of {rank} outside: {seen.name} hasn't got it, and would make "
+                    f"{name} again"
+                )
+                yield site.place, node_text(site.do), allowed
+        yield from _overlaps(walk, site, seen, name)
+
+
+def _overlaps(walk: Walk, site: Site, seen: Seen, name: str) -> Iterator[Finding]:
+    """Yield pieces of a halo that come twice into one tile."""
+    keep = next(site.keeps(name), 0)
+    for dim in seen.output.terms:
+        terms = walk.space.derived.get(dim[0][0], ())
+        for _, rank in site.cutting(start=keep):
+            if rank in dict(terms):
+                allowed = f"a keep {name} inside of loop {rank}: its pieces overlap in {dim[0][0]}"
+                yield site.place, node_text(site.do), allowed
+
+
+def reads(walk: Walk) -> Iterator[Finding]:
+    """Yield reads of what isn't there: made later, elsewhere, in pieces, or not added up yet."""
+    order = {site: at for at, site in enumerate(walk.sites)}
+    for site in walk.sites:
+        seen = walk.seen(site)
+        for name, view in zip(seen.names, seen.inputs, strict=True):
+            for maker in walk.makers.get(view.name, ()):
+                if isinstance(_meeting(site, maker), Part):
+                    continue
+                if name != view.name:
+                    allowed = f"{view.name} from another group: it is made here, and read two ways"
+                    yield site.place, node_text(site.do), allowed
+                elif order[maker] > order[site]:
+                    allowed = f"do {maker.do.operator}, which makes {name}, in an earlier branch"
+                    yield site.place, node_text(site.do), allowed
+                else:
+                    yield from _unfinished(walk, site, maker, view)
+                    yield from _partial(walk, site, maker, view)
+
+
+def _unfinished(walk: Walk, site: Site, maker: Site, view: View) -> Iterator[Finding]:
+    made = walk.seen(maker)
+    for _, rank in site.cutting(site.shared(maker)):
+        if rank in made.reduced:
+            allowed = (
+                f"loop {rank} inside of the branch of do {made.name}: {view.name} is summed up "
+                "when all of it has run"
+            )
+            yield site.place, node_text(site.do), allowed
+
+
+def _partial(walk: Walk, site: Site, maker: Site, view: View) -> Iterator[Finding]:
+    """Yield shared loops that give the reader another piece than the maker."""
+    made = walk.seen(maker).output
+    cut = {rank for _, rank in site.cutting(site.shared(maker))}
+    for mine, its in zip(walk.dims(view), walk.dims(made), strict=True):
+        wrong = cut & {rank for rank, _ in (*mine, *its)}
+        if mine != its and wrong:
+            rank = min(wrong)
+            allowed = f"no loop {rank} around both: {view.name} is read in other pieces than made"
+            yield site.place, node_text(site.do), allowed
+
+
+def homes(walk: Walk) -> Iterator[Finding]:
+    """Yield intermediates that aren't kept in what the branches of maker and readers share."""
+    for site in walk.sites:
+        seen = walk.seen(site)
+        for name, view in zip(seen.names, seen.inputs, strict=True):
+            root = walk.root(name)
+            for maker in walk.makers.get(view.name, ()):
+                if isinstance(_meeting(site, maker), Part) or name != view.name:
+                    continue
+                mine, its = (next(one.keeps(root), None) for one in (site, maker))
+                shared = site.shared(maker)
+                if (mine is None and its is None) or _both(mine, its, shared):
+                    continue
+                allowed = f"keep {root} {BUFFER} outside of the branches of {maker.do.operator} "
+                allowed += f"and {seen.name}, which share it"
+                yield site.place, node_text(site.do), allowed
+
+
+def _both(mine: int | None, its: int | None, shared: int) -> bool:
+    return mine is not None and its is not None and max(mine, its) < shared
+
+
+def in_place(walk: Walk) -> Iterator[Finding]:
+    """Yield work in place on what is needed later, or that isn't laid out alike."""
+    for at, site in enumerate(walk.sites):
+        seen, text = walk.seen(site), node_text(site.do)
+        made = seen.output.name
+        if made not in walk.aliases:
+            continue
+        source, view = seen.names[0], seen.inputs[0]
+        if view.ranks != seen.output.ranks:
+            yield site.place, text, f"keep {made} {BUFFER}: it isn't laid out as {source} is"
+            continue
+        if view.name in walk.makers and view.name in walk.space.escapes:
+            allowed = f"keep {made} {BUFFER}: {source} is needed outside of the group"
+            yield site.place, text, allowed
+        allowed = f"keep {made} {BUFFER}: {source} is read again"
+        for other in walk.sites[at + 1 :]:
+            if isinstance(_meeting(site, other), Part) or other.do.operator == seen.name:
+                continue
+            if source in walk.seen(other).names:
+                yield site.place, text, f"{allowed} by {other.do.operator}"
+
+
+def ahead(walk: Walk) -> Iterator[Finding]:
+    """Yield branches that can't run an iteration early."""
+    forks = {
+        step.place: (site, at)
+        for site in walk.sites
+        for at, step in enumerate(site.steps)
+        if isinstance(step.node, Fork) and step.node.ahead
+    }
+    for place, (site, at) in forks.items():
+        fork = site.steps[at].node
+        assert isinstance(fork, Fork)  # noqa: S101 - narrows the type
+        text = node_text(fork)
+        loops = [n for n, _ in site.cutting(at)]
+        if not loops:
+            yield place, text, "a loop outside, of which an iteration comes early"
+            continue
+        if any(isinstance(step.node, Fork | Part) for step in site.steps[loops[-1] : at]):
+            yield place, text, "a fork right below a loop, with no other fork or part between"
+            continue
+        inside = [one for one in walk.sites if any(step.place == place for step in one.steps)]
+        early = [one for one in inside if one.steps[at].branch < fork.ahead]
+        late = [one for one in inside if one.steps[at].branch >= fork.ahead]
+        yield from _crossing(walk, (place, text, loops[-1]), early, late)
+
+
+def _crossing(
+    walk: Walk, fork: tuple[str, str, int], early: Sequence[Site], late: Sequence[Site]
+) -> Iterator[Finding]:
+    place, text, loop = fork
+    after = {name for site in late for name, _ in _touched(walk, site)}
+    found: dict[str, str] = {}
+    for site in early:
+        for name, view in _touched(walk, site):
+            home = walk.home(site, name, view)
+            if name not in after or home is None:
+                continue
+            keep = site.steps[next(site.keeps(name))].node
+            written = name in walk.makers or name in walk.aliases.values()
+            if home < loop and written:
+                found[name] = f"{name} kept so that the loop outside moves it"
+            elif home >= loop and getattr(keep, "slots", 0) < 2:  # noqa: PLR2004 - this and the next
+                found[name] = f"two slots of {name}, which crosses from one iteration to the next"
+    for allowed in found.values():
+        yield place, text, allowed
+
+
+def _touched(walk: Walk, site: Site) -> Iterator[tuple[str, View]]:
+    """Yield the tiles that a leaf touches, sums that an online one corrects too."""
+    seen = walk.seen(site)
+    for use, view in seen.uses:
+        yield walk.root(use), view
+    if isinstance(seen.operator, Vector):
+        axis = walk.space.axes.get(seen.name)
+        for other in walk.space.operators:
+            if axis in other.reduced and seen.output.name in {one.name for one in other.inputs}:
+                yield walk.root(other.output.name), other.output

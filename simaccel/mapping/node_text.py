@@ -1,0 +1,221 @@
+"""One line of a mapping: nodes of a tree, and what stands on the lines around them, as text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from simaccel.errors import SimaccelError, suggest
+from simaccel.hardware import STATIONARITIES
+from simaccel.mapping.tree import FANS, UNITS, Do, Fork, Keep, Loop, Node, Part, Span, Spread
+
+T = TypeVar("T", bound=str)
+MERGING: Final = "merging"
+PADDED: Final = "padded"
+REST: Final = "rest"
+_PLAIN = re.compile(r"[\w.#*/-]+")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
+_SHAPES = {
+    "loop": "loop RANK SIZE, such as loop q 64",
+    "spread": f"spread RANK SIZE {'|'.join(FANS)}, such as spread q 7 cols",
+    "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, or several after commas",
+    "do": "do OPERATOR array|mac|sfu, behind array a stationarity, such as do L array ws",
+    "fork": "fork, or fork ahead BRANCHES, such as fork ahead 1",
+    "part": "part RANK SIZES rest, such as part row 500 rest",
+}
+
+
+class LineError(SimaccelError):
+    """A line that can't be read; ``allowed`` says what may stand there."""
+
+    def __init__(self, value: str, allowed: str) -> None:
+        self.value, self.allowed = value, allowed
+        super().__init__(f"got {value!r}; allowed: {allowed}")
+
+
+def name_text(name: str) -> str:
+    """Write a name, in quotation marks if it has anything but letters, digits and a few signs.
+
+    >>> name_text("conv2_1"), name_text("my op")
+    ('conv2_1', '"my op"')
+    """
+    plain = _PLAIN.fullmatch(name) and name not in (MERGING, PADDED, REST)
+    return name if plain else json.dumps(name)
+
+
+def keep_text(keep: Keep) -> str:
+    """Write what follows ``keep``."""
+    spans = ",".join(f"{span.start}..{span.stop}" for span in keep.region)
+    region = f"[{spans}]" if keep.region else ""
+    slots = "" if keep.slots == 1 else f" x{keep.slots}"
+    return f"{name_text(keep.tensor)}{region} {name_text(keep.level)}{slots}"
+
+
+def node_text(node: Node) -> str:
+    """Write a node; of a fork and a part only the line above their branches.
+
+    >>> node_text(Keep("S", "buffer", 2, (Span(0, 3), Span(0, 500))))
+    'keep S[0..3,0..500] buffer x2'
+    """
+    if isinstance(node, Loop):
+        return f"loop {name_text(node.rank)} {node.tile}"
+    if isinstance(node, Spread):
+        return f"spread {name_text(node.rank)} {node.tile} {node.level}"
+    if isinstance(node, Keep):
+        return f"keep {keep_text(node)}"
+    if isinstance(node, Do):
+        how = f" {node.stationarity}" if node.stationarity else ""
+        return f"do {name_text(node.operator)} {node.unit}{how}"
+    if isinstance(node, Fork):
+        return f"fork ahead {node.ahead}" if node.ahead else "fork"
+    return " ".join(["part", name_text(node.rank), *map(str, node.sizes), REST])
+
+
+@dataclass
+class Words:
+    """The words of a line, taken from the left."""
+
+    text: str
+    allowed: str
+
+    def __post_init__(self) -> None:
+        """Take the line apart."""
+        self.left = _TOKEN.findall(self.text)
+
+    def fault(self) -> LineError:
+        """Say what may stand on the line."""
+        return LineError(self.text, self.allowed)
+
+    def is_next(self, *words: str) -> bool:
+        """Say whether one of some words comes next."""
+        return bool(self.left) and self.left[0] in words
+
+    def taken(self, word: str) -> bool:
+        """Take a word if it comes next, and say whether it did."""
+        if self.is_next(word):
+            self.left.pop(0)
+            return True
+        return False
+
+    def need(self, word: str) -> None:
+        """Take a word that must come next."""
+        if not self.taken(word):
+            raise self.fault()
+
+    def word(self) -> str:
+        """Take any word."""
+        if not self.left:
+            raise self.fault()
+        return str(self.left.pop(0))
+
+    def name(self) -> str:
+        """Take a name."""
+        word = self.word()
+        if word.startswith('"') and len(word) > 1:
+            try:
+                return str(json.loads(word))
+            except ValueError:
+                raise self.fault() from None
+        if not _PLAIN.fullmatch(word):
+            raise self.fault()
+        return word
+
+    def number(self, before: str = "") -> int:
+        """Take a whole number, with a letter before it."""
+        word = self.word()
+        if not re.fullmatch(rf"{before}-?[0-9]{{1,18}}", word):
+            raise self.fault()
+        return int(word.removeprefix(before))
+
+    def end(self) -> None:
+        """Make sure that nothing is left."""
+        if self.left:
+            raise self.fault()
+
+
+def parse_node(text: str) -> tuple[Node, ...]:
+    """Return the nodes of a line: several keeps, or one; a fork or a part has no branches yet.
+
+    Raises:
+        LineError: the line is no node.
+
+    """
+    words = Words(text, "")
+    kind = words.word() if words.left else ""
+    if kind not in _SHAPES:
+        raise LineError(text, f"a node; {suggest(kind, _SHAPES)}")
+    words.allowed = _SHAPES[kind]
+    if kind == "keep":
+        return parse_keeps(text)
+    node: Node
+    if kind == "loop":
+        node = Loop(words.name(), words.number())
+    elif kind == "spread":
+        node = Spread(words.name(), words.number(), _one_of(words, FANS))
+    elif kind == "do":
+        node = _do(words)
+    elif kind == "fork":
+        node = Fork((), words.number() if words.taken("ahead") else 0)
+    else:
+        node = _part(words)
+    words.end()
+    return (node,)
+
+
+def parse_keeps(text: str) -> tuple[Keep, ...]:
+    """Return the keeps of a line.
+
+    Raises:
+        LineError: the line has no keeps.
+
+    """
+    words = Words(text, _SHAPES["keep"])
+    words.need("keep")
+    found = [_keep(words)]
+    while words.taken(","):
+        found.append(_keep(words))
+    words.end()
+    return tuple(found)
+
+
+def _keep(words: Words) -> Keep:
+    tensor, region = words.name(), []
+    if words.taken("["):
+        region.append(_span(words))
+        while words.taken(","):
+            region.append(_span(words))
+        words.need("]")
+    level = words.name()
+    slots = 1 if not words.left or words.is_next(",") else words.number("x")
+    return Keep(tensor, level, slots, tuple(region))
+
+
+def _span(words: Words) -> Span:
+    found = re.fullmatch(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})", words.word())
+    if found is None:
+        raise words.fault()
+    return Span(int(found[1]), int(found[2]))
+
+
+def _do(words: Words) -> Do:
+    operator, unit = words.name(), _one_of(words, UNITS)
+    return Do(operator, unit, _one_of(words, STATIONARITIES) if words.left else None)
+
+
+def _part(words: Words) -> Part:
+    rank, sizes = words.name(), []
+    while not words.is_next(REST):
+        sizes.append(words.number())
+    words.need(REST)
+    return Part(rank, tuple(sizes), ())
+
+
+def _one_of(words: Words, known: Sequence[T]) -> T:
+    word = words.word()
+    for one in known:
+        if one == word:
+            return one
+    raise words.fault()

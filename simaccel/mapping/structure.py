@@ -1,0 +1,219 @@
+"""What a group says by itself: known names, sizes that fit, nodes where they may stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from simaccel.errors import suggest
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.space import Space, space_of
+from simaccel.mapping.tree import (
+    BUFFER,
+    DRAM,
+    PE,
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Node,
+    Part,
+    Spread,
+    Tree,
+    nodes,
+)
+from simaccel.workload import Vector, Workload
+
+Finding = tuple[str, object, str]
+"""(place in the group, value, what is allowed)."""
+LEVELS = (BUFFER, PE)
+
+
+def structure(workload: Workload, group: Group) -> list[Finding]:
+    """Return what is wrong with the names, sizes and places of a group's nodes."""
+    found = list(_operators(workload, group))
+    if found:
+        return found
+    plain = space_of(workload, replace(group, merged={}, padded={}))
+    found = [*_merged(group, plain), *_padded(group, plain)]
+    if found:
+        return found
+    space = space_of(workload, group)
+    checker = _Checker(space, frozenset(use for one in space.operators for use, _ in one.uses))
+    return list(checker.tree(group.tree, "tree", dict(space.sizes), frozenset(space.sizes)))
+
+
+def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
+    known = [operator.name for operator in workload.operators]
+    if not group.operators:
+        yield "operators", "none", f"some of {', '.join(known)}"
+    for at, name in enumerate(group.operators):
+        if name not in known:
+            yield f"operators[{at}]", name, suggest(name, known)
+        elif name in group.operators[:at]:
+            yield f"operators[{at}]", name, "each operator once"
+
+
+def _merged(group: Group, plain: Space) -> Iterator[Finding]:
+    uses = [view for one in plain.operators for _, view in one.uses]
+    sums = [*plain.derived.values(), *(dim for view in uses for dim in view.terms)]
+    alone = {rank for dim in sums if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
+    alone |= {*plain.axes.values(), *plain.derived}
+    taken: set[str] = set()
+    for name, ranks in group.merged.items():
+        where = f"merged.{name}"
+        if name in set(plain.sizes) - set(ranks):
+            yield where, name, "a name that no other rank has"
+        apart = [view for view in uses if 0 < len(view.names & set(ranks)) < len(set(ranks))]
+        if apart:
+            allowed = f"ranks that {apart[0].name} has together, or not at all"
+            yield where, ",".join(ranks), allowed
+        for rank in ranks:
+            if rank not in {*plain.sizes, *alone}:
+                yield where, rank, suggest(rank, plain.sizes)
+            elif rank in alone:
+                yield where, rank, "no axis of a vector operator, and no part of a sum of ranks"
+            elif rank in taken:
+                yield where, rank, "each rank in one of the merged ones"
+            taken.add(rank)
+
+
+def _padded(group: Group, plain: Space) -> Iterator[Finding]:
+    for rank, size in group.padded.items():
+        where = f"padded.{rank}"
+        if rank not in plain.sizes:
+            yield where, size, suggest(rank, plain.sizes)
+        elif size < plain.sizes[rank]:
+            yield where, size, f"{plain.sizes[rank]} or more"
+        elif rank in plain.axes.values():
+            yield where, size, "no rank that is the axis of a vector operator"
+
+
+@dataclass(frozen=True)
+class _Checker:
+    space: Space
+    names: frozenset[str]
+
+    def tree(
+        self, tree: Tree, place: str, sizes: Mapping[str, int], even: frozenset[str]
+    ) -> Iterator[Finding]:
+        """Yield what is wrong in a tree."""
+        if not tree:
+            yield place, "no nodes", "nodes, the last of them do, fork or part"
+        for at, node in enumerate(tree):
+            where, text = f"{place}[{at}]", node_text(node)
+            ends, last = isinstance(node, Do | Fork | Part), at == len(tree) - 1
+            if ends != last:
+                more = "loop, spread or keep; do, fork and part stand last"
+                yield where, text, "do, fork or part, as this node is the last" if last else more
+            wrong = list(self._node(node, where, tree[at + 1 :], sizes))
+            yield from wrong
+            if wrong and not isinstance(node, Keep | Do | Fork):
+                return
+            if isinstance(node, Fork | Part):
+                yield from self._branches(node, where, sizes, even)
+            elif isinstance(node, Loop | Spread):
+                whole = sizes[node.rank]
+                if whole > node.tile and whole % node.tile:
+                    even = even - {node.rank}
+                sizes = {**sizes, node.rank: min(whole, node.tile)}
+
+    def _node(
+        self, node: Node, where: str, below: Tree, sizes: Mapping[str, int]
+    ) -> Iterator[Finding]:
+        if isinstance(node, Loop | Spread):
+            yield from self._cut(node, where, below)
+        elif isinstance(node, Keep):
+            yield from self._keep(node, where, below)
+        elif isinstance(node, Do):
+            yield from self._do(node, where)
+        elif isinstance(node, Fork):
+            if not node.branches:
+                yield where, node_text(node), "at least one branch"
+            elif not 0 <= node.ahead < len(node.branches):
+                yield where, node_text(node), f"ahead 0 to {len(node.branches) - 1}"
+        else:
+            yield from self._part(node, where, sizes)
+
+    def _known(self, rank: str, where: str, text: str, below: Tree) -> Iterator[Finding]:
+        if rank in self.space.derived:
+            terms = "+".join(one for one, _ in self.space.derived[rank])
+            yield where, text, f"a rank that isn't the sum of others; {rank} is {terms}"
+        elif rank not in self.space.sizes:
+            yield where, text, f"a rank of the group; {suggest(rank, self.space.sizes)}"
+        elif rank not in self._ranks(below):
+            yield where, text, f"a rank of an operator below: {', '.join(self._ranks(below))}"
+
+    def _ranks(self, below: Tree) -> list[str]:
+        done = {node.operator for node in nodes(below) if isinstance(node, Do)}
+        found: dict[str, None] = {}
+        for seen in self.space.operators:
+            for rank in seen.ranks if seen.name in done else ():
+                found |= dict.fromkeys(one for one, _ in self.space.derived.get(rank, ((rank, 1),)))
+        return list(found)
+
+    def _cut(self, node: Loop | Spread, where: str, below: Tree) -> Iterator[Finding]:
+        text = node_text(node)
+        yield from self._known(node.rank, where, text, below)
+        most = self.space.sizes.get(node.rank, node.tile)
+        if not 1 <= node.tile <= most:
+            yield where, text, f"pieces of 1 to {most}, the size of {node.rank}"
+
+    def _keep(self, node: Keep, where: str, below: Tree) -> Iterator[Finding]:
+        text = node_text(node)
+        done = {one.operator for one in nodes(below) if isinstance(one, Do)}
+        used = {use for one in self.space.operators if one.name in done for use, _ in one.uses}
+        if node.tensor not in self.names:
+            yield where, text, f"a tensor of the group; {suggest(node.tensor, sorted(self.names))}"
+        elif node.tensor not in used:
+            yield where, text, f"a tensor that an operator below uses: {', '.join(sorted(used))}"
+        if node.level not in LEVELS:
+            more = "; DRAM has what is kept nowhere else" if node.level == DRAM else ""
+            yield where, text, f"level {' or '.join(LEVELS)}{more}"
+        if node.slots < 1:
+            yield where, text, "at least one slot"
+        if node.region:
+            yield where, text, "no region; a keep around groups may have one"
+
+    def _do(self, node: Do, where: str) -> Iterator[Finding]:
+        text = node_text(node)
+        known = [seen.name for seen in self.space.operators]
+        if node.operator not in known:
+            yield where, text, f"an operator of the group; {suggest(node.operator, known)}"
+            return
+        vector = isinstance(self.space.seen(node.operator).operator, Vector)
+        if vector != (node.unit == "sfu"):
+            allowed = "sfu, as it is a vector operator" if vector else "array or mac, for an einsum"
+            yield where, text, allowed
+        elif (node.unit == "array") != (node.stationarity is not None):
+            yield where, text, "a stationarity (ws, os or is) behind array, and nowhere else"
+
+    def _part(self, node: Part, where: str, sizes: Mapping[str, int]) -> Iterator[Finding]:
+        text, below = node_text(node), tuple(one for tree in node.branches for one in tree)
+        unknown = list(self._known(node.rank, where, text, below))
+        yield from unknown
+        if unknown:
+            return
+        whole = sizes[node.rank]
+        if min(node.sizes, default=0) < 1 or sum(node.sizes) > whole:
+            yield where, text, f"sizes of 1 or more, together at most {whole}"
+        if len(node.branches) != len(node.sizes) + 1:
+            branches = f"{len(node.sizes) + 1} branches"
+            yield where, f"{len(node.branches)} branches", f"{branches}, the last for the rest"
+
+    def _branches(
+        self, node: Fork | Part, where: str, sizes: Mapping[str, int], even: frozenset[str]
+    ) -> Iterator[Finding]:
+        if isinstance(node, Fork):
+            for at, branch in enumerate(node.branches):
+                yield from self.tree(branch, f"{where}.fork[{at}]", sizes, even)
+            return
+        if node.rank not in even:
+            yield where, node_text(node), "a rank that no loop outside cuts into unequal pieces"
+        rest = sizes[node.rank] - sum(node.sizes)
+        pairs = zip((*node.sizes, rest), node.branches, strict=True)
+        for at, (size, branch) in enumerate(pairs):
+            if size:
+                inside = {**sizes, node.rank: size}
+                yield from self.tree(branch, f"{where}.part[{at}]", inside, even | {node.rank})

@@ -1,0 +1,175 @@
+"""Rules for what units need: operands in reach, and PEs that get what they can take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+
+from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.structure import Finding
+from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
+from simaccel.mapping.walk import Site, Step, Walk
+
+_ROLES = ("input", "weight")
+
+
+def operands(walk: Walk, site: Site, name: str) -> Iterator[Finding]:
+    """Yield an operand that its unit can't reach; ``name`` isn't held around the group."""
+    seen, text, unit = walk.seen(site), node_text(site.do), site.do.unit
+    if next(site.keeps(name), None) is not None:
+        return
+    in_pe = next(site.keeps(name, PE), None) is not None
+    made = name in walk.makers
+    inner = name in walk.space.read and made
+    if unit != "mac":
+        who = "a systolic array reads from" if unit == "array" else "the SFU works in"
+        yield site.place, text, f"keep {name} {BUFFER} outside: {who} the buffer"
+    elif inner:
+        yield site.place, text, f"keep {name} {BUFFER} outside of the branches that share it"
+    elif name == walk.root(seen.output.name) and not in_pe:
+        yield site.place, text, f"keep {name} {BUFFER} or {PE}: partial sums need a place"
+
+
+def sums_of_ranks(walk: Walk) -> Iterator[Finding]:
+    """Yield work of PEs on ranks that are sums of others, whose pieces overlap."""
+    for site in walk.sites:
+        wrong = [rank for rank in walk.seen(site).ranks if rank in walk.space.derived]
+        if site.do.unit == "mac" and wrong:
+            allowed = f"a group of its own: PEs don't divide {wrong[0]}, whose pieces overlap"
+            yield site.place, node_text(site.do), allowed
+
+
+def keeps(walk: Walk) -> Iterator[Finding]:
+    """Yield keeps twice at a level, and keeps at a level where their leaf has none."""
+    found: dict[str, Finding] = {}
+    for site in walk.sites:
+        known: set[tuple[str, str]] = set()
+        for step in site.steps:
+            node, place = step.node, step.place
+            if not isinstance(node, Keep):
+                continue
+            text = node_text(node)
+            if (node.tensor, node.level) in known:
+                found[place] = place, text, f"one keep of {node.tensor} at a level on a path"
+            known.add((node.tensor, node.level))
+            if node.level == BUFFER and step.inside:
+                found[place] = place, text, f"{PE}, as it stands behind a spread"
+            if node.level == PE and site.do.unit != "mac":
+                allowed = f"{BUFFER}; do {site.do.operator} {site.do.unit} has no memory in PEs"
+                found[place] = place, text, allowed
+    yield from found.values()
+
+
+def lifetimes(walk: Walk) -> Iterator[Finding]:
+    """Yield keeps whose tile lives outside of the branch where another branch has its own."""
+    for one, two in combinations(walk.sites, 2):
+        at = one.shared(two)
+        uses = {walk.root(use): view for use, view in walk.seen(one).uses}
+        for use, view in walk.seen(two).uses:
+            name = walk.root(use)
+            keeps = [next(site.keeps(name), -1) for site in (one, two)]
+            if name not in uses or min(keeps) < at:
+                continue
+            first, second = walk.home(one, name, uses[name]), walk.home(two, name, view)
+            if first is None or second is None:
+                continue
+            if first != second and min(first, second) < at:
+                step = two.steps[keeps[1]]
+                allowed = f"one keep {name} {BUFFER} outside of the branches, as no loop in one of "
+                yield step.place, node_text(step.node), allowed + f"them moves {name}"
+
+
+def inside(walk: Walk) -> Iterator[Finding]:
+    """Yield nodes behind a spread, or behind a tile in PEs, that PEs can't do."""
+    found: dict[str, Finding] = {}
+    for site in walk.sites:
+        fans, done = 0, False
+        for step in site.steps:
+            node = step.node
+            text = node_text(node)
+            if isinstance(node, Spread):
+                fan = FANS.index(node.level)
+                in_order = fan >= fans and (fan > 1 or not done)
+                if not in_order:
+                    order = ", ".join(FANS[:2])
+                    allowed = f"{order}, then loops and keeps of PEs, then {', '.join(FANS[2:])}"
+                    found[step.place] = step.place, text, allowed
+                fans = max(fan, fans)
+                if site.do.unit == "sfu":
+                    found[step.place] = step.place, text, "no spread around a vector operator"
+            elif (step.inside or done) and isinstance(node, Fork | Part):
+                found[step.place] = step.place, text, "forks and parts outside of spreads"
+            elif isinstance(node, Loop):
+                finding = _loop(site, step, fans, done=done)
+                found |= {finding[0]: finding} if finding else {}
+            is_pe = isinstance(node, Keep) and node.level == PE
+            done = done or is_pe or (isinstance(node, Loop) and step.inside)
+    yield from found.values()
+
+
+def _loop(site: Site, step: Step, fans: int, *, done: bool) -> Finding | None:
+    node = step.node
+    assert isinstance(node, Loop)  # noqa: S101 - narrows the type
+    real = step.sizes[node.rank] > node.tile
+    spread = any(isinstance(one.node, Spread) for one in site.steps)
+    if real and step.inside and fans > 1:
+        return step.place, node_text(node), "loops of PEs outside of vectors and lanes"
+    if real and done and not (spread and step.inside):
+        return step.place, node_text(node), f"a loop outside of the keep at {PE}"
+    return None
+
+
+def fit(walk: Walk, accelerator: Accelerator) -> Iterator[Finding]:
+    """Yield what an accelerator's array hasn't got."""
+    array = accelerator.array
+    for site in walk.sites:
+        unit, text = site.do.unit, node_text(site.do)
+        spatial = isinstance(array, SpatialArraySpec)
+        if unit == "mac" and not spatial:
+            yield site.place, text, "array and a stationarity: the array is systolic"
+        elif unit == "array" and spatial:
+            yield site.place, text, "mac: the array is spatial"
+        elif unit != "sfu":
+            yield from _fans(walk, site, accelerator)
+            if isinstance(array, SpatialArraySpec):
+                yield from _memories(walk, site, array)
+
+
+def _fans(walk: Walk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:
+    array, seen = accelerator.array, walk.seen(site)
+    known = FANS if isinstance(array, SpatialArraySpec) else FANS[:2]
+    reduces = array.reduces if isinstance(array, SpatialArraySpec) else FANS
+    pieces: dict[str, list[int]] = {}
+    for step in site.steps:
+        node = step.node
+        if not isinstance(node, Spread):
+            continue
+        text = node_text(node)
+        if node.level not in known:
+            yield step.place, text, f"one of {', '.join(known)}"
+            continue
+        n = -(-step.sizes[node.rank] // node.tile)
+        pieces.setdefault(node.level, []).append(n)
+        most, used = getattr(array, node.level), math.prod(pieces[node.level])
+        if used > most:
+            yield step.place, text, f"at most {most} {node.level}; this makes {used}"
+        if n > 1 and node.level not in reduces and node.rank in seen.reduced:
+            yield step.place, text, f"a rank that isn't summed over: {node.level} add nothing up"
+
+
+def _memories(walk: Walk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:
+    seen = walk.seen(site)
+    roles: set[str] = set().union(*array.memories.by_roles())
+    for at, (use, _) in enumerate(seen.uses):
+        name = walk.root(use)
+        role = "output" if at == len(seen.inputs) else (*_ROLES, f"input{at}")[min(at, 2)]
+        for number in site.keeps(name, PE):
+            if role not in roles:
+                step = site.steps[number]
+                yield step.place, node_text(step.node), f"no {PE}: PEs have no memory for {role}"
+        for number in site.keeps(name):
+            if role in array.bypass_buffer:
+                step = site.steps[number]
+                yield step.place, node_text(step.node), f"no {BUFFER}: {role} passes it by"

@@ -1,0 +1,68 @@
+"""Rules for vector operators: their axis and windows, and what may cut them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.structure import Finding
+from simaccel.mapping.tree import Part
+from simaccel.mapping.walk import Site, Walk
+from simaccel.workload import VECTORS, Vector
+
+
+def windows(walk: Walk) -> Iterator[Finding]:
+    """Yield windows of pooling that aren't whole."""
+    for site in walk.sites:
+        seen = walk.seen(site)
+        if not isinstance(seen.operator, Vector) or not VECTORS[seen.operator.kind].windows:
+            continue
+        for _, rank in site.cutting():
+            if rank in seen.ranks and rank not in seen.output.names:
+                allowed = f"no loop or part of {rank}: {seen.name} takes whole windows"
+                yield site.place, node_text(site.do), allowed
+
+
+def axes(walk: Walk) -> Iterator[Finding]:
+    """Yield axes that are cut where their operator can't work in pieces."""
+    for site in walk.sites:
+        axis = walk.space.axes.get(site.do.operator)
+        cutting = [at for at, rank in site.cutting() if rank == axis]
+        if axis is None or not cutting:
+            continue
+        operator, text = walk.seen(site).operator, node_text(site.do)
+        if any(isinstance(site.steps[at].node, Part) for at in cutting):
+            yield site.place, text, f"no part of {axis}, along which {operator.name} goes"
+        elif _is_shared(walk, site, cutting[0]):
+            yield from _online(walk, site, axis, cutting[0])
+        elif isinstance(operator, Vector) and "normalise" not in VECTORS[operator.kind].steps:
+            yield site.place, text, f"no loop {axis}: {operator.kind} takes it whole"
+
+
+def _is_shared(walk: Walk, site: Site, at: int) -> bool:
+    return any(other is not site and site.shared(other) > at for other in walk.sites)
+
+
+def _online(walk: Walk, site: Site, axis: str, outermost: int) -> Iterator[Finding]:
+    """Yield what keeps an operator from going along its axis piece by piece with others."""
+    seen, text = walk.seen(site), node_text(site.do)
+    operator = seen.operator
+    whole = f"loop {axis} inside of the branch of do {seen.name}"
+    if not isinstance(operator, Vector) or "online" not in VECTORS[operator.kind].steps:
+        yield site.place, text, f"{whole}: it has no online form"
+        return
+    made = seen.output.name
+    if made in walk.space.escapes:
+        yield site.place, text, f"{whole}: {made} is needed outside of the group"
+    for reader in walk.sites:
+        other = walk.seen(reader)
+        if made not in {view.name for view in other.inputs}:
+            continue
+        summed = other.reduced & set(seen.ranks)
+        home = walk.home(reader, walk.root(other.output.name), other.output)
+        if summed != {axis}:
+            allowed = f"{whole}: {other.name} doesn't sum {made} over {axis} alone"
+            yield site.place, text, allowed
+        elif reader.shared(site) <= outermost or (home is not None and home >= outermost):
+            allowed = f"keep {other.output.name} buffer outside of loop {axis}, which rescales it"
+            yield site.place, text, allowed

@@ -1,0 +1,217 @@
+"""The walk over a group's tree: each node with its place and with what stands outside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from simaccel.mapping.space import Seen, Space, aliases_of
+from simaccel.mapping.tree import (
+    BUFFER,
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Node,
+    Part,
+    Spread,
+    Tree,
+)
+from simaccel.mapping.view import View
+
+Terms = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node on the way to a leaf.
+
+    ``sizes``: the full size of each rank as it arrives; ``even``: ranks of which all pieces have
+    it. ``branch``: which one of a fork's or part's branches the way takes. ``inside``: behind a
+    spread, so in PEs.
+    """
+
+    node: Node
+    place: str
+    sizes: Mapping[str, int]
+    even: frozenset[str]
+    inside: bool
+    branch: int = -1
+
+    @property
+    def cuts(self) -> str:
+        """The rank that a loop or part cuts into several pieces, one after the other; or empty."""
+        node = self.node
+        if isinstance(node, Part):
+            return node.rank
+        real = isinstance(node, Loop) and not self.inside and self.sizes[node.rank] > node.tile
+        return node.rank if real and isinstance(node, Loop) else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A leaf: its place, the steps to it, and the size of each rank that arrives.
+
+    ``box``: (start, size) of each rank by the parts outside.
+    """
+
+    do: Do
+    place: str
+    steps: tuple[Step, ...]
+    sizes: Mapping[str, int]
+    box: Mapping[str, tuple[int, int]]
+
+    def shared(self, other: Site) -> int:
+        """Return how many steps two leaves have in common."""
+        found = 0
+        for one, two in zip(self.steps, other.steps, strict=False):
+            if (one.place, one.branch) != (two.place, two.branch):
+                break
+            found += 1
+        return found
+
+    def keeps(self, name: str, level: str = BUFFER) -> Iterator[int]:
+        """Yield where a tensor is kept at a level, from the outermost in."""
+        for at, step in enumerate(self.steps):
+            node = step.node
+            if isinstance(node, Keep) and node.tensor == name and node.level == level:
+                yield at
+
+    def cutting(self, upto: int | None = None, start: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield (step, rank) of the loops and parts that cut, from the outermost in."""
+        for at, step in enumerate(self.steps[:upto]):
+            if at >= start and step.cuts:
+                yield at, step.cuts
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """A group's space, its steps and its leaves in order of execution."""
+
+    space: Space
+    steps: tuple[Step, ...]
+    sites: tuple[Site, ...]
+    aliases: Mapping[str, str]
+
+    @cached_property
+    def makers(self) -> dict[str, tuple[Site, ...]]:
+        """The leaves that make each tensor."""
+        found: dict[str, tuple[Site, ...]] = {}
+        for site in self.sites:
+            name = self.seen(site).output.name
+            found[name] = (*found.get(name, ()), site)
+        return found
+
+    def seen(self, site: Site) -> Seen:
+        """Return the operator of a leaf."""
+        return self.space.seen(site.do.operator)
+
+    def root(self, name: str) -> str:
+        """Return the tensor whose tile holds another, made in it in place."""
+        return self.aliases.get(name, name)
+
+    def tile_view(self, name: str, view: View) -> View:
+        """Return what the tile of a tensor holds, as its maker sees it if it is made here."""
+        maker = self.space.made.get(name)
+        return self.space.seen(maker).output if maker else view
+
+    def home(self, site: Site, name: str, view: View) -> int | None:
+        """Return the step of the innermost loop or part that moves the tile; -1 if none does.
+
+        None if the tensor isn't kept in the buffer on the way to the leaf.
+        """
+        keep = next(site.keeps(name), None)
+        if keep is None:
+            return None
+        moves = self.space.moves(self.tile_view(name, view))
+        return max((at for at, rank in site.cutting(keep) if rank in moves), default=-1)
+
+    def ranks_of(self, site: Site) -> frozenset[str]:
+        """Return the ranks of the group that cut a leaf's work, those behind derived ones too."""
+        found: set[str] = set()
+        for rank in self.seen(site).ranks:
+            found |= {one for one, _ in self.space.derived.get(rank, ((rank, 1),))}
+        return frozenset(found)
+
+    def dims(self, view: View) -> tuple[Terms, ...]:
+        """Return the dimensions of a view, with the terms of derived ranks in their place."""
+        return tuple(
+            self.space.derived.get(dim[0][0], dim) if len(dim) == 1 else dim for dim in view.terms
+        )
+
+
+def walk(space: Space, group: Group, around: tuple[Keep, ...]) -> Walk:
+    """Walk over a tree whose ranks, sizes and operators are known to be right."""
+    sizes = dict(space.sizes)
+    box = {rank: (0, size) for rank, size in sizes.items()}
+    walker = _Walker([], [])
+    walker.tree(group.tree, "tree", (), _Here(sizes, frozenset(sizes), box, inside=False))
+    aliases = aliases_of(space, group.tree, around)
+    return Walk(space, tuple(walker.steps), tuple(walker.sites), aliases)
+
+
+@dataclass(frozen=True)
+class _Here:
+    sizes: Mapping[str, int]
+    even: frozenset[str]
+    box: Mapping[str, tuple[int, int]]
+    inside: bool
+
+
+@dataclass
+class _Walker:
+    steps: list[Step]
+    sites: list[Site]
+
+    def tree(self, tree: Tree, place: str, outside: tuple[Step, ...], here: _Here) -> None:
+        for at, node in enumerate(tree):
+            where = f"{place}[{at}]"
+            step = Step(node, where, here.sizes, here.even, here.inside)
+            if isinstance(node, Do):
+                self.sites.append(Site(node, where, outside, here.sizes, here.box))
+            elif isinstance(node, Fork | Part):
+                self.steps.append(step)
+                self._branches(node, step, outside, here)
+            else:
+                self.steps.append(step)
+                outside = (*outside, step)
+                here = _after(node, here)
+
+    def _branches(
+        self, node: Fork | Part, step: Step, outside: tuple[Step, ...], here: _Here
+    ) -> None:
+        kind = "fork" if isinstance(node, Fork) else "part"
+        for number, branch in enumerate(node.branches):
+            inner = here
+            if isinstance(node, Part):
+                size, start = _part(node, number, here.sizes[node.rank])
+                if not size:
+                    continue
+                low = here.box[node.rank][0] + start
+                inner = _Here(
+                    {**here.sizes, node.rank: size},
+                    here.even | {node.rank},
+                    {**here.box, node.rank: (low, size)},
+                    here.inside,
+                )
+            way = Step(node, step.place, here.sizes, here.even, here.inside, number)
+            self.tree(branch, f"{step.place}.{kind}[{number}]", (*outside, way), inner)
+
+
+def _part(node: Part, number: int, whole: int) -> tuple[int, int]:
+    sizes = (*node.sizes, whole - sum(node.sizes))
+    return sizes[number], sum(sizes[:number])
+
+
+def _after(node: Node, here: _Here) -> _Here:
+    """Return what arrives behind a loop, spread or keep."""
+    if not isinstance(node, Loop | Spread):
+        return here
+    whole = here.sizes[node.rank]
+    even = here.even
+    if whole % node.tile and whole > node.tile:
+        even = even - {node.rank}
+    sizes = {**here.sizes, node.rank: min(whole, node.tile)}
+    return _Here(sizes, even, here.box, here.inside or isinstance(node, Spread))

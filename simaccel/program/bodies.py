@@ -1,0 +1,122 @@
+"""The outline of a group: bodies of loops with the tiles that live there, and what they repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from simaccel.mapping.space import Seen
+from simaccel.mapping.tree import Do
+from simaccel.mapping.view import View
+from simaccel.program.division import Division
+
+
+@dataclass(eq=False)
+class Held:
+    """A tile: what it holds, where, and what comes and goes.
+
+    ``use``: the tensor's name in the tree. ``block``: full sizes where its ``keep`` stands.
+    ``maker``: the operator that makes it in the group. ``stores``: what goes from it to the next
+    memory outside. ``buffered``: its other side is a tile in the buffer.
+    """
+
+    use: str
+    view: View
+    place: str
+    slots: int
+    block: Map[str, int]
+    queue: int
+    maker: Seen | None = None
+    loads: bool = True
+    stores: tuple[View, ...] = ()
+    spills: bool = False
+    buffered: bool = False
+    slides: str = ""
+    """Rank along which the innermost loop that moves it slides it; empty if none does."""
+    step: int = 0
+    tile: str = ""
+    """Name of the tile."""
+    division: Division | None = None
+    """Over PEs, if they keep it or it streams to them."""
+    user: str = ""
+    """The operator whose PEs keep it, or that it streams to."""
+    returns: bool = False
+    """Sums in PEs go to this tile in the buffer and come back."""
+
+
+@dataclass(eq=False)
+class Leaf:
+    """An operator on what the loops have left; ``division``: over PEs, if they have memories."""
+
+    do: Do
+    seen: Seen
+    division: Division | None
+    folds: tuple[int | None, int | None]
+    outer: Map[str, int]
+    """Operands that a keep around the group holds: use -> number of the keep."""
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The leaf itself."""
+        return (self,)
+
+
+@dataclass(eq=False)
+class Parts:
+    """A rank cut at places: (start, size, body) of each part."""
+
+    rank: str
+    parts: list[tuple[int, int, Body]]
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """All leaves below."""
+        return tuple(leaf for _, _, body in self.parts for leaf in body.leaves)
+
+
+@dataclass(eq=False)
+class Body:
+    """What a loop repeats (or the whole group, or a part of it)."""
+
+    rank: str = ""
+    tile: int = 0
+    part: str = ""
+    """Rank of which this is a part, if it is one."""
+    full: Map[str, int] = field(default_factory=dict)
+    least: int = 1
+    """Trips of the loop wherever it runs, at least."""
+    holds: list[Held] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    ahead: int = 0
+    """Items that run one iteration early."""
+    doubled: bool = False
+    """A vector operator whose axis this loop cuts goes through it twice."""
+    online: tuple[Leaf, ...] = ()
+    """Vector operators whose axis this loop cuts for others too; it is the outermost to do so."""
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """All leaves below."""
+        return tuple(leaf for item in self.items for leaf in item.leaves)
+
+    @cached_property
+    def adders(self) -> frozenset[str]:
+        """Operators below that add up (or gather statistics) over this loop's rank."""
+        return frozenset(leaf.seen.name for leaf in self.leaves if self.rank in leaf.seen.reduced)
+
+    @property
+    def slides(self) -> bool:
+        """Whether a tile of this body slides."""
+        return any(held.slides for held in self.holds)
+
+
+Item = Body | Parts | Leaf
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The bodies of a group; ``aliases``: tensors made in place, in the tile of another."""
+
+    top: Body
+    aliases: Map[str, str]

@@ -1,0 +1,137 @@
+"""Tiles of bodies: what is declared, loaded and stored, and how many bytes move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from simaccel.mapping.space import Space
+from simaccel.mapping.tree import BUFFER, STREAM
+from simaccel.mapping.view import View
+from simaccel.program.bodies import Held
+from simaccel.program.division import Division, Slide, volume
+from simaccel.program.program import Load, Moved, Node, Reserve, Store, Tile
+
+
+@dataclass(frozen=True)
+class State:
+    """What distinguishes two executions of one body.
+
+    ``sizes`` of the group's ranks; ``begun``: operators whose sums (or statistics) have been
+    started in an enclosing loop; ``slides``: the loop around has had an iteration; ``tiles`` in
+    reach, the innermost last; ``step``: of vector operators whose axis is cut in their branch.
+    """
+
+    sizes: tuple[tuple[str, int], ...]
+    begun: frozenset[str] = frozenset()
+    slides: bool = False
+    tiles: tuple[tuple[Held, Tile], ...] = ()
+    step: str = ""
+
+    def tile(self, use: str, user: str = "") -> tuple[Held, Tile] | None:
+        """Return the innermost tile of a tensor in the buffer, or in PEs that a user works on."""
+        for held, tile in reversed(self.tiles):
+            if held.use == use and held.user in ("", user):
+                return held, tile
+        return None
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Declares, loads and stores the tiles of one group."""
+
+    space: Space
+
+    def _sizes(self, held: Held, state: State) -> dict[str, int]:
+        """Return the block of a tile; of ranks that it lacks, as much as is there at once."""
+        found = {rank: min(size, held.block[rank]) for rank, size in state.sizes}
+        return self.space.widen(found)
+
+    def tile(self, held: Held, state: State) -> Tile:
+        """Declare a tile for a block of the state's sizes."""
+        sizes = self._sizes(held, state)
+        part = 0 if held.place == STREAM else None
+        if held.place not in (BUFFER, STREAM):
+            division = self._division(held)
+            parts = {rank: min(size, division.part[rank]) for rank, size in sizes.items()}
+            part = math.prod(held.view.extent(parts)) * held.view.bytes_per_element
+        name = held.tile
+        if state.step == "normalise" and held.stores and not held.maker:
+            name = held.stores[0].name
+        return Tile(
+            name=name,
+            view=held.view,
+            shape=held.view.extent(sizes),
+            slots=held.slots,
+            place=held.place,
+            part_bytes=part,
+        )
+
+    @staticmethod
+    def _division(held: Held) -> Division:
+        assert held.division is not None  # noqa: S101 - only tiles for PEs have other places
+        return held.division
+
+    def bring(self, held: Held, tile: Tile, state: State) -> Iterator[Node]:
+        """Load a tile, or take a slot for sums that start from nothing."""
+        source = self._buffered(held, state)
+        if held.maker is None:
+            tensor = self._tensor(held, held.use.partition("#")[0])
+            slides = bool(held.slides) and state.slides
+            moved = self._moved(held, state)
+            yield Load(
+                tile=tile, queue=held.queue, view=tensor, source=source, moved=moved, slides=slides
+            )
+            return
+        if held.spills:
+            if held.maker.name not in state.begun:
+                yield Reserve(tile=tile, queue=held.queue, noc=source is not None)
+            else:
+                moved, back = self._moved(held, state), source is not None
+                yield Load(tile=tile, queue=held.queue, source=source, moved=moved, back=back)
+        if held.place == BUFFER and held.returns:
+            yield Reserve(tile=tile, queue=held.queue, noc=True)
+
+    def _tensor(self, held: Held, name: str) -> View | None:
+        """Return the tensor in DRAM where the tile is wider than it."""
+        width = self.space.workload.tensors[name].bytes_per_element
+        if width == held.view.bytes_per_element:
+            return None
+        return replace(held.view, bytes_per_element=width)
+
+    def _buffered(self, held: Held, state: State) -> Tile | None:
+        found = state.tile(held.use) if held.buffered else None
+        return found[1] if found else None
+
+    def take(self, held: Held, tile: Tile, state: State) -> Iterator[Node]:
+        """Store what was made in a tile."""
+        if held.place != BUFFER:
+            if held.maker is not None:
+                moved = self._moved(held, state)
+                yield Store(tile=tile, target=self._buffered(held, state), moved=moved)
+        elif state.step != "statistics":
+            for view in held.stores:
+                other = None if view == tile.view else view
+                yield Store(tile=tile, view=other, moved=self._moved(held, state))
+
+    def _moved(self, held: Held, state: State) -> Moved | None:
+        """Return the bytes of a transfer; None for a whole tile of the buffer."""
+        view, sizes = self.space.plain(held.view), self._sizes(held, state)
+        slide = None
+        if held.slides and state.slides:
+            slide = Slide(held.slides, held.step, held.step)
+        if held.place == STREAM:
+            return in_bytes(self._division(held).accesses(view, sizes), view)
+        if held.place != BUFFER:
+            return in_bytes(self._division(held).spread(view, sizes, slide), view)
+        if slide is None:
+            return None
+        n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, slide)
+        return in_bytes(Moved(n, n), view)
+
+
+def in_bytes(elements: Moved, view: View) -> Moved:
+    """Return elements as bytes."""
+    width = view.bytes_per_element
+    return Moved(elements.outer * width, elements.inner * width)

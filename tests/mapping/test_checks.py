@@ -1,0 +1,358 @@
+"""Every fault of a mapping, with its place and what is allowed."""
+
+# ruff: noqa: ISC004, E501 - a tree and its lines stand together
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.checks import faults, require_mapping
+from simaccel.workload import Workload
+from tests.trees import einsum, mapping, vector, workload
+
+GEMM = workload(einsum("FF", "out m n", "x m k", "W k n", m=7, n=11, k=5))
+ATTENTION = workload(
+    einsum("L", "S g q c", "Q g q d", "K g c d", g=3, q=7, c=11, d=5),
+    vector("softmax", "softmax", "P g q c", "S g q c", axis="c", g=3, q=7, c=11),
+    einsum("A", "Z g q d", "P g q c", "V g c d", g=3, q=7, c=11, d=5),
+)
+NORM = workload(
+    vector("norm", "rms_norm", "N r e", "X r e", axis="e", r=7, e=5),
+    einsum("Wq", "Q r o", "N r e", "W e o", r=7, e=5, o=11),
+)
+CHAIN = workload(
+    einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
+    einsum("two", "U m n", "T m k", "C k n", m=7, k=5, n=11),
+)
+BOTH = workload(
+    einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
+    vector("relu", "relu", "R m k", "T m k", m=7, k=5),
+    vector("add", "residual", "U m k", "R m k", "T m k", m=7, k=5),
+)
+SQUARE = workload(
+    einsum("one", "T m k", "A m e", "B e k", m=7, k=5, e=3),
+    einsum("two", "U m n", "T m k", "T n k", m=7, k=5, n=7),
+)
+THREE = workload(einsum("E", "out m n", "x m k", "W k n", "s k", m=7, n=11, k=5))
+ODD = workload(einsum("E", "out m", "x m k", "W m", m=7, k=5))
+POOL = workload(vector("pool", "pooling", "O p", "I 2*p+r", p=4, r=3))
+CONVS = workload(
+    einsum("c1", "T m p", "I c p+r", "W1 m c r", m=3, c=2, p=9, r=3),
+    einsum("c2", "O n p", "T m p+r", "W2 n m r", n=5, m=3, p=7, r=3),
+)
+GEMM_TREE = """
+group FF
+  keep x buffer, W buffer, out buffer
+  do FF array ws
+"""
+LA = "group L+softmax+A\n"
+ALL = "keep Q buffer, K buffer, V buffer, Z buffer, S buffer\n"
+FORK = "fork\n  | do L array ws\n  | do softmax sfu\n  | do A array ws\n"
+
+
+def la(*lines: str) -> str:
+    """Return a group of L, softmax and A."""
+    return LA + "".join(f"  {line}\n" for part in lines for line in part.splitlines())
+
+
+CASES: dict[str, tuple[Workload, str, str, str]] = {
+    "operator": (GEMM, "group FX\n  do FX array ws", "operators[0]", "one of FF"),
+    "rank": (GEMM, GEMM_TREE.replace("keep x", "loop q 2\n  keep x"), "tree[0]", "one of m, n, k"),
+    "large": (
+        GEMM,
+        GEMM_TREE.replace("keep x", "loop m 8\n  keep x"),
+        "tree[0]",
+        "pieces of 1 to 7",
+    ),
+    "zero": (
+        GEMM,
+        GEMM_TREE.replace("keep x", "loop m 0\n  keep x"),
+        "tree[0]",
+        "pieces of 1 to 7",
+    ),
+    "tensor": (GEMM, GEMM_TREE.replace("keep x", "keep y buffer, x"), "tree[0]", "a tensor of the"),
+    "level": (GEMM, GEMM_TREE.replace("x buffer", "x dram"), "tree[0]", "level buffer or pe"),
+    "slots": (GEMM, GEMM_TREE.replace("x buffer", "x buffer x0"), "tree[0]", "at least one slot"),
+    "region": (GEMM, GEMM_TREE.replace("x buffer", "x[0..1,0..1] buffer"), "tree[0]", "no region"),
+    "behind": (GEMM, GEMM_TREE + "  keep x buffer", "tree[3]", "stand last"),
+    "unfinished": (GEMM, "group FF\n  loop m 2", "tree[0]", "do, fork or part"),
+    "empty": (GEMM, "group FF", "tree", "the last of them do"),
+    "unit": (GEMM, GEMM_TREE.replace("array ws", "sfu"), "tree[3]", "array or mac"),
+    "vector unit": (NORM, "group norm\n  keep X buffer\n  do norm mac", "tree[1]", "sfu, as"),
+    "stationarity": (GEMM, GEMM_TREE.replace(" ws", ""), "tree[3]", "a stationarity"),
+    "merged": (GEMM, GEMM_TREE.replace("FF\n", "FF merging mk=m,k\n", 1), "merged.mk", "together"),
+    "axis merged": (
+        NORM,
+        "group norm merging re=r,e\n  keep X buffer\n  do norm sfu",
+        "merged.re",
+        "no axis",
+    ),
+    "padded": (GEMM, GEMM_TREE.replace("FF\n", "FF padded m=6\n", 1), "padded.m", "7 or more"),
+    "not kept": (
+        GEMM,
+        "group FF\n  keep x buffer, out buffer\n  do FF array ws",
+        "tree[2]",
+        "keep W",
+    ),
+    "not for sfu": (NORM, "group norm\n  do norm sfu", "tree[0]", "the SFU works in the buffer"),
+    "sums nowhere": (GEMM, "group FF\n  do FF mac", "tree[0]", "partial sums need a place"),
+    "never done": (
+        ATTENTION,
+        la(ALL, "fork\n  | do L array ws\n  | do A array ws"),
+        "tree",
+        "once",
+    ),
+    "done twice": (
+        CHAIN,
+        "group one+two\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n  fork\n"
+        "    | do one array ws\n    | do one array ws\n    | do two array ws",
+        "tree[5].fork[1][0]",
+        "one do one",
+    ),
+    "part misses": (
+        CHAIN,
+        "group one+two\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n  part m 2 rest\n"
+        "    | do one array ws\n    | fork\n        | do one array ws\n        | do two array ws",
+        "tree[5].part[0]",
+        "two too",
+    ),
+    "part large": (
+        GEMM,
+        "group FF\n  part m 4 4 rest\n    | do FF array ws\n    | do FF array ws\n    | do FF array ws",
+        "tree[0]",
+        "together at most 7",
+    ),
+    "part branches": (
+        GEMM,
+        "group FF\n  part m 4 rest\n    | do FF array ws",
+        "tree[0]",
+        "2 branches",
+    ),
+    "part uneven": (
+        GEMM,
+        "group FF\n  loop m 3\n  part m 1 rest\n    | do FF array ws\n    | do FF array ws",
+        "tree[1]",
+        "unequal",
+    ),
+    "reduction shared": (
+        CHAIN,
+        "group one+two\n  loop e 2\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n"
+        "  fork\n    | do one array ws\n    | do two array ws",
+        "tree[6].fork[1][0]",
+        "loop e inside of the branch of do one",
+    ),
+    "norm cut": (
+        NORM,
+        "group norm+Wq\n  loop e 2\n  keep X buffer, W buffer, Q buffer\n  fork\n    | do norm sfu\n"
+        "    | do Wq array ws",
+        "tree[4].fork[0][0]",
+        "no online form",
+    ),
+    "online sums inside": (
+        ATTENTION,
+        la("loop c 4", "loop q 3", ALL, FORK),
+        "tree[7].fork[1][0]",
+        "keep Z buffer outside of loop c",
+    ),
+    "axis parted": (
+        workload(vector("softmax", "softmax", "P q c", "S q c", axis="c", q=3, c=7)),
+        "group softmax\n  keep S buffer\n  part c 3 rest\n    | do softmax sfu\n    | do softmax sfu",
+        "tree[1].part[0][0]",
+        "no part of c",
+    ),
+    "windows": (
+        POOL,
+        "group pool\n  loop r 1\n  keep I buffer, O buffer\n  do pool sfu",
+        "tree[3]",
+        "whole windows",
+    ),
+    "too early": (
+        CHAIN,
+        "group one+two\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n"
+        "  fork\n    | do two array ws\n    | do one array ws",
+        "tree[5].fork[0][0]",
+        "in an earlier branch",
+    ),
+    "other pieces": (
+        SQUARE,
+        "group one+two\n  keep A buffer, B buffer, U buffer, T buffer, T#1 buffer\n"
+        "  fork\n    | do one array ws\n    | do two array ws",
+        "tree[5].fork[1][0]",
+        "another group",
+    ),
+    "inside branches": (
+        CHAIN,
+        "group one+two\n  keep A buffer, B buffer, C buffer, U buffer\n  fork\n"
+        "    | keep T buffer\n      do one array ws\n    | keep T buffer\n      do two array ws",
+        "tree[4].fork[1][1]",
+        "outside of the branches of one and two",
+    ),
+    "made again": (
+        CHAIN,
+        "group one+two\n  keep A buffer, B buffer, T buffer\n  loop n 4\n  keep C buffer, U buffer\n"
+        "  fork\n    | do one array ws\n    | do two array ws",
+        "tree[6].fork[0][0]",
+        "no loop or part of n outside",
+    ),
+    "halo twice": (
+        CONVS,
+        "group c1+c2\n  keep W1 buffer, W2 buffer, T buffer\n  loop p2 3\n  keep I buffer, O buffer\n"
+        "  fork\n    | do c1 array ws\n    | do c2 array ws",
+        "tree[6].fork[0][0]",
+        "overlap",
+    ),
+    "derived": (
+        CONVS,
+        "group c1+c2\n  loop p 3\n  do c1 array ws",
+        "tree[0]",
+        "isn't the sum of others; p is p2+r2",
+    ),
+    "in place": (
+        BOTH,
+        "group one+relu+add\n  keep A buffer, B buffer, T buffer, U buffer\n  fork\n"
+        "    | do one array ws\n    | do relu sfu\n    | do add sfu",
+        "tree[4].fork[1][0]",
+        "keep R buffer: T is read again by add",
+    ),
+    "three factors": (
+        THREE,
+        "group E\n  keep x buffer, W buffer, s buffer, out buffer\n  do E array ws",
+        "tree[4]",
+        "two inputs",
+    ),
+    "no fold": (
+        ODD,
+        "group E\n  keep x buffer, W buffer, out buffer\n  do E array ws",
+        "tree[3]",
+        "loop k 1 outside",
+    ),
+    "ahead slots": (
+        ATTENTION,
+        la("loop q 3", ALL, FORK.replace("fork", "fork ahead 1")),
+        "tree[6]",
+        "two slots of S",
+    ),
+    "ahead alone": (
+        ATTENTION,
+        la(ALL.replace("S buffer", "S buffer x2"), FORK.replace("fork", "fork ahead 1")),
+        "tree[5]",
+        "a loop outside",
+    ),
+    "ahead much": (ATTENTION, la(ALL, FORK.replace("fork", "fork ahead 3")), "tree[5]", "0 to 2"),
+    "kept twice": (
+        GEMM,
+        GEMM_TREE.replace("keep x", "keep x buffer, x"),
+        "tree[1]",
+        "one keep of x",
+    ),
+    "spread of sfu": (
+        NORM,
+        "group norm\n  keep X buffer\n  spread r 2 rows\n  do norm sfu",
+        "tree[1]",
+        "no spread around",
+    ),
+    "fan order": (
+        GEMM,
+        "group FF\n  keep out buffer\n  spread m 2 cols\n  spread n 2 rows\n  do FF mac",
+        "tree[2]",
+        "rows, cols, then",
+    ),
+    "chain on PEs": (
+        CONVS,
+        "group c1+c2\n  loop p2 2\n  keep T buffer, O buffer\n  fork\n    | do c1 mac\n    | do c2 mac",
+        "tree[3].fork[0][0]",
+        "a group of its own",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fault_is_found_at_its_place(name: str) -> None:
+    of, text, field, allowed = CASES[name]
+    found = faults(of, mapping(of, text))
+    texts = [one.allowed for one in found if one.field == f"groups[0].{field}"]
+    assert any(allowed in text for text in texts), found
+
+
+SPATIAL = load_accelerator("eyeriss_like")
+SYSTOLIC = load_accelerator("toy")
+
+
+@pytest.mark.parametrize(
+    ("of", "tree", "field", "allowed"),
+    [
+        (GEMM, "keep out buffer\ndo FF mac", "tree[1]", "the array is systolic"),
+        (GEMM, "keep x buffer, W buffer, out buffer\ndo FF array ws", "tree[3]", "is spatial"),
+        (GEMM, "keep out buffer\nspread n 1 rows\ndo FF mac", "tree[1]", ""),
+        (GEMM, "keep out buffer\nspread k 3 cols\ndo FF mac", "tree[1]", "add nothing up"),
+        (
+            workload(einsum("FF", "out m n", "x m k", "W k n", m=70, n=11, k=5)),
+            "keep out buffer\nspread m 5 cols\nspread m 2 cols\ndo FF mac",
+            "tree[2]",
+            "at most 14 cols; this makes 42",
+        ),
+        (GEMM, "keep W buffer, out buffer\ndo FF mac", "tree[0]", "weight passes it by"),
+    ],
+)
+def test_what_an_array_lacks_is_found(of: Workload, tree: str, field: str, allowed: str) -> None:
+    lines = "".join(f"  {line}\n" for line in tree.splitlines())
+    one = mapping(of, "group FF\n" + lines)
+    on = SYSTOLIC if "systolic" in allowed else SPATIAL
+    assert faults(of, one) == []
+    found = {fault.field: fault.allowed for fault in faults(of, one, on)}
+    if not allowed:
+        assert found == {}
+    else:
+        assert allowed in found.get(f"groups[0].{field}", ""), found
+
+
+AROUND = """
+around
+  keep {keep}
+  group one
+    keep A buffer, B buffer
+    do one array ws
+  group two
+    keep C buffer, U buffer
+    do two array ws
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "field", "allowed"),
+    [
+        ("T buffer", "", ""),
+        ("T[0..7,0..5] buffer", "", ""),
+        ("X buffer", "keep[0]", "a tensor; one of"),
+        ("T pe", "keep[0]", "level buffer"),
+        ("T[0..8,0..5] buffer", "keep[0]", "spans within 7 x 5"),
+        ("T[0..7] buffer", "keep[0]", "a span for each dimension of T: m, k"),
+        ("T[0..2,0..5] buffer", "groups[0].tree[2]", "parts that are inside"),
+        ("T buffer, T buffer", "keep[1]", "don't overlap"),
+        ("T buffer, C buffer", "keep[1]", "a group inside makes"),
+        ("T buffer, U buffer", "keep[1]", "no output of the workload"),
+    ],
+)
+def test_what_is_kept_around_groups(keep: str, field: str, allowed: str) -> None:
+    found = faults(CHAIN, mapping(CHAIN, AROUND.format(keep=keep)))
+    if not allowed:
+        assert found == []
+    else:
+        texts = [one.allowed for one in found if one.field == f"groups[0].{field}"]
+        assert any(allowed in text for text in texts), found
+
+
+def test_a_keep_beside_what_is_kept_around_is_refused() -> None:
+    text = AROUND.format(keep="T buffer").replace("keep A", "keep T buffer, A")
+    (fault,) = faults(CHAIN, mapping(CHAIN, text))
+    assert (fault.field, fault.allowed) == (
+        "groups[0].groups[0].tree[3]",
+        "no keep T here: T is kept around the group",
+    )
+
+
+def test_all_faults_come_at_once() -> None:
+    text = GEMM_TREE.replace("keep x buffer", "loop m 9\n  keep y buffer")
+    with pytest.raises(InputError) as caught:
+        require_mapping(GEMM, mapping(GEMM, text), file="f.yaml")
+    assert str(caught.value).startswith("f.yaml: groups[0].tree[0]: got 'loop m 9'; allowed: ")

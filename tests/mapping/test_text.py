@@ -1,0 +1,73 @@
+"""The text form of mappings."""
+
+import pytest
+from hypothesis import given, settings
+
+from simaccel.errors import InputError
+from simaccel.mapping.text import parse_text, parse_tree, tree_text
+from simaccel.mapping.tree import Mapping
+from tests.mapping.trees_drawn import MAPPINGS
+
+TEXT = """\
+mapping flat of "my bert" 0123456789abcdef
+  group Q merging bn=b,n hd=h,d padded e=64
+    loop bn 64
+    keep X buffer x2, Wq buffer x2, Q buffer
+    spread e 8 rows
+    do Q array ws
+  around
+    keep S[0..3,0..500,0..500] buffer, S[3..4,0..20,0..500] buffer
+    group L+softmax+A
+      part q 20 rest
+        | fork ahead 1
+            | do L array os
+            | do softmax sfu
+            | loop c 128
+              keep V buffer x2
+              do A array os
+        | do L mac
+"""
+
+
+def test_a_mapping_prints_as_it_was_written() -> None:
+    assert tree_text(parse_text(TEXT)) == TEXT
+
+
+@given(MAPPINGS)
+@settings(max_examples=150)
+def test_any_mapping_parses_back(one: Mapping) -> None:
+    assert parse_text(tree_text(one)) == one
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("mapping flat", "map flat", "line 1: got 'map flat of.*allowed: mapping DATAFLOW of"),
+        ("loop bn 64", "loop bn", "line 3: got 'loop bn'; allowed: loop RANK SIZE"),
+        (
+            "loop bn 64",
+            "lop bn 64",
+            "line 3: got 'lop bn 64'; allowed: a node; did you mean 'loop'",
+        ),
+        ("buffer x2, Wq", "buffer y2, Wq", "line 4: .*allowed: keep TENSOR LEVEL xSLOTS"),
+        ("8 rows", "8 rings", "line 5: .*allowed: spread RANK SIZE rows|cols"),
+        ("do Q array ws", "do Q array xs", "line 6: .*allowed: do OPERATOR"),
+        ("S[0..3,", "S[0-3,", "line 8: .*allowed: keep"),
+        ("part q 20 rest", "part q 20", "line 10: .*allowed: part RANK SIZES rest"),
+        ("fork ahead 1", "fork ahead", "line 11: .*allowed: fork, or"),
+        ("group Q merging", "group Q merged", "line 2: .*allowed: group OPERATOR"),
+        ("              keep V", "             keep V", "line 15: .*allowed: group OPERATOR"),
+        ("  around\n", "  arround\n", "line 7: got 'arround'; allowed: a node|group"),
+    ],
+)
+def test_an_error_names_the_line(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    with pytest.raises(InputError, match=message):
+        parse_text(TEXT.replace(old, new))
+
+
+def test_what_ends_too_early() -> None:
+    with pytest.raises(InputError, match="mapping: end: got 'nothing'; allowed: mapping DATAFLOW"):
+        parse_text("")
+    with pytest.raises(InputError, match="line 2: got 'loop n 2'; allowed: a node"):
+        parse_tree("loop m 2\n   loop n 2")
