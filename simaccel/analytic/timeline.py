@@ -26,6 +26,8 @@ from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
 
 Times = dict[object, Floats]
+Batch = list[tuple[Tiled, Floats, Bools]]
+"""Loads that have begun together: tile, begin, and for which candidates."""
 _FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles."""
 _RING = 6
@@ -186,7 +188,7 @@ class _Timeline:
     # -- tiles
 
     def _open(self, tiles: list[Tiled], sizes: dict[str, Ints], *, early: int = 0) -> None:
-        batch: list[tuple[Tiled, Floats]] = []
+        batch: Batch = []
         for tiled in tiles:
             free = self._free(tiled, early)
             if tiled.maker is None:
@@ -216,7 +218,7 @@ class _Timeline:
         sizes: dict[str, Ints],
         free: Floats,
         where: Bools,
-        batch: list[tuple[Tiled, Floats]],
+        batch: Batch,
     ) -> None:
         move = self.units.move(tiled, sizes, self.slid, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
@@ -225,30 +227,31 @@ class _Timeline:
             begin = np.maximum(begin, self.get(("ready", tiled.outside)))
         end = begin + np.maximum(move.service, move.port)
         if not move.on_chip:
-            end = self._shared(begin, move, batch)
+            end = self._shared(begin, move, where, batch)
         self.x[engine] = _pick(where, end, self.get(engine))
         ready = ("ready", tiled.key)
         self.x[ready] = _pick(where, end + move.latency, self.get(ready))
         if tiled.outside is not None:
             self._used(tiled.outside, self.x[engine])
         elif not move.on_chip:
-            batch.append((tiled, begin))
+            batch.append((tiled, begin, where))
         self._count(move, where, loads=True)
 
-    def _shared(self, begin: Floats, move: Move, batch: list[tuple[Tiled, Floats]]) -> Floats:
+    def _shared(self, begin: Floats, move: Move, where: Bools, batch: Batch) -> Floats:
         """Return when a load ends beside loads and stores that have begun, in turns."""
         end = begin + np.maximum(move.service, move.port)
         for n in (1, 0):
             first, last = ("store", n, "begin"), ("store", n, "end")
             since = np.maximum(begin, self.get(first))
-            both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
+            both = np.maximum(np.minimum(end - since, self.get(last) - since), 0) * where
             end = end + both
             self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
             self.x[last] = self.get(last) + both
-        for other, other_begin in batch:
+        for other, other_begin, there in batch:
             engine, ready = f"at dma_in{other.queue}", ("ready", other.key)
             since = np.maximum(begin, other_begin)
             both = np.maximum(np.minimum(end - since, self.get(engine) - since), 0)
+            both = both * (where & there)
             end = end + both
             # of two that share, the longer one ends when both are served
             self.x[engine] = self.get(engine) + both
