@@ -151,11 +151,19 @@ class _Timeline:
 
     def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: dict[str, Ints]) -> None:
         """Run an iteration for some of the candidates."""
+        if isinstance(runs, _Ahead):
+            runs.where = where
         if where is _TRUE or where.all():
             runs(body, sizes)
             return
         before = dict(self.x)
         runs(body, sizes)
+        self.restore(where, before)
+
+    def restore(self, where: Bools, before: Times) -> None:
+        """Keep what happened since for some of the candidates only."""
+        if where is _TRUE:
+            return
         for key, new in self.x.items():
             old = before.get(key, _ZERO)
             if new is not old:
@@ -187,7 +195,9 @@ class _Timeline:
 
     # -- tiles
 
-    def _open(self, tiles: list[Tiled], sizes: dict[str, Ints], *, early: int = 0) -> None:
+    def _open(
+        self, tiles: list[Tiled], sizes: dict[str, Ints], *, early: Bools = _FALSE
+    ) -> None:
         batch: Batch = []
         for tiled in tiles:
             free = self._free(tiled, early)
@@ -203,14 +213,18 @@ class _Timeline:
             if back.any():
                 self._load(tiled, sizes, free, back, batch)
 
-    def _free(self, tiled: Tiled, early: int) -> Floats:
-        """Return when a slot of a tile is free; ``early``: one release is still to come."""
+    def _free(self, tiled: Tiled, early: Bools) -> Floats:
+        """Return when a slot of a tile is free; where ``early`` one release is still to come."""
         found = _ZERO
         for n, here in tiled.by_slots:
-            if 0 < n - early <= _RING:
-                free = self.get((tiled.key, n - early))
-                found = free if here is None else np.where(here, free, found)
+            free = self._released(tiled, n)
+            if early is not _FALSE:
+                free = _pick(early, self._released(tiled, n - 1), free)
+            found = free if here is None else np.where(here, free, found)
         return found
+
+    def _released(self, tiled: Tiled, n: int) -> Floats:
+        return self.get((tiled.key, n)) if 0 < n <= _RING else _ZERO
 
     def _load(
         self,
@@ -377,12 +391,16 @@ class _Ahead:
         self.first = [tiled for tiled in body.tiles if tiled.key in early]
         self.crossing = [tiled for tiled in self.first if tiled.key in late]
         self.second = [tiled for tiled in body.tiles if tiled.key not in early]
-        self.waits: tuple[Times, dict[str, Ints], dict[str, Bools], Bools] | None = None
+        self.where: Bools = _TRUE
+        """Candidates that have the present iteration."""
+        self.waiting: Bools = _FALSE
+        """Candidates with an iteration whose later part is still to come."""
+        self.waits: Context | None = None
 
     def __call__(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         timeline = self.timeline
         for tiled in self.first:
-            early = int(tiled in self.crossing and self.waits is not None)
+            early = self.waiting if tiled in self.crossing else _FALSE
             timeline._open([tiled], sizes, early=early)  # noqa: SLF001 - one algorithm in two classes
         for tiled in self.crossing:
             timeline.x["used", tiled.key] = _ZERO
@@ -390,27 +408,30 @@ class _Ahead:
             timeline._item(item, sizes)  # noqa: SLF001
             timeline.past(body, number)
         timeline._close([t for t in self.first if t not in self.crossing], sizes)  # noqa: SLF001
-        made = self._tiles(self.crossing)
-        now = made, sizes, timeline.begun, timeline.slid
-        if self.waits is not None:
-            self._behind()
-            timeline.x.update({key: made[key] for key in made})
-        self.waits = now
+        made = self._tiles()
+        self._behind()
+        for key, time in made.items():
+            timeline.x["made", key] = time
+        now = sizes, timeline.begun, timeline.slid
+        self.waits = now if self.waits is None else _merged(self.where, now, self.waits)
+        self.waiting = _TRUE if self.where is _TRUE else self.waiting | self.where
 
-    def _tiles(self, tiles: list[Tiled]) -> Times:
+    def _tiles(self) -> Times:
         x = self.timeline.x
         return {
             key: x.get(key, _ZERO)
-            for tiled in tiles
+            for tiled in self.crossing
             for key in (("ready", tiled.key), ("used", tiled.key))
         }
 
     def _behind(self) -> None:
-        """Run the later part of the iteration before."""
-        assert self.waits is not None  # noqa: S101 - narrows the type
-        timeline = self.timeline
-        made, sizes, begun, slid = self.waits
-        timeline.x.update(made)
+        """Run the later part of the iteration before, for candidates that have one."""
+        if self.waits is None:
+            return
+        timeline, before = self.timeline, dict(self.timeline.x)
+        sizes, begun, slid = self.waits
+        for key in self._tiles():
+            timeline.x[key] = timeline.get(("made", key))
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
         timeline._open(self.second, sizes)  # noqa: SLF001
@@ -420,11 +441,27 @@ class _Ahead:
                 timeline.past(self.whole, number)
         timeline._close([*self.second, *self.crossing], sizes)  # noqa: SLF001
         timeline.begun, timeline.slid = now
+        timeline.restore(self.waiting, before)
 
     def finish(self) -> None:
         """Run what is left."""
-        if self.waits is not None:
-            self._behind()
+        self._behind()
+
+
+Context = tuple[dict[str, Ints], dict[str, Bools], Bools]
+"""Sizes of an iteration, which sums had begun, and which windows slid."""
+
+
+def _merged(where: Bools, new: Context, old: Context) -> Context:
+    """Take the new context where something holds."""
+    if where is _TRUE:
+        return new
+    sizes = {rank: ints(np.where(where, new[0][rank], old[0][rank])) for rank in new[0]}
+    begun = {
+        name: np.where(where, new[1].get(name, _FALSE), old[1].get(name, _FALSE))
+        for name in {**new[1], **old[1]}
+    }
+    return sizes, begun, np.where(where, new[2], old[2])
 
 
 Runs = Callable[[Bodies, dict[str, Ints]], None]
