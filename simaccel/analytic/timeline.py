@@ -63,7 +63,7 @@ class _Timeline:
         self.gathers = False
 
     def end(self) -> Floats:
-        found = _ZERO
+        found = self.get(_REQUESTS) / self.accelerator.dram.max_outstanding
         for key, time in self.x.items():
             if isinstance(key, str) and key.startswith("at "):
                 found = np.maximum(found, time)
@@ -100,12 +100,24 @@ class _Timeline:
         else:
             if item.two_pass is not None:
                 item.two_pass.step, self.gathers = "statistics", True
+                self._swap_slots(item)
                 with self._turn(frozenset(), self.slid, _TRUE):
                     self._loop(item, sizes)
+                self._swap_slots(item)
                 item.two_pass.step, self.gathers = "normalise", False
             self._loop(item, sizes)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, sizes, _TRUE)
+
+    def _swap_slots(self, body: Bodies) -> None:
+        """Change between the tiles that give statistics and those that are normalised."""
+        for tiled in body.tiles:
+            for n in range(1, _RING + 1):
+                one, other = (tiled.key, n), ("statistics", tiled.key, n)
+                self.x[one], self.x[other] = self.get(other), self.get(one)
+        for item in body.items:
+            if isinstance(item, Bodies):
+                self._swap_slots(item)
 
     @contextmanager
     def _turn(self, adders: frozenset[str], before: Bools, more: Bools) -> Iterator[None]:
