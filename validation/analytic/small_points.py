@@ -102,7 +102,7 @@ def _pipes(rng: random.Random) -> Iterator[str]:
 def _systolic(rng: random.Random) -> tuple[str, ...]:
     sides = [f"array.{side}={rng.choice((4, 8, 16, 32))}" for side in ("rows", "cols")]
     overlap = f"array.overlap={rng.choice(('none', 'preload', 'stream'))}"
-    ports = _ports(rng) if rng.random() < 0.25 else []  # noqa: PLR2004 - a quarter of the points
+    ports = _ports(rng) if rng.random() < 0.25 else []
     return (*sides, overlap, *_memory(rng), *ports)
 
 
@@ -142,7 +142,7 @@ def _gemm(rng: random.Random, _: Sequence[str], batch: int = 1) -> Drawn:
     nodes: list[Node] = [*_loops(rng, ranks)]
     for name in (*seen.names, seen.output.name):
         # a tensor may be kept outside of inner loops that don't move it, or of those that do
-        at = rng.randint(0, len(nodes)) if rng.random() < 0.3 else len(nodes)  # noqa: PLR2004
+        at = rng.randint(0, len(nodes)) if rng.random() < 0.3 else len(nodes)
         nodes.insert(at, Keep(name, slots=rng.randint(1, 3)))
     shape = f"{batch}x{m}x{k}x{n}"
     return shape, workload, Group(operators=("gemm",), tree=(*nodes, _do(rng, "gemm")))
@@ -171,7 +171,7 @@ def _fused(rng: random.Random, kind: str) -> Drawn:
     slots = 2 if ahead else rng.randint(1, 2)
     heads: list[tuple[str, int]] = [(rank, sizes[rank]) for rank in problem.heads]
     outer: list[Node] = [
-        *([Loop(rank, 1) for rank, _ in heads] if rng.random() < 0.5 else _loops(rng, heads)),  # noqa: PLR2004
+        *([Loop(rank, 1) for rank, _ in heads] if rng.random() < 0.5 else _loops(rng, heads)),
         *_loops(rng, [(rank, sizes[rank]) for rank in problem.rows]),
         Keep(q, slots=few),
         Keep(z, slots=many),
@@ -228,7 +228,7 @@ def _softmax(rng: random.Random, _: Sequence[str]) -> Drawn:
 
 
 def _layer(rng: random.Random) -> tuple[str, Workload]:
-    if rng.random() < 0.5:  # noqa: PLR2004 - one in two
+    if rng.random() < 0.5:
         m, k, n = (rng.randint(1, 60) for _ in range(3))
         return f"{m}x{k}x{n}", gemm(m=m, k=k, n=n)
     c, m, reach = rng.randint(1, 16), rng.randint(1, 16), rng.randint(1, 3)
