@@ -43,8 +43,8 @@ class Move:
     port: Ints
     latency: int
     on_chip: bool
-    turns: Ints
-    """Turns on the DRAM channel."""
+    batches: Ints
+    """Batches on the DRAM channel."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Units:
 
     def tile_width(self, name: str, view: View) -> int:
         """Return the bytes per element of a tile: the most of all that is made in it."""
-        return max([view.bytes_per_element, *(self.width(one) for one in self.in_place(name))])
+        return max(view.bytes_per_element, *map(self.width, (name, *self.in_place(name))))
 
     def tile_of(self, path: Path, use: str) -> str:
         """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""
@@ -362,7 +362,8 @@ class Units:
 
     def _dram(self, n_bytes: Ints, place: str, *, up: bool) -> Move:
         accelerator, spec = self.accelerator, self.accelerator.dram
-        service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+        channel = accelerator.channel_rate if up else accelerator.channel_read_rate
+        service = channel.cycles(spec.channel_bytes(n_bytes, 0))
         rate = accelerator.read_rate if up else accelerator.write_rate
         if place != BUFFER:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
@@ -371,7 +372,7 @@ class Units:
             port=ints(rate.cycles(n_bytes)),
             latency=0 if up else spec.latency_cycles,
             on_chip=False,
-            turns=ints(-(-service // spec.turn_cycles)),
+            batches=ints(-(-n_bytes // (spec.batch_bytes * spec.channels))),
         )
 
     def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:
@@ -400,7 +401,7 @@ class Units:
             port=ints(port.cycles(n_bytes)),
             latency=lead + tail,
             on_chip=True,
-            turns=ints(0),
+            batches=ints(0),
         )
 
 

@@ -26,7 +26,7 @@ from simaccel.analytic.family import (
     Path,
     ints,
 )
-from simaccel.analytic.pieces import Cuts, Terms, expanded
+from simaccel.analytic.pieces import PLACES, Cuts, Terms, expanded
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
@@ -148,6 +148,8 @@ class _Builder:
         self.space, self.aliases, self.escapes = space, family.aliases, space.escapes
         self.around = {keep.tensor for keep in family.around}
         self.streams: list[Kept] = []
+        self.same: dict[int, int] = {}
+        """Keeps in several branches that are one tile: the key of the first."""
         self.known: set[tuple[int, int]] = set()
         read = [name for seen in space.operators for name in seen.names]
         made = [seen.output.name for seen in space.operators]
@@ -179,7 +181,7 @@ class _Builder:
                     real = Cuts(self.space, Path(entries, None)).places  # type: ignore[arg-type]
                     for rank, tile, place in _ordered(node):
                         if (at, rank) in real:
-                            body = Bodies(rank=rank, tile=tile, place=at * 16 + place)
+                            body = Bodies(rank=rank, tile=tile, place=at * PLACES + place)
                             self._enter(body, at, around)
                 elif isinstance(node, Cut):
                     self._enter(Bodies(part=node), at, around)
@@ -198,7 +200,7 @@ class _Builder:
             for at, entry in enumerate(path.entries):
                 if isinstance(entry, Kept) and entry.tensor == name:
                     self._tile(entry, at, view, cuts, path, around, seen, outside=key)
-                    key = id(entry)
+                    key = self.same.get(id(entry), id(entry))
             if key is None and do.unit == "mac" and name not in self.around:
                 stream = Kept(name, STREAM, ints(2))
                 at = next(n for n, one in enumerate(path.entries) if isinstance(one, Fan))
@@ -245,10 +247,14 @@ class _Builder:
                     else np.zeros((), dtype=np.bool_)
                 )
             elif n == base:
-                here = (position < 0) | (position < around[n][1] * 16)
+                here = (position < 0) | (position < around[n][1] * PLACES)
             else:
                 continue
             if not np.any(here) or (id(body), id(kept)) in self.known:
+                continue
+            twin = [one for one in body.tiles if one.tensor == kept.tensor and one.level == BUFFER]
+            if twin and kept.level == BUFFER:
+                self.same[id(kept)] = twin[0].key
                 continue
             self.known.add((id(body), id(kept)))
             slide = [
@@ -308,7 +314,7 @@ class _Builder:
 
 
 def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:
-    """Yield rank, tile and place of each loop, from the outermost; all candidates have one order."""
+    """Yield rank, tile and place of each loop from the outermost; all have one order."""
     first = [int(np.ravel(place)[0]) for place in loops.places]
     for place, rank, tile in sorted(zip(first, loops.ranks, loops.tiles, strict=True)):
         yield rank, tile, place

@@ -2,9 +2,9 @@
 
 Every engine runs its commands in program order, a command starts when its tiles are there and its
 slot is free, a slot is free when its tile has been used: a marked graph, whose times grow evenly
-after a few iterations of a loop (Baccelli et al., *Synchronization and Linearity*, chapter 3). So the
-first iterations of a loop, its steady interval and the smaller last one say all. The interval is no
-shorter than the work of any resource in it, nor than its requests need with those in flight
+after a few iterations of a loop (Baccelli et al., *Synchronization and Linearity*, chapter 3). So
+the first iterations of a loop, its steady interval and the smaller last one say all. The interval is
+no shorter than the work of any resource in it, nor than its requests need with those in flight
 (Little's law). What starts at once shares a channel in turns.
 """
 
@@ -36,9 +36,9 @@ _STEADY = 2
 _ZERO: Floats = np.zeros(())
 _ARRAY, _SFU, _DMA_OUT, _NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
 _CHANNEL = "channel"
-_DRAM, _LOADS, _STORES, _REQUESTS = "dram", "dram loads", "dram stores", "requests"
+_DRAM, _LOADS, _STORES = "dram", "batches of loads", "batches of stores"
 _READ, _WRITE = "read port", "write port"
-_COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _REQUESTS, _READ, _WRITE})
+_COUNTERS = frozenset({_DRAM, _LOADS, _STORES, _READ, _WRITE})
 
 
 def cycles(top: Bodies, space: Space, units: Units, accelerator: Accelerator) -> Floats:
@@ -60,6 +60,8 @@ class _Timeline:
         self.slid: Bools = _FALSE
         self.more: Bools = _FALSE
         self.last: _Request | None = None
+        self.wrote = False
+        """Whether the last transfer with DRAM was a store."""
         self.gathers = False
 
     def end(self) -> Floats:
@@ -207,7 +209,6 @@ class _Timeline:
         spec = self.accelerator.dram
         turns = np.minimum(growth.get(_LOADS, _ZERO), growth.get(_STORES, _ZERO))
         found = growth.get(_DRAM, _ZERO) + 2 * spec.turnaround_cycles * turns
-        found = np.maximum(found, growth.get(_REQUESTS, _ZERO) / spec.max_outstanding)
         for key in (_READ, _WRITE, _ARRAY, _SFU, _DMA_OUT, _NOC_OUT):
             found = np.maximum(found, growth.get(key, _ZERO))
         return found
@@ -307,16 +308,35 @@ class _Timeline:
         return end
 
     def _beside_stores(self, begin: Floats, move: Move) -> Floats:
-        """Return when a load that is served from ``begin`` on ends beside stores, in turns."""
+        """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
+        turn = self.accelerator.dram.turnaround_cycles
+        begin = begin + (move.service > 0) * turn * int(self.wrote)
+        self.wrote = False
         end = begin + np.maximum(move.service, move.port)
+        batch = np.maximum(1, move.service / np.maximum(1, move.batches))
         for n in (1, 0):
             first, last = ("store", n, "begin"), ("store", n, "end")
             since = np.maximum(begin, self.get(first))
             both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
-            end = end + both
+            end = end + both + 2 * turn * np.floor(both / batch)
             self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
             self.x[last] = self.get(last) + both
         return end
+
+    def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
+        """Return when a store is served: after a batch of loads, which then wait for it."""
+        accelerator, free = self.accelerator, self.get(_CHANNEL)
+        turn = accelerator.dram.turnaround_cycles * (move.service > 0)
+        batch = accelerator.channel_read_rate.cycles(accelerator.dram.batch_bytes)
+        left = np.maximum(free - begin, 0)
+        more = np.where(where & (left > batch), move.service + 2 * turn, 0)
+        if more.any():
+            self.x[_CHANNEL] = free + more
+            for key in self.last.keys if self.last is not None else ():
+                self.x[key] = self.get(key) + more
+        begin = begin + np.minimum(left, batch) + turn * int(not self.wrote)
+        self.wrote = True
+        return begin
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
@@ -324,8 +344,7 @@ class _Timeline:
         self._add(port, where, move.port)
         if not move.on_chip:
             self._add(_DRAM, where, move.service)
-            self._add(_LOADS if loads else _STORES, where, move.turns)
-            self._add(_REQUESTS, where, move.service + move.latency)
+            self._add(_LOADS if loads else _STORES, where, move.batches)
 
     def _add(self, key: str, where: Bools, amount: Ints) -> None:
         self.x[key] = self.get(key) + (amount if where is _TRUE else where * amount)
@@ -357,6 +376,8 @@ class _Timeline:
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("begun", tiled.outside)))
+        if not move.on_chip:
+            begin = self._behind_loads(begin, move, tiled.own)
         end = begin + np.maximum(move.service, move.port)
         self.x[engine] = _pick(tiled.own, end, self.get(engine))
         if not move.on_chip:

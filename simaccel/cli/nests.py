@@ -18,15 +18,16 @@ from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.files import mapping_text
+from simaccel.mapping.text import tree_text as mapping_tree
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.figures.convergence import draw_convergence
 from simaccel.report.figures.style import save_figure, style
 from simaccel.report.nests import (
     accesses_table,
     fanouts_table,
-    loops_text,
     mapped_json,
     mapped_table,
+    tree_text,
 )
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
@@ -56,7 +57,7 @@ def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
     )
     found = choices(workload, accelerator, strategy, constraints)
     with workers(jobs) as each, Bar("searching") as bar:
-        mapped = search_all(found, accelerator, replace(asked.options, each=each, watch=bar.show))
+        mapped = search_all(found, replace(asked.options, each=each, watch=bar.show))
     mapping = mapping_from(workload, accelerator, strategy, mapped)
     if output is not None:
         with writing_text(output, force=wanted.force, inputs=wanted.inputs) as stream:
@@ -67,7 +68,7 @@ def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
     if as_json:
         show_json(_json(workload, accelerator, asked.sought, mapped))
     elif output is None and not explain:
-        click.echo(mapping_text(mapping), nl=False)
+        click.echo(mapping_tree(mapping), nl=False)
     if not as_json and (output is not None or explain):
         show(title, mapped_table(mapped))
         for one in mapped if explain else ():
@@ -84,13 +85,13 @@ def _plot(mapped: list[Mapped], objective: str, title: str, wanted: Wanted) -> N
 
 
 def _explain(mapped: Mapped) -> None:
-    costs, array = mapped.costs, mapped.target.hierarchy.macs_per_cycle
+    array = mapped.target.hierarchy.macs_per_cycle
     show(
-        f"{mapped.target.einsum.name}: {int(costs.macs[0]):,} MACs, of them "
-        f"{int(costs.ineffectual[0]):,} ineffectual, in {int(costs.steps[0]):,} steps of at most "
-        f"{array}; bound by {', '.join(mapped.bounds) or 'nothing alone'}",
+        f"{mapped.target.einsum.name}: {mapped.macs:,} MACs, of them {mapped.ineffectual:,} "
+        f"ineffectual, in {mapped.steps:,} steps of at most {array}; bound by "
+        f"{', '.join(mapped.bounds) or 'nothing alone'}",
         "",
-        loops_text(mapped),
+        tree_text(mapped),
         "",
         fanouts_table(mapped),
         accesses_table(mapped),

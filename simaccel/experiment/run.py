@@ -13,6 +13,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
 from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
@@ -79,6 +80,7 @@ def simulate(
     started = time.perf_counter()
     if isinstance(dataflow, Mapping):
         mapping = dataflow
+        require_same(workload, mapping)
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
         mapping = make_mapping(workload, accelerator, dataflow, options)

@@ -168,6 +168,16 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
     return list(dict.fromkeys(leaves))  # the branches of a union share fields
 
 
+def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """Give what stands in the place of each field of before, by its dotted path."""
+    old: Mapping[str, str] = getattr(model, "REPLACED", {})
+    found = {f"{prefix}{name}": text for name, text in old.items()}
+    for name, field in model.model_fields.items():
+        for section in _models(field.annotation):
+            found |= replaced_fields(section, f"{prefix}{name}.")
+    return found
+
+
 def _allowed(
     detail: ErrorDetails, loc: tuple[str | int, ...], model: type[BaseModel] | None
 ) -> str:
@@ -177,6 +187,9 @@ def _allowed(
         probes = [_probe(m, name) for m in around if name in m.model_fields]
         return probes[0] if probes else "a value; this key is required"
     if kind in _UNKNOWN:
+        replaced = {old: text for m in around for old, text in replaced_fields(m).items()}
+        if name in replaced:
+            return replaced[name]
         branch = [m for m in around if name not in m.model_fields] or around
         known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
         return suggest(name, known) if known else "only known keys"

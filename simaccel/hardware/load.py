@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.documents import parse_document
-from simaccel.files.schema import faults_of, leaf_fields, read_yaml
+from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator, Sections
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DramSpec
@@ -116,7 +116,8 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
         if not equals:
             faults.append(Fault("--set", "override", override, "path.to.field=value"))
         elif field not in leaves:
-            faults.append(Fault(file, field, text, suggest(field, leaves)))
+            instead = replaced_fields(Accelerator).get(field) or suggest(field, leaves)
+            faults.append(Fault(file, field, text, instead))
         else:
             try:
                 value = parse_document(text)

@@ -229,19 +229,15 @@ class Dma(Engine):
         """Move one tile: DRAM channels and the port on the chip work at the same time."""
         wires, account, clock = self.wires, self.account, self.clock
         account.enter(clock.cycle, op.site)
-        transfer = wires.dram.request(op.dram_bytes, direction, self.name)
-        if not transfer.pieces:
-            account.switch(clock.cycle, Cause.DRAM_QUEUE)
-            self.stage = 1
-            yield transfer.accepted
+        pieces = wires.dram.request(op.dram_bytes, direction, self.name)
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
         account.switch(clock.cycle, Cause.BUSY)
-        self.stage = 2
-        for channel, piece in transfer.pieces:
+        self.stage = 1
+        for channel, piece in pieces:
             if not channel.done(piece):
                 yield channel.wait(piece)
-        self.stage = 3
+        self.stage = 2
         if not port.done(entry):
             account.switch(clock.cycle, PORT_CAUSES[op.port])
             yield port.wait(entry)
@@ -253,11 +249,15 @@ class DmaIn(Dma):
 
     kind = EngineKind.DMA_IN
 
+    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+        super().__init__(name, plan, wires)
+        if wires.accelerator.waits_for_requests:
+            self.account.busy_root = Cause.DRAM_QUEUE
+
     def work(self, op: Op) -> Waiting:
         """Load a tile (a reserved slot moves nothing)."""
         if op.dram_bytes:
             yield from self.transfer(op, READ)
-            self.wires.dram.answer_in(self.wires.accelerator.dram.latency_cycles)
 
 
 class DmaOut(Dma):
@@ -268,4 +268,3 @@ class DmaOut(Dma):
     def work(self, op: Op) -> Waiting:
         """Store a tile."""
         yield from self.transfer(op, WRITE)
-        self.wires.dram.answer()

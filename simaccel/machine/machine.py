@@ -24,6 +24,7 @@ from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Delay, Tokens
+from simaccel.machine.turns import Turns
 from simaccel.machine.walks import Act, EngineKind, Handover, Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
 from simaccel.program.program import BUFFER, STREAM, Program, require_fit
@@ -193,7 +194,6 @@ class Machine:
             *self.meetings.values(),
             *wires.ports.values(),
             *wires.dram.channels,
-            wires.dram,
             wires.occupancy,
             self.books,
             *self.lanes,
@@ -304,11 +304,11 @@ def _wires(
     return Wires(
         clock=clock,
         accelerator=accelerator,
-        dram=Dram(clock, accelerator.dram, accelerator.channel_rate),
-        read_port=Channel(clock, accelerator.read_rate, turn),
-        write_port=Channel(clock, accelerator.write_rate, turn),
-        distribution=Channel(clock, accelerator.distribution_rate, turn),
-        collection=Channel(clock, accelerator.collection_rate, turn),
+        dram=Dram(clock, accelerator),
+        read_port=Channel(clock, Turns(turn)),
+        write_port=Channel(clock, Turns(turn)),
+        distribution=Channel(clock, Turns(turn)),
+        collection=Channel(clock, Turns(turn)),
         occupancy=Occupancy(enclosing_bytes(program)),
         shared=shared,
     )

@@ -142,7 +142,8 @@ class _Reader:
 
     def fault(self, where: str, value: object, allowed: str) -> None:
         """Add a fault; a list or mapping is described by its length."""
-        shown = {list: "a list", dict: "a mapping"}.get(type(value), value)
+        shown = "a list" if isinstance(value, list) else value
+        shown = "a mapping" if isinstance(value, dict) else shown
         self.faults.append(Fault(self.file, where, ABSENT if value is None else shown, allowed))
 
     def mapping(self, raw: Map[str, Any]) -> Mapping:
@@ -218,15 +219,15 @@ class _Reader:
             place = f"{where}.keep[{at}]"
             text = self.text(one, place)
             if text:
-                keeps += self.line(lambda text=text: parse_keeps(f"keep {text}"), place) or ()
+                keeps += self.line(parse_keeps, f"keep {text}", place) or ()
         groups = self.items(raw["groups"], f"{where}.groups", "a list of groups")
         inside = [self.group(one, f"{where}.groups[{at}]") for at, one in enumerate(groups)]
         return Around(keeps=tuple(keeps), groups=tuple(inside))
 
-    def line(self, read: Callable[[], Made], where: str) -> Made | None:
+    def line(self, read: Callable[[str], Made], text: str, where: str) -> Made | None:
         """Read a line of text."""
         try:
-            return read()
+            return read(text)
         except LineError as error:
             self.fault(where, error.value, error.allowed)
             return None
@@ -283,7 +284,7 @@ class _Reader:
         if not isinstance(text, str):
             self.fault(where, raw, "the text of a node, or one fork or part with its branches")
             return ()
-        nodes = self.line(lambda: parse_node(text), where)
+        nodes = self.line(parse_node, text, where)
         if not nodes:
             return ()
         (first, *_) = nodes

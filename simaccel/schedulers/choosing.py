@@ -107,7 +107,7 @@ class Candidates:
                 continue
             shape = shape_of(family.branch)
             places = self.place[mine]
-            for part in _of_one_order(family, shape, places):
+            for part in of_one_order(family, shape, places):
                 index = np.unravel_index(places[part], shape)
                 one = Totals(take(family, index), self.accelerator, self.totals[number].counts)
                 bound = self.least[mine[part]]
@@ -166,7 +166,7 @@ def _again(family: Family, shape: tuple[int, ...]) -> Bools:
     return found
 
 
-def _of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:
+def of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:
     """Yield the candidates, as masks, that have their loops in one order."""
     keys = [np.zeros(places.size, dtype=np.int64)]
     for node in branches_of(family.branch):

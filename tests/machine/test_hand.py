@@ -17,7 +17,7 @@ def _accelerator(bytes_per_cycle: int, **dram: Any) -> Accelerator:  # noqa: ANN
     return accelerator(
         dram={
             "bandwidth_bytes_per_second": gigabytes(bytes_per_cycle),
-            "turn_cycles": 1000,
+            "batch_bytes": 2**20,
             **dram,
         },
         sfu={"lanes": 4},

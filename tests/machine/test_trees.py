@@ -22,7 +22,7 @@ def _alone(on: Accelerator) -> Accelerator:
     unlimited = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
     raw["buffer"] |= unlimited
     raw["noc"] = {key: {"topology": "unlimited"} for key in ("distribution", "collection")}
-    raw["dram"] = {"bandwidth_bytes_per_second": "unlimited", "max_outstanding": 2**20} | {
+    raw["dram"] = {"bandwidth_bytes_per_second": "unlimited"} | {
         name: raw["dram"][name] for name in ("channels", "latency_cycles")
     }
     return Accelerator.model_validate(raw)

@@ -105,8 +105,8 @@ def draw_accelerator(random: Random) -> Accelerator:
             "interleave_bytes": pick([4, 16, 64]),
             "latency_cycles": pick([0, 1, 5, 17, 72, 200]),
             "turnaround_cycles": pick([0, 0, 2, 7]),
-            "turn_cycles": pick([1, 2, 4, 8, 64]),
-            "max_outstanding": pick([1, 2, 3, 5, 64]),
+            "batch_bytes": pick([1, 4, 16, 64, 300, 2048]),
+            "in_flight_bytes": pick([16, 100, 1000, "unlimited", "unlimited"]),
         },
         dma={"in_queues": pick(["per_tensor", "single"])},
     )

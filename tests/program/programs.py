@@ -53,9 +53,9 @@ class GemmTiles:
     n: int = 0
     order: str = "mnk"
     stationarity: Stationarity = "ws"
-    a_slots: int = 1
-    b_slots: int = 1
-    out_slots: int = 1
+    a_slots: int = 2
+    b_slots: int = 2
+    out_slots: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Rows:
 
     rows: int
     cols: int
-    slots: int = 1
+    slots: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,8 @@ class FlatTiles:
     pipelined: bool = False
     logit_stationarity: Stationarity = "ws"
     attend_stationarity: Stationarity = "ws"
-    in_slots: int = 1
-    out_slots: int = 1
+    in_slots: int = 2
+    out_slots: int = 2
     tile_slots: int = 1
 
 
@@ -139,6 +139,7 @@ def softmax_group(workload: Workload, operator: str, tiles: Rows, *, keep: bool 
     tree: list[Node] = [Loop(head, 1)] if heads else []
     tree.append(Loop(row, tiles.rows))
     if keep:
+        assert vector.axis is not None
         tree += [Loop(vector.axis, tiles.cols), Keep(vector.input.tensor, "buffer", tiles.slots)]
     return Group(operators=(operator,), tree=(*tree, Do(operator, "sfu")), merged=merged)
 

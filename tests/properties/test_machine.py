@@ -6,18 +6,19 @@ from hypothesis import given
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.choices import GemmMapping, SoftmaxMapping, StagedGroup
 from simaccel.program.program import Compute, Folds, Sfu, reserved_bytes
 from tests.machine.accelerators import accelerator, accelerators
 from tests.program.programs import (
-    LA,
     Case,
+    GemmTiles,
+    Rows,
     attention_workload,
     case,
     cases,
     fused_cases,
     gemm_cases,
     separate_cases,
+    staged_groups,
 )
 from tests.program.tree import dram_bytes, executed
 
@@ -28,10 +29,23 @@ def _run(on: Accelerator, one: Case) -> Run:
     return Machine(on, one.program).run()
 
 
+def _shape(command: Compute) -> tuple[int, ...]:
+    """Give g, m, k and n of a block: a rank plays them by the tensors that have it."""
+    first, second = (tile.view.names for tile in command.inputs)
+    found = dict.fromkeys("gmkn", 1)
+    for rank, size in zip(command.ranks, command.shape, strict=True):
+        both = rank in first and rank in second
+        if both:
+            found["g" if rank in command.out.view.names else "k"] *= size
+        else:
+            found["m" if rank in first else "n"] *= size
+    return tuple(found.values())
+
+
 def _array_cycles(on: Accelerator, command: Compute) -> int:
     """Fold after fold in plain loops: what the array is busy for one command."""
     assert isinstance(command.on, Folds)
-    g, m, k, n = command.shape
+    g, m, k, n = _shape(command)
     array, kind = on.systolic, command.on.stationarity
     high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
     edges = [
@@ -128,17 +142,14 @@ def test_the_buffer_never_holds_more_than_is_reserved(one: Case, on: Accelerator
 
 
 def test_pieces_of_a_staged_operator_share_the_slots_of_a_tile() -> None:
-    tile = GemmMapping(
-        m=1, k=1, n=1, order="kmn", stationarity="ws", a_slots=1, b_slots=1, out_slots=1
-    )
-    softmax = SoftmaxMapping(rows=1, cols=1, slots=1)
-    group = StagedGroup(
-        operators=LA,
-        logit=tile.model_copy(update={"order": "mkn"}),
-        softmax=softmax,
-        attend=tile,
+    workload = attention_workload(1, 1, 3, 1)
+    groups = staged_groups(
+        workload,
+        logit=GemmTiles(m=1, k=1, n=1, order="mkn"),
+        softmax=Rows(rows=1, cols=1),
+        attend=GemmTiles(m=1, k=1, n=1, order="kmn"),
         resident_rows=1,
     )
-    one = case(attention_workload(1, 1, 3, 1), group)
+    one = case(workload, *groups)
     on = accelerator(dram={"bandwidth_bytes_per_second": "1 GB/s"})
     assert _run(on, one).peak_buffer_bytes <= reserved_bytes(one.program)

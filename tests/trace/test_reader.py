@@ -9,9 +9,8 @@ import pytest
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, Trace, TraceError
-from simaccel.trace.schema import OPENED
 from simaccel.trace.rows import _CACHED_BLOCKS, Rows
-from simaccel.trace.schema import Events
+from simaccel.trace.schema import OPENED, Events
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
