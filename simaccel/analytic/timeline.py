@@ -65,7 +65,7 @@ class _Timeline:
         self.gathers = False
 
     def end(self) -> Floats:
-        found = self.get(_REQUESTS) / self.accelerator.dram.max_outstanding
+        found = _ZERO
         for key, time in self.x.items():
             if isinstance(key, str) and key.startswith("at "):
                 found = np.maximum(found, time)

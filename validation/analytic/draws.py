@@ -103,7 +103,7 @@ def _small_text(point: SmallPoint) -> str:
     return (
         f"{point.seed}: {point.kind} {point.shape}, {settings['array.rows']} x "
         f"{settings['array.cols']} PEs, latency {dram['latency_cycles']}, "
-        f"{dram['max_outstanding']} in flight, {dram['bandwidth_bytes_per_second']}"
+        f"{dram['in_flight_bytes']} B in flight, {dram['bandwidth_bytes_per_second']}"
     )
 
 
@@ -112,7 +112,7 @@ ASKED: Final = 0.03
 WHAT_IFS: Final = {
     "without latency": ("dram.latency_cycles=0",),
     "without a bandwidth": ("dram.bandwidth_bytes_per_second=unlimited",),
-    "64 in flight": ("dram.max_outstanding=64",),
+    "all in flight": ("dram.in_flight_bytes=unlimited",),
 }
 DRAWS: Final = (
     Draw(

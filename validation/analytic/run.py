@@ -1,8 +1,8 @@
 """Machine against closed form over seeded draws of experiments: tables, CSV and pictures.
 
 ``python -m validation.analytic.run [points] [nests] [small] [--count N]`` measures the draws that are
-named, or all. A draw in its own size writes its CSV and picture and the figures between its markers
-in ``README.md``. It fails where an exact figure differs (MACs, bytes by tensor and level), where a
+named, or all. A draw in its own size writes its CSV and picture and the figures between its
+markers in ``README.md``. It fails where an exact figure differs (MACs, bytes by tensor and level), where a
 run is shorter than its resource bound or holds more than the footprint, or where the errors leave
 the tolerances.
 """
@@ -24,9 +24,9 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     """Give the figures by group and the worst points as Markdown."""
     ran = [one for one in outcomes if one.compared.cycles]
     names = sorted({one.group for one in ran})
-    rows = [figures("all", [one.compared for one in ran])]
-    for name in names:
-        rows.append(figures(name, [one.compared for one in ran if one.group == name]))
+    groups = {name: [one.compared for one in ran if one.group == name] for name in names}
+    rows = [figures(name, found) for name, found in groups.items()]
+    rows.insert(0, figures("all", [one.compared for one in ran]))
     worst = sorted(ran, key=lambda one: -abs(one.compared.error))[:_WORST]
     lines = [
         f"{len(outcomes):,} points drawn, {len(ran):,} run.",

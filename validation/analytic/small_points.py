@@ -1,7 +1,7 @@
-"""Small points that wait: shapes of 1 to 300, slow memory, few requests, any mapping.
+"""Small points that wait: shapes of 1 to 300, slow memory, few bytes in flight, any mapping.
 
-A point is a seed. It gives an accelerator, a workload and a mapping that no scheduler made: one of a
-dataflow whose sizes, orders, slots and stationarities are drawn anew.
+A point is a seed. It gives an accelerator, a workload and a mapping that no scheduler made: one of
+a dataflow whose sizes, orders, slots and stationarities are drawn anew.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ Drawn = tuple[str, Workload, Group]
 def _memory(rng: random.Random) -> list[str]:
     return [
         f"dram.latency_cycles={rng.randint(0, 400)}",
-        f"dram.max_outstanding={rng.choice((1, 2, 3, 4, 8, 16, 64))}",
+        f"dram.in_flight_bytes={rng.choice((64, 128, 256, 512, 1024, 4096, 65_536))}",
+        f"dram.batch_bytes={rng.choice((64, 256, 2048, 8192))}",
         f"dram.bandwidth_bytes_per_second={rng.choice((5, 20, 50, 200, 1000))} GB/s",
         "buffer.capacity_bytes=unlimited",
     ]
