@@ -1,10 +1,10 @@
 """Machine against closed form over seeded draws of experiments: tables, CSV and pictures.
 
-``python -m validation.analytic.run [points] [nests] [small] [--count N]`` measures the draws that are
-named, or all. A draw in its own size writes its CSV and picture and the figures between its
-markers in ``README.md``. It fails where an exact figure differs (MACs, bytes by tensor and level), where a
-run is shorter than its resource bound or holds more than the footprint, or where the errors leave
-the tolerances.
+``python -m validation.analytic.run [points] [nests] [small] [--count N]`` measures the draws that
+are named, or all. A draw in its own size writes its CSV and picture and the figures between its
+markers in ``README.md``. It fails where an exact figure differs (MACs, bytes by tensor and level),
+where a run is shorter than its resource bound or holds more than the footprint, or where the errors
+leave the tolerances.
 """
 
 from __future__ import annotations

@@ -249,7 +249,8 @@ def _nest(rng: random.Random, settings: Sequence[str]) -> Drawn | None:
     if not len(genes):
         return None
     candidates = space.candidates(genes, factors)
-    group = target.setting.group(space, candidates, rng.randrange(len(candidates)))
+    at = rng.randrange(len(candidates))
+    group = target.setting.group(space, candidates.take(slice(at, at + 1)))
     tree = tuple(
         replace(node, slots=rng.randint(1, 3)) if isinstance(node, Keep) else node
         for node in group.tree
