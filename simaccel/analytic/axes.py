@@ -18,7 +18,8 @@ def own_axis(family: Family, path: Path, upto: int) -> Bools:
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not mine or shared_entries(family, path) > min(cutting):
         return np.zeros((), dtype=np.bool_)
-    return np.any(np.stack(np.broadcast_arrays(*[place >= 0 for place in mine])), axis=0)
+    stacked = np.stack(np.broadcast_arrays(*[place >= 0 for place in mine]))
+    return np.asarray(stacked.any(axis=0), dtype=np.bool_)
 
 
 def shared_entries(family: Family, path: Path) -> int:

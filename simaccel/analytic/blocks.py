@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.array import Folded, folded
+from simaccel.analytic.array import Folded, fold_sides, folded, matmul_of
 from simaccel.analytic.family import Bools, Family, Fan, Floats, Ints, Kept, Path, ints
 from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
@@ -167,7 +167,7 @@ class Units:
     def fold(self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool) -> Folded:
         """Return what a systolic array does with a block."""
         seen = self.family.space.seen(path.leaf.operator)
-        shape = self._shape(seen, sizes)
+        shape = matmul_of(seen, sizes)
         key = (id(path.leaf), accumulate, *(id(sizes[rank]) for rank in seen.ranks))
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
@@ -183,21 +183,6 @@ class Units:
         found = self.known[key]
         assert isinstance(found, Folded)  # noqa: S101 - narrows the type
         return found
-
-    @staticmethod
-    def _shape(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
-        found = dict.fromkeys("gmkn", ints(1))
-        first, second = (view.names for view in seen.inputs)
-        for rank in seen.ranks:
-            where = rank in first, rank in second, rank in seen.output.names
-            plays = {
-                (True, True, True): "g",
-                (True, True, False): "k",
-                (False, True, True): "n",
-            }.get(where, "m")
-            found[plays] = found[plays] * sizes[rank]
-        return found["g"], found["m"], found["k"], found["n"]
 
     # -- for the timeline
 
@@ -403,13 +388,3 @@ class Units:
             on_chip=True,
             batches=ints(0),
         )
-
-
-def fold_sides(cuts: Cuts) -> tuple[Ints | None, Ints | None]:
-    """Return the sides of a full fold where a tree says them."""
-    found: dict[str, Ints] = {}
-    for at, entry in enumerate(cuts.entries):
-        if isinstance(entry, Fan) and entry.level in ("rows", "cols"):
-            pieces = -(-cuts.full[at][entry.rank] // entry.tile)
-            found[entry.level] = found.get(entry.level, ints(1)) * pieces
-    return found.get("rows"), found.get("cols")

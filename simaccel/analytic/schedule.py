@@ -175,16 +175,23 @@ class _Builder:
                         body.ahead = len(body.items)
                     self._walk(inner, entries, list(around))
             else:
-                at, entries = len(entries), (*entries, node)
-                fanned = any(isinstance(one, Fan) for one in entries)
-                if isinstance(node, Loops) and not fanned:
-                    real = Cuts(self.space, Path(entries, None)).places  # type: ignore[arg-type]
-                    for rank, tile, place in _ordered(node):
-                        if (at, rank) in real:
-                            body = Bodies(rank=rank, tile=tile, place=at * PLACES + place)
-                            self._enter(body, at, around)
-                elif isinstance(node, Cut):
-                    self._enter(Bodies(part=node), at, around)
+                entries = (*entries, node)
+                self._around(node, entries, around)
+
+    def _around(
+        self, node: object, entries: tuple[object, ...], around: list[tuple[Bodies, int]]
+    ) -> None:
+        """Enter the bodies of the loops of a node, if it has some outside of the lanes."""
+        at = len(entries) - 1
+        fanned = any(isinstance(one, Fan) for one in entries)
+        if isinstance(node, Loops) and not fanned:
+            real = Cuts(self.space, Path(entries, None)).places  # type: ignore[arg-type]
+            for rank, tile, place in _ordered(node):
+                if (at, rank) in real:
+                    body = Bodies(rank=rank, tile=tile, place=at * PLACES + place)
+                    self._enter(body, at, around)
+        elif isinstance(node, Cut):
+            self._enter(Bodies(part=node), at, around)
 
     @staticmethod
     def _enter(body: Bodies, at: int, around: list[tuple[Bodies, int]]) -> None:
@@ -240,16 +247,7 @@ class _Builder:
         for n, (body, where) in enumerate(around):
             if where >= at or n < base:
                 continue
-            if body.rank:
-                here = (
-                    (position == body.place) & (cuts.places[where, body.rank] >= 0)
-                    if ((where, body.rank) in cuts.places)
-                    else np.zeros((), dtype=np.bool_)
-                )
-            elif n == base:
-                here = (position < 0) | (position < around[n][1] * PLACES)
-            else:
-                continue
+            here = _is_home(cuts, position, body, where, base=n == base)
             if not np.any(here) or (id(body), id(kept)) in self.known:
                 continue
             twin = [one for one in body.tiles if one.tensor == kept.tensor and one.level == BUFFER]
@@ -311,6 +309,16 @@ class _Builder:
                 if made in {view.name for view in work.seen.inputs} and axis in work.seen.reduced
             )
             cutting[0].divides += [(inner, one) for one in inner.corrects]
+
+
+def _is_home(cuts: Cuts, position: Ints, body: Bodies, where: int, *, base: bool) -> Bools:
+    """Say which candidates have the tile whose place is given in this body."""
+    if body.rank and (where, body.rank) in cuts.places:
+        here = (position == body.place) & (cuts.places[where, body.rank] >= 0)
+        return np.asarray(here, dtype=np.bool_)
+    if base and not body.rank:
+        return (position < 0) | (position < where * PLACES)
+    return np.zeros((), dtype=np.bool_)
 
 
 def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:

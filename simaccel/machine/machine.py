@@ -21,7 +21,7 @@ from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
-from simaccel.machine.plan import Plan, make_plan
+from simaccel.machine.plan import Plan, make_plan, needed_at
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Delay, Tokens
 from simaccel.machine.turns import Turns
@@ -136,6 +136,8 @@ class Machine:
         for engine in self.engines:
             for at, op in enumerate(engine.plan.ops):
                 engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
+                streams = dict.fromkeys(needed_at(engine.plan.ops, at))
+                engine.needed.append([self.tokens[stream] for stream in streams])
                 if op.act is Act.MEET:
                     engine.meetings[at] = self.meetings.setdefault(
                         op.site, Meeting(self.clock, op.operator, len(self.engines), self._close)
@@ -310,6 +312,7 @@ def _wires(
         distribution=Channel(clock, Turns(turn)),
         collection=Channel(clock, Turns(turn)),
         occupancy=Occupancy(enclosing_bytes(program)),
+        requests=count(1),
         shared=shared,
     )
 

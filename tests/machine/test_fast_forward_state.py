@@ -34,7 +34,7 @@ TELLS = {
 # in the state: what follows from what may change with the engines.
 REPEATS = {
     "Account.cause", "Account.wait", "Account.site", "Account.followers", "Tokens.waiter",
-    "Tokens.in_flight", "Meeting.arrived", "Occupancy.n_bytes", "Engine.stage",
+    "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Occupancy.n_bytes", "Engine.stage",
     "Occupancy.operator", "Channel.waiting", "Channel.turns", "Channel.alarm",
 }  # fmt: skip
 # Dropped with all of those, a run goes wrong.

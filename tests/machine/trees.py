@@ -11,6 +11,7 @@ from random import Random
 
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import DeadlockError, Machine, Run
+from simaccel.mapping.view import View
 from simaccel.program.program import (
     Compute,
     Folds,
@@ -24,7 +25,6 @@ from simaccel.program.program import (
     Sfu,
     Store,
     Tile,
-    View,
 )
 from tests.machine.accelerators import accelerator
 
