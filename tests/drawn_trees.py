@@ -118,7 +118,7 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
         dram={
             "bandwidth_bytes_per_second": rate(),
             "latency_cycles": draw.choice([0, 7, 40]),
-            "max_outstanding": draw.choice([1, 64]),
+            "in_flight_bytes": draw.choice([8, 64, None]) or "unlimited",
         },
         dma={"in_queues": draw.choice(["per_tensor", "single"])},
     )

@@ -1,7 +1,7 @@
-"""Small points that wait: shapes of 1 to 300, slow memory, few requests, any mapping.
+"""Small points that wait: shapes of 1 to 300, slow memory, few bytes in flight, any mapping.
 
-A point is a seed. It gives an accelerator, a workload and a mapping that no scheduler made: one of a
-dataflow whose sizes, orders, slots and stationarities are drawn anew.
+A point is a seed. It gives an accelerator, a workload and a mapping that no scheduler made: one of
+a dataflow whose sizes, orders, slots and stationarities are drawn anew.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ Drawn = tuple[str, Workload, Group]
 def _memory(rng: random.Random) -> list[str]:
     return [
         f"dram.latency_cycles={rng.randint(0, 400)}",
-        f"dram.max_outstanding={rng.choice((1, 2, 3, 4, 8, 16, 64))}",
+        f"dram.in_flight_bytes={rng.choice((64, 128, 256, 512, 1024, 4096, 65_536))}",
+        f"dram.batch_bytes={rng.choice((64, 256, 2048, 8192))}",
         f"dram.bandwidth_bytes_per_second={rng.choice((5, 20, 50, 200, 1000))} GB/s",
         "buffer.capacity_bytes=unlimited",
     ]
@@ -102,7 +103,7 @@ def _pipes(rng: random.Random) -> Iterator[str]:
 def _systolic(rng: random.Random) -> tuple[str, ...]:
     sides = [f"array.{side}={rng.choice((4, 8, 16, 32))}" for side in ("rows", "cols")]
     overlap = f"array.overlap={rng.choice(('none', 'preload', 'stream'))}"
-    ports = _ports(rng) if rng.random() < 0.25 else []  # noqa: PLR2004 - a quarter of the points
+    ports = _ports(rng) if rng.random() < 0.25 else []
     return (*sides, overlap, *_memory(rng), *ports)
 
 
@@ -142,7 +143,7 @@ def _gemm(rng: random.Random, _: Sequence[str], batch: int = 1) -> Drawn:
     nodes: list[Node] = [*_loops(rng, ranks)]
     for name in (*seen.names, seen.output.name):
         # a tensor may be kept outside of inner loops that don't move it, or of those that do
-        at = rng.randint(0, len(nodes)) if rng.random() < 0.3 else len(nodes)  # noqa: PLR2004
+        at = rng.randint(0, len(nodes)) if rng.random() < 0.3 else len(nodes)
         nodes.insert(at, Keep(name, slots=rng.randint(1, 3)))
     shape = f"{batch}x{m}x{k}x{n}"
     return shape, workload, Group(operators=("gemm",), tree=(*nodes, _do(rng, "gemm")))
@@ -171,7 +172,7 @@ def _fused(rng: random.Random, kind: str) -> Drawn:
     slots = 2 if ahead else rng.randint(1, 2)
     heads: list[tuple[str, int]] = [(rank, sizes[rank]) for rank in problem.heads]
     outer: list[Node] = [
-        *([Loop(rank, 1) for rank, _ in heads] if rng.random() < 0.5 else _loops(rng, heads)),  # noqa: PLR2004
+        *([Loop(rank, 1) for rank, _ in heads] if rng.random() < 0.5 else _loops(rng, heads)),
         *_loops(rng, [(rank, sizes[rank]) for rank in problem.rows]),
         Keep(q, slots=few),
         Keep(z, slots=many),
@@ -228,7 +229,7 @@ def _softmax(rng: random.Random, _: Sequence[str]) -> Drawn:
 
 
 def _layer(rng: random.Random) -> tuple[str, Workload]:
-    if rng.random() < 0.5:  # noqa: PLR2004 - one in two
+    if rng.random() < 0.5:
         m, k, n = (rng.randint(1, 60) for _ in range(3))
         return f"{m}x{k}x{n}", gemm(m=m, k=k, n=n)
     c, m, reach = rng.randint(1, 16), rng.randint(1, 16), rng.randint(1, 3)
@@ -248,7 +249,8 @@ def _nest(rng: random.Random, settings: Sequence[str]) -> Drawn | None:
     if not len(genes):
         return None
     candidates = space.candidates(genes, factors)
-    group = target.setting.group(space, candidates, rng.randrange(len(candidates)))
+    at = rng.randrange(len(candidates))
+    group = target.setting.group(space, candidates.take(slice(at, at + 1)))
     tree = tuple(
         replace(node, slots=rng.randint(1, 3)) if isinstance(node, Keep) else node
         for node in group.tree
