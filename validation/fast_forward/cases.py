@@ -1,4 +1,4 @@
-"""Random programs on random accelerators, by seed: trees of commands, and mappings that are lowered.
+"""Random programs on random accelerators, by seed: of commands, and of lowered mappings.
 
 Half of the programs are trees of commands that no mapping makes. A quarter are small workloads with
 random mappings, and a quarter mappings with more trips, on systolic and on spatial arrays.

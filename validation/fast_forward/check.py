@@ -47,7 +47,7 @@ class Outcome:
 
 
 def draw(seed: int, number: int) -> tuple[str, Case]:
-    """Give kind and program of case ``number``: the first of its own seeds whose program is valid and short.
+    """Give kind and program of case ``number``: the first of its seeds that is valid and short.
 
     What is drawn depends on the seed's remainder by four; each is the first to be tried equally
     often, among the traced cases too.
