@@ -83,7 +83,12 @@ class _Timeline(Traffic):
         self._ahead(body.tiles, following, 1)
 
     def past(self, body: Bodies, number: int) -> None:
-        """Let tiles go that no later item touches, when their last engine is past this one."""
+        """Hand tiles on after an item, and let those go that no later one touches."""
+        for tiled in body.tiles:
+            stored = self.x.get(("stored", tiled.key))
+            if stored is not None:
+                ready = ("ready", tiled.key)
+                self.x[ready] = np.maximum(self.get(ready), stored)
         for tiled, engine in body.last_uses.get(number, ()):
             self.use(tiled.key, self.get(engine))
 

@@ -69,8 +69,6 @@ class Traffic(State):
         move = self.units.move(tiled, sizes, self.slid, up=True)
         engine = NOC_OUT if move.on_chip else DMA_OUT
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
-        if tiled.outside is not None:
-            begin = np.maximum(begin, self.get(("begun", tiled.outside)))
         if not move.on_chip:
             begin = self._behind_loads(begin, move, tiled.own)
         end = begin + np.maximum(move.service, move.port)
@@ -82,9 +80,9 @@ class Traffic(State):
                 self.x["store", 0, part] = pick(tiled.own, value, newest)
         self.use(tiled.key, pick(tiled.own, end + move.latency, ZERO))
         if tiled.outside is not None:
-            ready = ("ready", tiled.outside)
-            self.x[ready] = np.maximum(self.get(ready), end + move.latency)
-            self.use(tiled.outside, self.x[ready])
+            inside = ("stored", tiled.outside)
+            self.x[inside] = np.maximum(self.get(inside), end + move.latency)
+            self.use(tiled.outside, self.x[inside])
         self._count(move, tiled.own, loads=False)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
