@@ -203,6 +203,7 @@ class _Timeline(Traffic):
             for key, time in self.x.items()
             if time is not last.get(key)
         }
+        self.recent.clear()
         interval = self._interval(growth)
         for key, value in growth.items():
             if key in COUNTERS:

@@ -27,13 +27,19 @@ from simaccel.analytic.times import (
 from simaccel.hardware import Accelerator
 
 
+_RECENT = 4
+"""Loads of which a later one of the program may go ahead."""
+
+
 @dataclass(eq=False)
 class Request:
-    """A load: when it was asked for, when the channel was free before it, and what it set."""
+    """A load: when it was asked for, when it was served, when the channel was free before it."""
 
     begin: Floats
     free: Floats
+    end: Floats
     keys: tuple[str, object]
+    """What its end has set."""
 
 
 class Traffic(State):
@@ -43,7 +49,8 @@ class Traffic(State):
         super().__init__()
         self.units, self.accelerator = units, accelerator
         self.slid: Bools = FALSE
-        self.last: Request | None = None
+        self.recent: list[Request] = []
+        """The last loads in the order in which they are served."""
         self.wrote = False
         """Whether the last transfer with DRAM was a store."""
 
@@ -106,24 +113,38 @@ class Traffic(State):
     def _served(self, begin: Floats, move: Move, where: Bools, keys: tuple[str, object]) -> Floats:
         """Return when a load has been served: the oldest first, sharing the channel with stores.
 
-        One that is asked for before the last one that was gone through goes ahead of it.
+        One that is asked for before the last ones that were gone through goes ahead of them.
         """
-        free, last = self.get(CHANNEL), self.last
-        earlier = FALSE if last is None else where & (begin < last.begin)
-        if last is not None and earlier.any():
-            start = np.maximum(begin, np.where(earlier, last.free, free))
-            end = self._beside_stores(start, move)
-            took = np.where(earlier, np.maximum(end - np.maximum(last.begin, last.free), 0), 0)
-            for key in last.keys:
-                self.x[key] = self.get(key) + took
-            last.free = np.where(earlier, end, last.free)
-            self.x[CHANNEL] = np.where(earlier, free + took, pick(where, end, free))
-            return end
-        start = np.maximum(begin, free)
+        free = self.get(CHANNEL)
+        start, first = np.maximum(begin, free), free
+        behind: list[tuple[Request, Bools]] = []
+        earlier = where
+        for other in reversed(self.recent):
+            earlier = earlier & (begin < other.begin)
+            if not earlier.any():
+                break
+            behind.insert(0, (other, earlier))
+            first = np.where(earlier, other.free, first)
+            start = np.where(earlier, np.maximum(begin, other.free), start)
         end = self._beside_stores(start, move)
-        self.last = Request(begin, free, keys)
-        self.x[CHANNEL] = pick(where, end, free)
+        done = pick(where, end, free)
+        for other, later in behind:
+            shift = np.where(later, np.maximum(done - np.maximum(other.begin, other.free), 0), 0)
+            other.free = np.where(later, done, other.free)
+            other.end = other.end + shift
+            for key in other.keys:
+                if self._sets(key) is other:
+                    self.x[key] = self.get(key) + shift
+            done = np.where(later, other.end, done)
+        self.x[CHANNEL] = np.maximum(done, free)
+        at = len(self.recent) - len(behind)
+        self.recent.insert(at, Request(begin, first, end, keys))
+        del self.recent[:-_RECENT]
         return end
+
+    def _sets(self, key: object) -> Request | None:
+        """Return the last request whose end is noted under a key."""
+        return next((one for one in reversed(self.recent) if key in one.keys), None)
 
     def _beside_stores(self, begin: Floats, move: Move) -> Floats:
         """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
@@ -150,8 +171,11 @@ class Traffic(State):
         more = np.where(where & (left > batch), move.service + 2 * turn, 0)
         if more.any():
             self.x[CHANNEL] = free + more
-            for key in self.last.keys if self.last is not None else ():
-                self.x[key] = self.get(key) + more
+            if self.recent:
+                last = self.recent[-1]
+                last.end = last.end + more
+                for key in last.keys:
+                    self.x[key] = self.get(key) + more
         begin = begin + np.minimum(left, batch) + turn * int(not self.wrote)
         self.wrote = True
         return begin
