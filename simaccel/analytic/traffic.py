@@ -26,7 +26,6 @@ from simaccel.analytic.times import (
 )
 from simaccel.hardware import Accelerator
 
-
 _RECENT = 4
 """Loads of which a later one of the program may go ahead."""
 
