@@ -69,7 +69,7 @@ class Units:
 
     def tile_width(self, name: str, view: View) -> int:
         """Return the bytes per element of a tile: the most of all that is made in it."""
-        return max([view.bytes_per_element, *(self.width(one) for one in self.in_place(name))])
+        return max(view.bytes_per_element, *map(self.width, (name, *self.in_place(name))))
 
     def tile_of(self, path: Path, use: str) -> str:
         """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""
@@ -87,8 +87,9 @@ class Units:
         found = []
         for use, view in seen.uses:
             name = self.tile_of(path, use)
-            around = [keep for keep in self.family.around if keep.tensor == name]
-            held = view if not around else replace(view, bytes_per_element=self._around(name))
+            own = any(isinstance(one, Kept) and one.tensor == name for one in path.entries)
+            around = not own and any(keep.tensor == name for keep in self.family.around)
+            held = replace(view, bytes_per_element=self._around(name)) if around else view
             found.append(self.tile_width(name, held))
         return found
 
