@@ -25,19 +25,19 @@ run: setup ## compare the flex and flat dataflows on BERT and write a trace to o
 	$(BIN)/simaccel run --hw edge --workload bert --seq-len 512 --batch 64 --scope block --dataflow flat --trace out/bert512-flat.h5 --force
 
 test: setup ## all tests and doctests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --durations=10
 
-check: setup ## what CI runs: lint, format, types, tests
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy $(TYPED)
-	$(BIN)/python -m pytest -n 2
+check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
+	@$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy $(TYPED) && \
+	  $(BIN)/python -m pytest -n 2 --durations=10; \
+	  status=$$?; times | awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }'; exit $$status
 
 validate: setup ## the closed form against the machine, Ruby's exhibits, fast-forward on against off
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.fast_forward.run
+	$(BIN)/python -m validation.robust.run
 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run

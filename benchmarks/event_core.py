@@ -25,8 +25,9 @@ from benchmarks.measure import (
 )
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.choices import GemmGroup, GemmMapping, Mapping
-from simaccel.program.lower import lower
+from simaccel.mapping.text import parse_tree
+from simaccel.mapping.tree import Group, Mapping
+from simaccel.program.lowering import lower
 from simaccel.schedulers.problems import mapping_of
 from simaccel.workload import Workload, gemm
 
@@ -64,17 +65,23 @@ def handoffs_per_second(count: int) -> float:
     return count / (time.process_time() - started)
 
 
-def whole_mapping(workload: Workload, mapping: GemmMapping) -> Mapping:
-    """Make a mapping for a workload of one GEMM."""
-    return mapping_of(workload, "given", [GemmGroup(operator="gemm", mapping=mapping)])
+BLOCKS = "loop m 64\nloop n 64\nkeep A buffer x2, B buffer x2, C buffer x2\ndo gemm array ws"
+"""A tile of A with all of K stays while the tiles of B pass."""
+WHOLE = "keep A buffer, B buffer, C buffer\ndo gemm array ws"
+"""One command."""
+
+
+def gemm_mapping(workload: Workload, tree: str) -> Mapping:
+    """Return the mapping of a workload of one GEMM that a text says."""
+    group = Group(operators=("gemm",), tree=parse_tree(tree))
+    return mapping_of(workload, "given", [group])
 
 
 def make_machine(point: Point) -> Machine:
     """Give a machine that has a GEMM m x 768 x 768 in tiles of 64 x 768 x 64 before it."""
     accelerator = load_accelerator("edge", point["overrides"])
     workload = gemm(m=point["m"], k=768, n=768)
-    tiles = GemmMapping(m=64, k=768, n=64, order="mnk", stationarity="ws")
-    program = lower(workload, whole_mapping(workload, tiles))
+    program = lower(workload, gemm_mapping(workload, BLOCKS))
     return Machine(accelerator, program, fast_forward=False)
 
 

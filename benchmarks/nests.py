@@ -10,7 +10,7 @@ from simaccel.analytic.estimate import estimate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapspace.search import Effort
-from simaccel.program.lower import lower
+from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import network
 

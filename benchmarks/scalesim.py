@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.event_core import folds_of, whole_mapping
+from benchmarks.event_core import WHOLE, folds_of, gemm_mapping
 from benchmarks.measure import (
     ROOT,
     Benchmark,
@@ -31,8 +31,7 @@ from benchmarks.measure import (
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.choices import GemmMapping
-from simaccel.program.lower import lower
+from simaccel.program.lowering import lower
 from simaccel.workload import gemm
 
 VERSION = "3.0.0"
@@ -119,13 +118,12 @@ def simulate(point: Point) -> Row:
     """Simulate the GEMM as one tile; medians of CPU seconds from mapping to result."""
     hardware = accelerator(point["side"])
     workload = gemm(m=point["m"], k=point["k"], n=point["n"], bytes_per_element=1)
-    tiles = GemmMapping(m=point["m"], k=point["k"], n=point["n"], order="mkn", stationarity="ws")
     row: Row = {}
     for name, fast in (("cpu_seconds", True), ("full_cpu_seconds", False)):
         seconds: list[float] = []
         for _ in range(point["repeats"]):
             started = time.process_time()
-            program = lower(workload, whole_mapping(workload, tiles))
+            program = lower(workload, gemm_mapping(workload, WHOLE))
             machine = Machine(hardware, program, fast_forward=fast)
             run = machine.run()
             seconds.append(time.process_time() - started)

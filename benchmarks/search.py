@@ -1,12 +1,20 @@
-"""Mappings that the vectorised closed form evaluates per second, on one core."""
+"""Mappings that the closed form counts and estimates per second, and whole searches, on one core.
+
+``before`` are the rates of the forms that the trees replaced, for the same candidates: those of
+``before.json``, measured on the same machine beside ``results.json``.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Final
 
 import numpy as np
 
@@ -21,156 +29,230 @@ from benchmarks.measure import (
     shares,
     table,
 )
-from simaccel.analytic.array import Widths
-from simaccel.analytic.gemm import GemmProblem, GemmTiles, Shared, gemm_work
-from simaccel.analytic.work import Ints
-from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.family import Family, Ints, Kept, Loops, ints, shape_of
+from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapping.choices import ORDERS
-from simaccel.schedulers.search import candidates, dram_bytes
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.mapspace.nests import map_einsum
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.attention import flat_families, problem_of
+from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.spatial import choices
+from simaccel.workload import build, gemm, network
 
-AIM = 1_000_000
-TIMELOOP_PER_SECOND = 1850
+AIM: Final = 1_000_000
+TIMELOOP_PER_SECOND: Final = 1850
 """Two-level GEMM mappings per CPU second, measured apart from this."""
-SHAPE = {"m": 512, "k": 768, "n": 3072}
-_SLAB = 8
-"""Tile sizes of m that are evaluated together with all of k and n."""
+BEFORE: Final = Path(__file__).with_name("before.json")
+SHAPE: Final = {"m": 512, "k": 768, "n": 3072}
+ORDERS: Final = tuple(permutations("mkn"))
+NESTS: Final = (
+    ("eyeriss_like", "resnet50", "res3b_branch2b"),
+    ("simba_like", "alexnet", "conv2"),
+    ("edge", "alexnet", "conv2"),
+)
 
-Found = TypeVar("Found")
-Figures = tuple[Ints, Ints, Ints]
-"""Cycles, bytes of DRAM traffic, bytes of buffer."""
+
+@dataclass(frozen=True)
+class Work:
+    """What is timed: so many candidates at a time."""
+
+    count: int
+    do: Callable[[], object]
 
 
 def points() -> list[Point]:
-    """One GEMM of BERT with 48 tile sizes per rank."""
-    return [{"hw": "edge", **SHAPE, "sizes_per_rank": 48, "repeats": 3}]
-
-
-def problem_of(point: Point) -> GemmProblem:
-    """Give the GEMM."""
-    return GemmProblem(
-        g=1,
-        m=point["m"],
-        k=point["k"],
-        n=point["n"],
-        names=("A", "B", "C"),
-        widths=Widths(a=2, b=2, out=2),
-    )
+    """Counting and estimating of two groups, of nests, and whole searches."""
+    common = {"sizes_per_rank": 48, "repeats": 3}
+    kinds = [f"gemm {what}" for what in ("counted", "counted, broadcasting", "estimated")]
+    kinds += [f"{one} {what}" for one in ("flat", "flash") for what in ("counted", "estimated")]
+    found: list[Point] = [{"kind": kind, **common} for kind in kinds]
+    found += [{"kind": "grid", "repeats": 3}]
+    for kind in ("nests", "search"):
+        found += [{"kind": kind, "case": case, "drawn": 1 << 17, "repeats": 3} for case in NESTS]
+    flows = ("naive", "flex", "flat", "flash")
+    found += [{"kind": "scheduler", "dataflow": one, "seq_len": 512, "repeats": 3} for one in flows]
+    return found
 
 
 def tile_sizes(extent: int, count: int) -> Ints:
-    """Give ``count`` different tile sizes from 1 to the whole rank, evenly apart."""
+    """Return ``count`` different tile sizes from 1 to the whole rank, evenly apart."""
     return np.unique(np.linspace(1, extent, min(count, extent)).astype(np.int64))
 
 
-class Evaluation:
-    """The same candidates, evaluated in different ways; each gives figures by kind and grid."""
+# -- families
 
-    def __init__(self, point: Point) -> None:
-        self.accelerator: Accelerator = load_accelerator(point["hw"])
-        self.problem = problem_of(point)
-        count = point["sizes_per_rank"]
-        self.sizes = [tile_sizes(point[rank], count) for rank in "mkn"]
-        self.kinds = list(product(ORDERS, STATIONARITIES))
 
-    @property
-    def mappings(self) -> int:
-        """Number of candidates."""
-        return len(self.kinds) * len(self.sizes[0]) * len(self.sizes[1]) * len(self.sizes[2])
+def gemm_family(sizes: list[Ints], order: int = 0) -> Family:
+    """Return a GEMM's candidates in one order of loops."""
+    workload = gemm(**SHAPE)
+    space = space_of(workload, Group(operators=("gemm",), tree=()))
+    seen = space.operators[0]
+    places = tuple(ints(ORDERS[order].index(rank)) for rank in "mkn")
+    keeps = tuple(Kept(name, BUFFER, ints(2)) for name in (*seen.names, seen.output.name))
+    loops = Loops(("m", "k", "n"), tuple(sizes), places)
+    return Family(space, (loops, *keeps, Do("gemm", "array", "ws")), {})
 
-    def figures(self, m: Ints, k: Ints, n: Ints) -> Iterator[Figures]:
-        """Evaluate tile sizes under every order and stationarity."""
-        whole = np.broadcast_shapes(m.shape, k.shape, n.shape)
-        shared = Shared()
-        for order, stationarity in self.kinds:
-            tiles = GemmTiles(m=m, k=k, n=n, order=order, stationarity=stationarity)
-            work = gemm_work(self.problem, tiles, self.accelerator, shared)
-            cycles, moved, space = (
-                np.broadcast_to(figure, whole)
-                for figure in (work.cycles(), dram_bytes(work), work.buffer_bytes)
-            )
-            yield cycles, moved, space
 
-    def one_by_one(self) -> list[Figures]:
-        """Give every candidate its entry in three flat arrays."""
-        grid = np.stack(np.meshgrid(*self.sizes, indexing="ij"))
-        m, k, n = (np.ascontiguousarray(sizes.ravel()) for sizes in grid)
-        return list(self.figures(m, k, n))
+def fused_family(heads: Ints, rows: Ints, keys: Ints, *, online: bool) -> Family:
+    """Return fused attention's candidates, given one by one."""
+    problem = problem_of(build("bert", batch=64, seq_len=512, scope="la"), ("L", "softmax", "A"))
+    tiles = list(zip(heads.tolist(), rows.tolist(), keys.tolist(), strict=True))
+    return next(flat_families(problem, tiles, online=online, pipelined=True))
 
-    def by_broadcasting(self) -> list[Figures]:
-        """Let numpy combine the tile sizes of the three ranks, slab by slab of m."""
-        m, k, n = self.sizes
-        slabs = [self.figures(*np.ix_(m[at : at + _SLAB], k, n)) for at in range(0, len(m), _SLAB)]
-        joined: list[Figures] = []
-        for parts in zip(*slabs, strict=True):
-            cycles, moved, space = (
-                np.concatenate([figure.ravel() for figure in figures])
-                for figures in zip(*parts, strict=True)
-            )
-            joined.append((cycles, moved, space))
-        return joined
 
-    def as_schedulers_do(self) -> int:
-        """Evaluate the grid that the schedulers search; give its size."""
-        return int(candidates(self.problem, self.accelerator).cycles.size)
+def _grid(kind: str, point: Point) -> list[Ints]:
+    """Return sizes that numpy is to combine."""
+    extents = list(SHAPE.values()) if kind == "gemm" else [64 * 12, 512, 512]
+    return [tile_sizes(extent, point["sizes_per_rank"]) for extent in extents]
+
+
+def _flat(sizes: list[Ints]) -> list[Ints]:
+    return [np.ascontiguousarray(one.ravel()) for one in np.meshgrid(*sizes, indexing="ij")]
+
+
+def figures(family: Family, accelerator: Accelerator) -> list[Ints]:
+    """Count what a search looks at: bound, DRAM bytes, bytes of buffer."""
+    totals = evaluate(family, accelerator)
+    dram = totals.counts.total("dram_read") + totals.counts.total("dram_write")
+    shape = shape_of(family.branch)
+    found = (totals.bound(), dram, totals.buffer_bytes())
+    return [np.broadcast_to(one, shape).ravel() for one in found]
+
+
+# -- work
+
+
+def group_work(point: Point) -> Work:
+    """Return the counting or estimating of a group's grid."""
+    kind, _, what = point["kind"].partition(" ")
+    accelerator, sizes = load_accelerator("edge"), _grid(kind, point)
+    count = int(np.prod([len(one) for one in sizes]))
+    if kind == "gemm":
+        ix = [ints(one) for one in np.ix_(*sizes)]
+        family = gemm_family(ix if what.endswith("broadcasting") else _flat(sizes))
+    else:
+        family = fused_family(*_flat(sizes), online=kind == "flash")
+    if what == "estimated":
+        return Work(count, lambda: evaluate(family, accelerator).cycles())
+    return Work(count, lambda: figures(family, accelerator))
+
+
+def grid_work(_: Point) -> Work:
+    """Return the choice of the best of the grid that the schedulers search."""
+    accelerator, workload = load_accelerator("edge"), gemm(**SHAPE)
+    count = Search(accelerator).einsum(workload, "gemm").candidates.least.size
+    return Work(count, lambda: Search(accelerator).group(workload, "gemm"))
+
+
+def nests_work(point: Point) -> Work:
+    """Return the counting of nests drawn from a mapspace, those that fit."""
+    hw, model, layer = point["case"]
+    workload = network(model, layer=layer)
+    target = choices(workload, load_accelerator(hw), "ruby-s", {})[0][0]
+    space = target.problem().spaces[0]
+    setting = target.setting
+    genes, factors = space.fitting(space.random(np.random.default_rng(0), point["drawn"]))
+    drawn = space.candidates(genes, factors)
+    fits = drawn.take(setting.fits(space, drawn))
+    return Work(len(fits), lambda: setting.costs(space, fits))
+
+
+def search_work(point: Point) -> Work:
+    """Return a whole search of a mapspace."""
+    hw, model, layer = point["case"]
+    workload = network(model, layer=layer)
+    target = choices(workload, load_accelerator(hw), "ruby-s", {})[0][0]
+    effort = Effort(exhaustive=0, patience=point.get("patience", 20_000), seed=0)
+    return Work(map_einsum(target, effort).found.gone, partial(map_einsum, target, effort))
+
+
+def scheduler_work(point: Point) -> Work:
+    """Return the scheduling of a BERT block."""
+    workload = build("bert", batch=64, seq_len=point["seq_len"], scope="block")
+    accelerator = load_accelerator("edge")
+    return Work(1, lambda: make_mapping(workload, accelerator, point["dataflow"], Options()))
+
+
+_WORK: Final[dict[str, Callable[[Point], Work]]] = {
+    "gemm": group_work,
+    "flat": group_work,
+    "flash": group_work,
+    "grid": grid_work,
+    "nests": nests_work,
+    "search": search_work,
+    "scheduler": scheduler_work,
+}
 
 
 def rates(point: Point) -> Row:
-    """Measure each way; the figures of both must be equal."""
-    evaluation = Evaluation(point)
-    repeats = point["repeats"]
-    flat, flat_seconds = _timed(evaluation.one_by_one, repeats)
-    mesh, mesh_seconds = _timed(evaluation.by_broadcasting, repeats)
-    searched, search_seconds = _timed(evaluation.as_schedulers_do, repeats)
-    equal = all(
-        np.array_equal(ours, theirs)
-        for one, other in zip(flat, mesh, strict=True)
-        for ours, theirs in zip(one, other, strict=True)
-    )
+    """Do the work once unmeasured, then so many times in CPU time."""
+    work = _WORK[point["kind"].partition(" ")[0]](point)
+    work.do()
+    seconds: list[float] = []
+    for _ in range(point["repeats"]):
+        started = time.process_time()
+        work.do()
+        seconds.append(time.process_time() - started)
     return point | {
-        "equal": equal,
-        "ways": {
-            "one entry per candidate": [evaluation.mappings, evaluation.mappings / flat_seconds],
-            "broadcasting, in slabs": [evaluation.mappings, evaluation.mappings / mesh_seconds],
-            "the schedulers' own grid": [searched, searched / search_seconds],
-        },
-        "shares": shares(evaluation.by_broadcasting),
-        "shares_of_schedulers": shares(evaluation.as_schedulers_do),
+        "candidates": work.count,
+        "cpu_seconds": median(seconds),
+        "shares": shares(work.do),
     }
 
 
-def _timed(work: Callable[[], Found], repeats: int) -> tuple[Found, float]:
-    seconds: list[float] = []
-    for _ in range(repeats):
-        started = time.process_time()
-        found = work()
-        seconds.append(time.process_time() - started)
-    return found, median(seconds)
+# -- report
+
+
+def name_of(row: Row) -> str:
+    """Return what a row is called in ``before.json``, which has the same names for the same work."""
+    case = row.get("case")
+    return f"{row['kind']} {case[0] if case else row.get('dataflow', '')}".strip()
+
+
+def before() -> dict[str, float]:
+    """Return CPU seconds per candidate of the forms before the trees."""
+    if not BEFORE.exists():
+        return {}
+    found: dict[str, float] = json.loads(BEFORE.read_text(encoding="utf-8"))["cpu_seconds"]
+    return found
+
+
+def _line(row: Row, old: dict[str, float]) -> list[object]:
+    each = row["cpu_seconds"] / row["candidates"]
+    was = old.get(name_of(row))
+    known = [f"{1 / was:,.0f}", f"**{was / each:.2f}**"] if was else ["", ""]
+    seconds = f"{row['cpu_seconds']:.3f}"
+    per_second = f"{1 / each:,.0f}" if each < 1 else f"{1 / each:.2f}"
+    return [name_of(row), f"{row['candidates']:,}", seconds, per_second, *known]
 
 
 def report(rows: list[Row]) -> str:
     """Write the rates."""
-    (row,) = rows
-    shape = "x".join(str(row[rank]) for rank in "mkn")
-    same = "the same" if row["equal"] else "**different**"
-    best = max(rate for _, rate in row["ways"].values())
-    lines = [
-        [way, f"{count:,}", f"**{rate:,.0f}**", f"{rate / TIMELOOP_PER_SECOND:,.0f}"]
-        for way, (count, rate) in row["ways"].items()
-    ]
-    wheres = [("broadcasting", "shares"), ("the schedulers' grid", "shares_of_schedulers")]
-    return (
+    done = [row for row in rows if row["candidates"]]
+    old = before()
+    best = max(row["candidates"] / row["cpu_seconds"] for row in done)
+    shape = "x".join(map(str, SHAPE.values()))
+    head = ["", "candidates", "CPU s", "per second", "before, per second", "times as fast"]
+    text = (
         "## Search\n\n"
-        f"The closed form of a GEMM {shape} on {row['hw']} under all {len(ORDERS)} loop orders and "
-        f"{len(STATIONARITIES)} stationarities, {row['sizes_per_rank']} tile sizes per rank: "
-        "cycles, DRAM bytes and buffer bytes of each. CPU time of one core, medians of "
-        f"{row['repeats']}. Both ways to give the grid find {same} figures. "
-        f"Timeloop's {TIMELOOP_PER_SECOND:,} per CPU second were measured apart from this. "
-        f"Aim of {AIM:,} per second: {aim(best >= AIM)}.\n\n"
-        + table(["candidates are given", "mappings", "per second", "times Timeloop"], lines)
-        + "\n\nWhere the time goes, by module, with the profiler on:\n\n"
-        + "\n".join(f"- {name}: {share_text(row[key])}" for name, key in wheres)
+        f"The closed form of a GEMM {shape} and of fused attention (BERT 512, batch 64) on edge, 48 "
+        "tile sizes per rank; *counted*: MACs, bytes by tensor and level, buffer, energy, bound; "
+        "*estimated*: cycles with fill, latency and slots too. `grid`: the choice of a scheduler "
+        "among its own candidates; `nests`: mappings of a layer drawn from a mapspace; `search`: "
+        "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens. "
+        f"CPU time of one core, medians of {rows[0]['repeats']}. *Before* is the code before mapping "
+        "trees, on the same machine in the same hour: it counted and estimated in one, and had one "
+        f"closed form for each kind of mapping. Timeloop's {TIMELOOP_PER_SECOND:,} mappings per CPU "
+        f"second were measured apart from this. Aim of {AIM:,} counted per second: "
+        f"{aim(best >= AIM)}.\n\n"
     )
+    where = [f"- {name_of(row)}: {share_text(row['shares'])}" for row in done]
+    profile = "\n\nWhere the time goes, by module, with the profiler on:\n\n" + "\n".join(where)
+    return text + table(head, [_line(row, old) for row in done]) + profile
 
 
 BENCHMARK = Benchmark(

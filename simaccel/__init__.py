@@ -4,17 +4,27 @@ A scheduler maps a workload onto an accelerator, lowering turns the mapping into
 SimPy machine times it. The closed form predicts the same run from the mapping alone.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.run import Result, result_json, simulate
-from simaccel.hardware.load import load_accelerator
-from simaccel.workload import build, conv2d, gemm, network
+if TYPE_CHECKING:
+    from simaccel.experiment.run import Result, result_json, simulate
+    from simaccel.hardware.load import load_accelerator
+    from simaccel.workload import build, conv2d, gemm, network
 
-try:
-    __version__ = version("simaccel")
-except PackageNotFoundError:
-    # A checkout that is imported without being installed has no version to state.
-    __version__ = "0+uninstalled"
+    __version__: str
+
+_HOMES = {
+    "Result": "simaccel.experiment.run",
+    "build": "simaccel.workload",
+    "conv2d": "simaccel.workload",
+    "gemm": "simaccel.workload",
+    "load_accelerator": "simaccel.hardware.load",
+    "network": "simaccel.workload",
+    "result_json": "simaccel.experiment.run",
+    "simulate": "simaccel.experiment.run",
+}
+"""Where each name comes from; it is loaded when it is used, so that `simaccel` alone is quick."""
 
 __all__ = [
     "Result",
@@ -27,3 +37,28 @@ __all__ = [
     "result_json",
     "simulate",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever stands there
+    if name == "__version__":
+        value: object = _version()
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as slow as numpy
+
+    try:
+        return version("simaccel")
+    except PackageNotFoundError:
+        # A checkout that is imported without being installed has no version to state.
+        return "0+uninstalled"

@@ -37,7 +37,7 @@ class Fault:
         value = repr(self.value)
         if len(value) > _LONGEST_VALUE:
             value = value[: _LONGEST_VALUE - 3] + "..."
-        return f"{self.file}: {self.field}: got {value}; allowed: {self.allowed}"
+        return printable(f"{self.file}: {self.field}: got {value}; allowed: {self.allowed}")
 
 
 class InputError(SimaccelError):
@@ -49,6 +49,18 @@ class InputError(SimaccelError):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.faults))
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Escape what could move the cursor, change colours or turn the writing direction round.
+
+    >>> printable("\x1b[31m red"), printable("two\nlines", keep="\n")
+    ('\\x1b[31m red', 'two\nlines')
+    """
+    return "".join(
+        one if one.isprintable() or one in keep else one.encode("unicode_escape").decode()
+        for one in text
+    )
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

@@ -1,6 +1,47 @@
-"""Hypothesis profiles: `ci` unless `--hypothesis-profile` names another."""
+"""Hypothesis profiles (`ci` unless `--hypothesis-profile` names another); no test hangs."""
 
+import faulthandler
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
+
+import pytest
 from hypothesis import settings
+
+TEST_SECONDS: Final = 120
+"""No test lasts longer: it fails, and where that doesn't end it, its process ends."""
+
+# Who starts tests in the background of a script ignores Ctrl-C for them, and for the commands that
+# they start and interrupt.
+if threading.current_thread() is threading.main_thread():
+    for _signal in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(_signal) is signal.SIG_IGN:
+            signal.signal(
+                _signal,
+                signal.default_int_handler if _signal is signal.SIGINT else signal.SIG_DFL,
+            )
+
+
+def _too_long(_number: int, _frame: FrameType | None) -> None:
+    raise TimeoutError(f"the test took more than {TEST_SECONDS} seconds")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Fail a test that takes too long; end its process if it goes on, say in a call of C."""
+    if not hasattr(signal, "setitimer") or threading.current_thread().name != "MainThread":
+        return (yield)
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
+    faulthandler.dump_traceback_later(TEST_SECONDS + 10, exit=True)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=2000, deadline=None)

@@ -34,7 +34,7 @@ def test_extent_by_hand() -> None:
 
 
 def test_each_smaller_program_is_smaller() -> None:
-    program = draw(SEED, 0).program
+    program = draw(SEED, 0)[1].program
     found = list(smaller(program))
     assert found
     assert all(_weight(one) < _weight(program) for one in found)

@@ -210,7 +210,7 @@ def _truncated(text: str, _body: dict[str, object]) -> str:
 
 
 def _another_mapping(text: str, _body: dict[str, object]) -> str:
-    return text.replace('"k": ', '"k": 1')
+    return text.replace('"tile": ', '"tile": 1')
 
 
 def _better_than_it_is(_text: str, body: dict[str, object]) -> str:
@@ -227,9 +227,9 @@ def _too_large(_text: str, body: dict[str, object]) -> str:
     """Whole, and signed, but it doesn't fit the array."""
     rest = {name: value for name, value in body.items() if name != "digest"}
     mapping = json.loads(json.dumps(rest["mapping"]))
-    assert [level["level"] for level in mapping["levels"]][2:] == ["rows", "cols", "pe"]
-    mapping["levels"][2]["factors"] = {"k": 10, "n": 8}
-    mapping["levels"][4]["factors"] = {}
+    kept = [node for node in mapping["tree"] if node[0] in ("keep", "do")]
+    spread = [["spread", {"rank": rank, "tile": 1, "level": "rows"}] for rank in ("k", "n")]
+    mapping["tree"] = [*kept[:-1], *spread, kept[-1]]
     rest["mapping"] = mapping
     return json.dumps(rest | {"digest": points._digest(rest)})
 

@@ -126,7 +126,9 @@ def _vector(one: Vector, arrays: list[Array]) -> Array:
     return made.transpose([order.index(rank) for rank in one.output.ranks])
 
 
-def _meaning(one: Vector, x: Array, others: list[Array], axis: int) -> Array:
+def _meaning(  # noqa: PLR0911 - one for each kind
+    one: Vector, x: Array, others: list[Array], axis: int
+) -> Array:
     if one.kind == "softmax":
         powers = np.exp(x - x.max(axis=axis, keepdims=True))
         return np.asarray(powers / powers.sum(axis=axis, keepdims=True))

@@ -6,8 +6,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.family import Fan, Ints, ints
+from simaccel.analytic.pieces import Cuts
 from simaccel.hardware import Accelerator, Stationarity, spatial
+from simaccel.mapping.space import Seen
 
 
 @dataclass(frozen=True)
@@ -119,3 +121,28 @@ def _fold(
         read_port=ints(read),
         write_port=ints(write),
     )
+
+
+def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
+    found = dict.fromkeys("gmkn", ints(1))
+    first, second = (view.names for view in seen.inputs)
+    for rank in seen.ranks:
+        where = rank in first, rank in second, rank in seen.output.names
+        plays = {
+            (True, True, True): "g",
+            (True, True, False): "k",
+            (False, True, True): "n",
+        }.get(where, "m")
+        found[plays] = found[plays] * sizes[rank]
+    return found["g"], found["m"], found["k"], found["n"]
+
+
+def fold_sides(cuts: Cuts) -> tuple[Ints | None, Ints | None]:
+    """Return the sides of a full fold where a tree says them."""
+    found: dict[str, Ints] = {}
+    for at, entry in enumerate(cuts.entries):
+        if isinstance(entry, Fan) and entry.level in ("rows", "cols"):
+            pieces = -(-cuts.full[at][entry.rank] // entry.tile)
+            found[entry.level] = found.get(entry.level, ints(1)) * pieces
+    return found.get("rows"), found.get("cols")

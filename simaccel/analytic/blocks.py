@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.array import Folded, folded
+from simaccel.analytic.array import Folded, fold_sides, folded, matmul_of
 from simaccel.analytic.family import Bools, Family, Fan, Floats, Ints, Kept, Path, ints
 from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
@@ -43,8 +43,8 @@ class Move:
     port: Ints
     latency: int
     on_chip: bool
-    turns: Ints
-    """Turns on the DRAM channel."""
+    batches: Ints
+    """Batches on the DRAM channel."""
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Units:
     def fold(self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool) -> Folded:
         """Return what a systolic array does with a block."""
         seen = self.family.space.seen(path.leaf.operator)
-        shape = self._shape(seen, sizes)
+        shape = matmul_of(seen, sizes)
         key = (id(path.leaf), accumulate, *(id(sizes[rank]) for rank in seen.ranks))
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
@@ -184,21 +184,6 @@ class Units:
         found = self.known[key]
         assert isinstance(found, Folded)  # noqa: S101 - narrows the type
         return found
-
-    @staticmethod
-    def _shape(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
-        found = dict.fromkeys("gmkn", ints(1))
-        first, second = (view.names for view in seen.inputs)
-        for rank in seen.ranks:
-            where = rank in first, rank in second, rank in seen.output.names
-            plays = {
-                (True, True, True): "g",
-                (True, True, False): "k",
-                (False, True, True): "n",
-            }.get(where, "m")
-            found[plays] = found[plays] * sizes[rank]
-        return found["g"], found["m"], found["k"], found["n"]
 
     # -- for the timeline
 
@@ -363,7 +348,8 @@ class Units:
 
     def _dram(self, n_bytes: Ints, place: str, *, up: bool) -> Move:
         accelerator, spec = self.accelerator, self.accelerator.dram
-        service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+        channel = accelerator.channel_rate if up else accelerator.channel_read_rate
+        service = channel.cycles(spec.channel_bytes(n_bytes, 0))
         rate = accelerator.read_rate if up else accelerator.write_rate
         if place != BUFFER:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
@@ -372,7 +358,7 @@ class Units:
             port=ints(rate.cycles(n_bytes)),
             latency=0 if up else spec.latency_cycles,
             on_chip=False,
-            turns=ints(-(-service // spec.turn_cycles)),
+            batches=ints(-(-n_bytes // (spec.batch_bytes * spec.channels))),
         )
 
     def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:
@@ -401,15 +387,5 @@ class Units:
             port=ints(port.cycles(n_bytes)),
             latency=lead + tail,
             on_chip=True,
-            turns=ints(0),
+            batches=ints(0),
         )
-
-
-def fold_sides(cuts: Cuts) -> tuple[Ints | None, Ints | None]:
-    """Return the sides of a full fold where a tree says them."""
-    found: dict[str, Ints] = {}
-    for at, entry in enumerate(cuts.entries):
-        if isinstance(entry, Fan) and entry.level in ("rows", "cols"):
-            pieces = -(-cuts.full[at][entry.rank] // entry.tile)
-            found[entry.level] = found.get(entry.level, ints(1)) * pieces
-    return found.get("rows"), found.get("cols")

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.counts import Counts, Level, count
+from simaccel.analytic.counts import count
 from simaccel.analytic.family import Family, Floats, Ints, Kept, family_of, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
+from simaccel.analytic.totals import Counts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space, held_around, space_of
@@ -117,12 +118,13 @@ class Totals:
     def resources(self) -> dict[str, Ints]:
         """Return the cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        dram = counts.total("dram_read") + counts.total("dram_write")
         channels = hardware.dram.channels
+        loads = hardware.channel_read_rate.cycles(counts.total("dram_read") // channels)
+        stores = hardware.channel_rate.cycles(counts.total("dram_write") // channels)
         found = {
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
-            "dram": ints(hardware.channel_rate.cycles(dram // channels)),
+            "dram": ints(loads + stores - 1).clip(0),
         }
         for name, rate in (
             ("buffer_read", hardware.read_rate),
@@ -144,7 +146,7 @@ class Totals:
         return found
 
     def least(self) -> Ints:
-        """Return what the estimate can't go below: the bound, or the array behind its first tiles."""
+        """Return what no estimate is below: the bound, or the array behind its first tiles."""
         chain = self.counts.busy.get("chain", ints(0))
         return ints(np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator)))
 
@@ -183,7 +185,7 @@ def first_loads(family: Family, accelerator: Accelerator) -> Ints:
             sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
             n_bytes = view.bytes_per_element * math.prod(sizes, start=ints(1))
             spec = accelerator.dram
-            service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+            service = accelerator.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
             found, latency = found + service * (entry.slots > 0), spec.latency_cycles
             break
     return ints(found + latency)

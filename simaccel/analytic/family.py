@@ -156,18 +156,20 @@ def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:
             loops.append(node)
             continue
         close()
-        if isinstance(node, Spread):
-            found.append(Fan(node.rank, ints(node.tile), node.level))
-        elif isinstance(node, Keep):
-            found.append(Kept(node.tensor, node.level, ints(node.slots)))
-        elif isinstance(node, Fork):
-            branches = tuple(_branch(branch, sizes) for branch in node.branches)
-            found.append(Forked(branches, node.ahead))
-        elif isinstance(node, Part):
-            found.append(_parted(node, sizes))
-        else:
-            found.append(node)
+        found.append(_node(node, sizes))
     return tuple(found)
+
+
+def _node(
+    node: Spread | Keep | Fork | Part | Do, sizes: dict[str, int]
+) -> Entry | Forked | Parted | Do:
+    if isinstance(node, Spread):
+        return Fan(node.rank, ints(node.tile), node.level)
+    if isinstance(node, Keep):
+        return Kept(node.tensor, node.level, ints(node.slots))
+    if isinstance(node, Fork):
+        return Forked(tuple(_branch(branch, sizes) for branch in node.branches), node.ahead)
+    return _parted(node, sizes) if isinstance(node, Part) else node
 
 
 def _parted(node: Part, sizes: dict[str, int]) -> Parted:
@@ -240,19 +242,10 @@ def tree_of(family: Family, sizes: Mapping[str, int] | None = None) -> Tree:
 def _tree(branch: Branch, sizes: dict[str, int]) -> Tree:
     found: list[Node] = []
     for node in branch:
-        if isinstance(node, Loops):
-            loops = zip(node.places, node.ranks, node.tiles, strict=True)
-            for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
-                if tile < sizes[rank]:
-                    found.append(Loop(rank, tile))
-                    sizes[rank] = tile
-        elif isinstance(node, Fan):
-            if int(node.tile) < sizes[node.rank]:
-                found.append(Spread(node.rank, int(node.tile), cast("FanName", node.level)))
-                sizes[node.rank] = int(node.tile)
+        if isinstance(node, Loops | Fan):
+            found += _cuts_of(node, sizes)
         elif isinstance(node, Kept):
-            if int(node.slots):
-                found.append(Keep(node.tensor, node.level, int(node.slots)))
+            found += [Keep(node.tensor, node.level, int(node.slots))] * (int(node.slots) > 0)
         elif isinstance(node, Forked):
             branches = tuple(_tree(one, dict(sizes)) for one in node.branches)
             found.append(Fork(branches, node.ahead))
@@ -261,6 +254,20 @@ def _tree(branch: Branch, sizes: dict[str, int]) -> Tree:
         elif isinstance(node, Do):
             found.append(node)
     return tuple(found)
+
+
+def _cuts_of(node: Loops | Fan, sizes: dict[str, int]) -> Iterator[Loop | Spread]:
+    """Yield the loops that make several pieces, or the spread; ``sizes`` become those inside."""
+    if isinstance(node, Fan):
+        if int(node.tile) < sizes[node.rank]:
+            sizes[node.rank] = int(node.tile)
+            yield Spread(node.rank, int(node.tile), cast("FanName", node.level))
+        return
+    loops = zip(node.places, node.ranks, node.tiles, strict=True)
+    for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
+        if tile < sizes[rank]:
+            sizes[rank] = tile
+            yield Loop(rank, tile)
 
 
 def _part(node: Parted, sizes: dict[str, int]) -> Part:

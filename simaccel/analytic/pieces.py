@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +22,7 @@ Box = tuple[Ints, Ints]
 """How many pieces, and their size."""
 Mode = bool | Bools
 Terms = tuple[tuple[str, int], ...]
-_WIDTH = 16
+PLACES: Final = 16
 """Places in one entry, more than ranks."""
 
 
@@ -81,17 +82,22 @@ class Step:
 
 def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> Step:
     """Cut boxes by a tile; remainders that no candidate has together share a box."""
-    wholes, tos, lefts, rests, taken = [], [], [], [], []
+    wholes: list[Ints] = []
+    tos: list[int] = []
+    lefts: list[Ints] = []
+    rests: list[Ints] = []
+    taken: list[Ints] = []
     for n, size in zip(counts, sizes, strict=True):
         whole = size // tile
         rest = size - whole * tile
-        left = ((rest > 0) & (n > 0)).astype(np.int64)
+        left = ints((rest > 0) & (n > 0))
         to = -1
         if np.any(left):
             for place, others in enumerate(taken):
                 if not np.any(others & left):
                     to = place
-                    taken[place], rests[place] = others | left, rests[place] + rest * left
+                    taken[place] = ints(others | left)
+                    rests[place] = ints(rests[place] + rest * left)
                     break
             else:
                 to = len(taken)
@@ -159,7 +165,7 @@ class Cuts:
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
                     real = self.full[at][rank] > tile
                     if np.any(real):
-                        found[at, rank] = np.where(real, at * _WIDTH + place, -1)
+                        found[at, rank] = np.where(real, at * PLACES + place, -1)
         return found
 
     def position(self, ranks: frozenset[str], upto: int) -> Ints:
@@ -180,7 +186,8 @@ class Cuts:
         while start + 1 < len(steps) and modes[start + 1] is True:
             start += 1
         if start < 0:
-            found, sizes = [ints(1)], (ints(self.space.sizes[rank]),)
+            found: list[Ints] = [ints(1)]
+            sizes: tuple[Ints, ...] = (ints(self.space.sizes[rank]),)
         else:
             found, sizes = list(steps[start].every), steps[start].sizes
         simple = all(isinstance(mode, bool) for mode in modes)

@@ -26,7 +26,7 @@ from simaccel.analytic.family import (
     Path,
     ints,
 )
-from simaccel.analytic.pieces import Cuts, Terms, expanded
+from simaccel.analytic.pieces import PLACES, Cuts, Terms, expanded
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
@@ -71,6 +71,10 @@ class Tiled:
         self.by_slots: list[tuple[int, Bools | None]] = [
             (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
         ]
+        several, single = self.own & (self.slots > 1), self.own & (self.slots == 1)
+        self.several = several if np.any(several) else None
+        self.single = single if np.any(single) else None
+        """Where its next one is asked for ahead, and where only when its slot is free."""
         self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
 
 
@@ -101,6 +105,8 @@ class Bodies:
     ahead: int = 0
     divides: list[tuple[Work, Work]] = field(default_factory=list)
     """(vector operator, einsum whose sums it divides after the loop)."""
+    two_pass: Work | None = None
+    """The vector operator whose axis this loop cuts, for which it runs twice."""
 
     @cached_property
     def works(self) -> tuple[Work, ...]:
@@ -142,6 +148,8 @@ class _Builder:
         self.space, self.aliases, self.escapes = space, family.aliases, space.escapes
         self.around = {keep.tensor for keep in family.around}
         self.streams: list[Kept] = []
+        self.same: dict[int, int] = {}
+        """Keeps in several branches that are one tile: the key of the first."""
         self.known: set[tuple[int, int]] = set()
         read = [name for seen in space.operators for name in seen.names]
         made = [seen.output.name for seen in space.operators]
@@ -167,16 +175,23 @@ class _Builder:
                         body.ahead = len(body.items)
                     self._walk(inner, entries, list(around))
             else:
-                at, entries = len(entries), (*entries, node)
-                fanned = any(isinstance(one, Fan) for one in entries)
-                if isinstance(node, Loops) and not fanned:
-                    real = Cuts(self.space, Path(entries, None)).places  # type: ignore[arg-type]
-                    for rank, tile, place in _ordered(node):
-                        if (at, rank) in real:
-                            body = Bodies(rank=rank, tile=tile, place=at * 16 + place)
-                            self._enter(body, at, around)
-                elif isinstance(node, Cut):
-                    self._enter(Bodies(part=node), at, around)
+                entries = (*entries, node)
+                self._around(node, entries, around)
+
+    def _around(
+        self, node: object, entries: tuple[object, ...], around: list[tuple[Bodies, int]]
+    ) -> None:
+        """Enter the bodies of the loops of a node, if it has some outside of the lanes."""
+        at = len(entries) - 1
+        fanned = any(isinstance(one, Fan) for one in entries)
+        if isinstance(node, Loops) and not fanned:
+            real = Cuts(self.space, Path(entries, None)).places  # type: ignore[arg-type]
+            for rank, tile, place in _ordered(node):
+                if (at, rank) in real:
+                    body = Bodies(rank=rank, tile=tile, place=at * PLACES + place)
+                    self._enter(body, at, around)
+        elif isinstance(node, Cut):
+            self._enter(Bodies(part=node), at, around)
 
     @staticmethod
     def _enter(body: Bodies, at: int, around: list[tuple[Bodies, int]]) -> None:
@@ -192,7 +207,7 @@ class _Builder:
             for at, entry in enumerate(path.entries):
                 if isinstance(entry, Kept) and entry.tensor == name:
                     self._tile(entry, at, view, cuts, path, around, seen, outside=key)
-                    key = id(entry)
+                    key = self.same.get(id(entry), id(entry))
             if key is None and do.unit == "mac" and name not in self.around:
                 stream = Kept(name, STREAM, ints(2))
                 at = next(n for n, one in enumerate(path.entries) if isinstance(one, Fan))
@@ -232,17 +247,12 @@ class _Builder:
         for n, (body, where) in enumerate(around):
             if where >= at or n < base:
                 continue
-            if body.rank:
-                here = (
-                    (position == body.place) & (cuts.places[where, body.rank] >= 0)
-                    if ((where, body.rank) in cuts.places)
-                    else np.zeros((), dtype=np.bool_)
-                )
-            elif n == base:
-                here = (position < 0) | (position < around[n][1] * 16)
-            else:
-                continue
+            here = _is_home(cuts, position, body, where, base=n == base)
             if not np.any(here) or (id(body), id(kept)) in self.known:
+                continue
+            twin = [one for one in body.tiles if one.tensor == kept.tensor and one.level == BUFFER]
+            if twin and kept.level == BUFFER:
+                self.same[id(kept)] = twin[0].key
                 continue
             self.known.add((id(body), id(kept)))
             slide = [
@@ -289,7 +299,7 @@ class _Builder:
             if not cutting or not isinstance(inner.seen.operator, Vector):
                 continue
             if cutting[0].works == (inner,):
-                inner.step = "normalise"
+                inner.step, cutting[0].two_pass = "normalise", inner
                 continue
             made = inner.seen.output.name
             inner.step = "online"
@@ -301,8 +311,18 @@ class _Builder:
             cutting[0].divides += [(inner, one) for one in inner.corrects]
 
 
+def _is_home(cuts: Cuts, position: Ints, body: Bodies, where: int, *, base: bool) -> Bools:
+    """Say which candidates have the tile whose place is given in this body."""
+    if body.rank and (where, body.rank) in cuts.places:
+        here = (position == body.place) & (cuts.places[where, body.rank] >= 0)
+        return np.asarray(here, dtype=np.bool_)
+    if base and not body.rank:
+        return (position < 0) | (position < where * PLACES)
+    return np.zeros((), dtype=np.bool_)
+
+
 def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:
-    """Yield rank, tile and place of each loop, from the outermost; all candidates have one order."""
+    """Yield rank, tile and place of each loop from the outermost; all have one order."""
     first = [int(np.ravel(place)[0]) for place in loops.places]
     for place, rank, tile in sorted(zip(first, loops.ranks, loops.tiles, strict=True)):
         yield rank, tile, place

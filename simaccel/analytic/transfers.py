@@ -43,6 +43,8 @@ class Transfer:
     view: View
     child: int
     shared: int
+    again: frozenset[str] = frozenset()
+    """Ranks whose loops make sums anew, as their maker lacks them."""
     _known: dict[str, list[Box]] = field(default_factory=dict)
 
     @cached_property
@@ -121,7 +123,11 @@ class Transfer:
 
     def first_repeats(self) -> Ints:
         """How often each element comes for the first time to an instance."""
-        return math.prod((self._first_repeats(rank) for rank in self.others), start=ints(1))
+        each = (
+            self._repeats(rank) if rank in self.again else self._first_repeats(rank)
+            for rank in self.others
+        )
+        return math.prod(each, start=ints(1))
 
     @cached_property
     def volume(self) -> Ints:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -12,25 +14,41 @@ from simaccel.cli.compare import compare
 from simaccel.cli.estimate import estimate, map_workload
 from simaccel.cli.run import run
 from simaccel.cli.trace import trace
-from simaccel.errors import InputError, SimaccelError
+from simaccel.errors import InputError, SimaccelError, printable
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 + SIGINT."""
+"""Exit code after Ctrl-C, and after SIGTERM, which ends a command in the same way."""
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    """Escape control characters in what click says of options that it does not know."""
+    try:
+        yield
+    except click.UsageError as error:
+        text = printable(error.format_message(), keep="\n")
+        raise click.UsageError(text, error.ctx) from None
 
 
 class _Commands(click.Group):
     """A group whose commands end without a traceback when the user made a mistake."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before the name of a command."""
+        with _printable():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         os.environ["MPLBACKEND"] = (
             "agg"  # figures go to files; an unknown one would stop matplotlib
         )
         try:
-            return super().invoke(ctx)
+            with _printable():
+                return super().invoke(ctx)
         except SimaccelError as error:
             faults = error.faults if isinstance(error, InputError) else (error,)
             for one in faults:
-                click.echo(f"error: {one}", err=True)
+                click.echo(f"error: {printable(str(one), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.hardware.load import accelerator_path, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping
@@ -97,6 +98,10 @@ class AskedWorkload:
             self._refuse(_NO_SHAPE, "shape")
             return _renamed(lambda: network(self.name, **self._layers()))
         return self._of_shape() if self.name in _OF_SHAPE else self._model()
+
+    def is_file(self) -> bool:
+        """Say whether the name is the path of a file."""
+        return self.name.lower().endswith(".csv") or _is_file(self.name)
 
     def _layers(self) -> dict[str, Any]:
         """Read the options of networks and topologies."""
@@ -199,6 +204,15 @@ class Asked:
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""
         return load_accelerator(self.hw, self.overrides)
+
+    def inputs(self) -> list[Path]:
+        """Name the files that are read: no output replaces one of them."""
+        found = [Path(self.mapping)] if self.mapping else []
+        if self.workload.is_file():
+            found.append(Path(self.workload.name))
+        with suppress(InputError):  # which reading the accelerator reports
+            found.append(accelerator_path(self.hw))
+        return found
 
     def read(self) -> Inputs:
         """Read everything: workload, accelerator, and the scheduler's name or a mapping.

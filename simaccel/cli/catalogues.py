@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from simaccel.cli.asked import AskedWorkload
+from simaccel.cli.command import Command
 from simaccel.cli.options import json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
@@ -25,7 +26,7 @@ def hw() -> None:
     """Accelerators: list them, or show every field of one."""
 
 
-@hw.command("list")
+@hw.command("list", cls=Command)
 @json_option
 def list_hw(as_json: bool) -> None:
     """List the accelerators that come with simaccel."""
@@ -36,7 +37,7 @@ def list_hw(as_json: bool) -> None:
         show(accelerators_table(found))
 
 
-@hw.command("show")
+@hw.command("show", cls=Command)
 @click.argument("name", metavar="NAME|FILE")
 @set_option
 @json_option
@@ -59,7 +60,7 @@ def workload() -> None:
     """Workloads: list the catalogue, or show the operators of one."""
 
 
-@workload.command("list")
+@workload.command("list", cls=Command)
 @json_option
 def list_workloads(as_json: bool) -> None:
     """List the models and networks of the catalogue and where their sizes are published."""
@@ -94,7 +95,7 @@ def list_workloads(as_json: bool) -> None:
     )
 
 
-@workload.command("show")
+@workload.command("show", cls=Command)
 @click.argument("name", metavar="NAME|FILE")
 @workload_options
 @json_option

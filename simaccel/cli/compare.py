@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import click
 
 from simaccel.cli.asked import Asked
-from simaccel.cli.faults import fault, gather
+from simaccel.cli.command import Command
+from simaccel.cli.faults import gather, require_stdout_free
+from simaccel.cli.kept import keeping
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
@@ -20,12 +23,12 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.parallel import run_all
+from simaccel.cli.parallel import WorkerDiedError, run_all
 from simaccel.cli.progress import Bar
 from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
-from simaccel.errors import InputError, SimaccelError
+from simaccel.errors import SimaccelError
 from simaccel.experiment.run import result_json, simulate
-from simaccel.files.targets import require_target, writing_text
+from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
     Compared,
@@ -61,10 +64,15 @@ class _Task:
         length = self.workload.parameters.get("seq_len")
         return None if length is None else int(length)
 
+    @property
+    def row(self) -> Compared:
+        """Its row, without a result."""
+        return Compared(self.dataflow, self.seq_len, point=self.point)
+
 
 def _run(task: _Task) -> Compared:
     """Run one task; what the user can cause becomes a row with its reason."""
-    row = Compared(task.dataflow, task.seq_len, point=task.point)
+    row = task.row
     try:
         result = simulate(
             task.workload,
@@ -78,6 +86,12 @@ def _run(task: _Task) -> Compared:
     return replace(row, result=result_json(result))
 
 
+def _lost(task: _Task) -> Compared:
+    """Give the row of a run whose process died."""
+    problem = "its process died; is there enough memory?"
+    return replace(task.row, problem=problem, exit_code=WorkerDiedError.exit_code)
+
+
 @dataclass(frozen=True)
 class _Files:
     """Where the rows go beside the terminal."""
@@ -85,6 +99,7 @@ class _Files:
     table: str | None
     plot: str | None
     force: bool
+    inputs: Sequence[Path]
 
     def require(self) -> None:
         """Refuse what can't be written, before anything runs.
@@ -93,33 +108,32 @@ class _Files:
             InputError: a file that exists, a folder that doesn't, a suffix that no figure has.
 
         """
+        how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
         checks = []
         if self.table is not None:
-            checks.append(partial(require_target, self.table, force=self.force))
+            checks.append(partial(require_target, self.table, text=True, **how))
         if self.plot is not None:
-            checks.append(partial(require_figure_target, self.plot, force=self.force))
-        gather(*checks, self._require_two)
-
-    def _require_two(self) -> None:
-        if self.table and self.plot and Path(self.table).resolve() == Path(self.plot).resolve():
-            raise InputError([fault("--csv", self.table, "another file than that of --plot")])
+            checks.append(partial(require_figure_target, self.plot, **how))
+        gather(
+            *checks, lambda: require_distinct({"--plot": self.plot, "--csv": self.table}.items())
+        )
 
     def write(self, rows: Sequence[Compared], title: str) -> list[str]:
         """Write the files that are asked for; a line for each."""
         lines = []
         if self.table is not None:
-            with writing_text(self.table, force=self.force) as stream:
+            with writing_text(self.table, force=self.force, inputs=self.inputs) as stream:
                 stream.write(comparison_csv(rows))
             lines.append(f"table: {self.table}")
         if self.plot is not None:
             draw = draw_comparison if rows[0].point is None else draw_sweep
             with style():
-                save_figure(draw(rows, title), self.plot, force=self.force)
+                save_figure(draw(rows, title), self.plot, force=self.force, inputs=self.inputs)
             lines.append(f"figure: {self.plot}")
         return lines
 
 
-@click.command()
+@click.command(cls=Command)
 @experiment_options
 @click.option(
     "--sweep",
@@ -128,7 +142,9 @@ class _Files:
     help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or array=16,32x64; "
     f"one of {', '.join(PARAMETERS)}.",
 )
-@click.option("--csv", "table", metavar="FILE", help="Write the rows to this file as CSV.")
+@click.option(
+    "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
+)
 @click.option("--plot", metavar="FILE", help="Draw utilisation and stalls (.png, .svg or .pdf).")
 @force_option
 @click.option(
@@ -157,21 +173,27 @@ def compare(
     Or mapspaces (always on a spatial array): --mapspace pfm,ruby-s.
     The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
-    files = _Files(table, plot, force)
+    require_stdout_free(table, "--csv", others={"--json": as_json})
+    files = _Files(table, plot, force, asked.inputs())
     tasks = _tasks(asked, sweep, files, fast_forward=fast_forward)
-    with Bar("comparing") as bar:
-        rows = run_all(_run, tasks, jobs or os.cpu_count() or 1, bar)
-    names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
-    title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
+    with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
+        rows = run_all(_run, tasks, jobs or os.cpu_count() or 1, bar, lost=_lost, note=note)
+        names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
+        title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
+        written = files.write(rows, title)
     if as_json:
         show_json(comparison_json(rows))
-    else:
-        show(title, comparison_table(rows), *problem_lines(rows))
-    written = files.write(rows, title)
-    if written and not as_json:
-        show(*written)
-    if all(row.result is None for row in rows):
-        ctx.exit(rows[0].exit_code)
+    elif table != STDOUT:
+        show(title, comparison_table(rows), *problem_lines(rows), *written)
+    ctx.exit(_exit_code(rows))
+
+
+def _exit_code(rows: Sequence[Compared]) -> int:
+    """Succeed if one run did, and no process died."""
+    died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)
+    if died:
+        return WorkerDiedError.exit_code
+    return rows[0].exit_code if all(row.result is None for row in rows) else 0
 
 
 def _tasks(

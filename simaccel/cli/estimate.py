@@ -9,7 +9,8 @@ import yaml
 
 from simaccel.analytic.estimate import estimate as predict
 from simaccel.cli.asked import Asked
-from simaccel.cli.faults import fault, require_none
+from simaccel.cli.command import Command
+from simaccel.cli.faults import fault, require_none, require_stdout_free
 from simaccel.cli.nests import Wanted, map_nests
 from simaccel.cli.options import (
     experiment_options,
@@ -19,10 +20,9 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.errors import Fault, InputError
-from simaccel.files.targets import require_target
+from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.hardware import Accelerator
-from simaccel.mapping.files import mapping_text, save_mapping
+from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
@@ -41,7 +41,7 @@ def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
     return workload, accelerator, mapping
 
 
-@click.command()
+@click.command(cls=Command)
 @experiment_options
 @mapping_option
 @json_option
@@ -61,9 +61,11 @@ def estimate(asked: Asked, as_json: bool) -> None:
     show(f"{title}: closed form", estimate_table(predicted, accelerator))
 
 
-@click.command("map")
+@click.command("map", cls=Command)
 @experiment_options
-@click.option("-o", "--output", metavar="FILE", help="Write the mapping here; default: print it.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the mapping here; - (default): print it."
+)
 @jobs_option
 @click.option("--explain", is_flag=True, help="Say what limits the best mapping of a mapspace.")
 @click.option("--plot", metavar="FILE", help="Draw how the search went on, as .png, .svg or .pdf.")
@@ -83,9 +85,19 @@ def map_workload(
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
-    _require_files(output, plot, force=force)
+    require_stdout_free(output, "-o", others={"--json": as_json, "--explain": explain})
+    inputs = asked.inputs()
+    _require_files(output, plot, force=force, inputs=inputs)
+    output = None if output == STDOUT else output
     if asked.searches():
-        wanted = Wanted(output=output, plot=plot, force=force, explain=explain, as_json=as_json)
+        wanted = Wanted(
+            output=output,
+            plot=plot,
+            force=force,
+            inputs=inputs,
+            explain=explain,
+            as_json=as_json,
+        )
         map_nests(asked, jobs or 1, wanted)
         return
     allowed = "nothing where no mapspace is searched"
@@ -98,19 +110,20 @@ def map_workload(
         click.echo(tree_text(mapping), nl=False)
     if output is None:
         return
-    save_mapping(mapping, Path(output))
+    with writing_text(output, force=force, inputs=inputs) as stream:
+        stream.write(mapping_text(mapping))
     if as_json:
         return
     predicted = predict(workload, mapping, accelerator)
     click.echo(f"{output}: {mapping.dataflow}, reserves {bytes_text(predicted.buffer_bytes)}")
 
 
-def _require_files(output: str | None, plot: str | None, *, force: bool) -> None:
+def _require_files(
+    output: str | None, plot: str | None, *, force: bool, inputs: list[Path]
+) -> None:
     """Refuse files that can't be written, before anything is searched."""
-    if output is not None and Path(output).exists() and not force:
-        allowed = "a new file, or --force to replace it"
-        raise InputError([Fault("command line", "-o", output, allowed)])
     if output is not None:
-        require_target(output, force=force)
+        require_target(output, force=force, inputs=inputs, text=True)
     if plot is not None:
-        require_figure_target(plot, force=force)
+        require_figure_target(plot, force=force, inputs=inputs)
+    require_distinct({"-o": output, "--plot": plot}.items())

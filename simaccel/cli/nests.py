@@ -14,18 +14,20 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import Sought
+from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.mapping.files import mapping_text, save_mapping
+from simaccel.mapping.files import mapping_text
+from simaccel.mapping.text import tree_text as mapping_tree
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.figures.convergence import draw_convergence
 from simaccel.report.figures.style import save_figure, style
 from simaccel.report.nests import (
     accesses_table,
     fanouts_table,
-    loops_text,
     mapped_json,
     mapped_table,
+    tree_text,
 )
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
@@ -38,6 +40,7 @@ class Wanted:
     output: str | None
     plot: str | None
     force: bool
+    inputs: list[Path]
     explain: bool
     as_json: bool
 
@@ -54,17 +57,18 @@ def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
     )
     found = choices(workload, accelerator, strategy, constraints)
     with workers(jobs) as each, Bar("searching") as bar:
-        mapped = search_all(found, accelerator, replace(asked.options, each=each, watch=bar.show))
+        mapped = search_all(found, replace(asked.options, each=each, watch=bar.show))
     mapping = mapping_from(workload, accelerator, strategy, mapped)
     if output is not None:
-        save_mapping(mapping, Path(output))
+        with writing_text(output, force=wanted.force, inputs=wanted.inputs) as stream:
+            stream.write(mapping_text(mapping))
     title = f"{workload.name} on {accelerator.name}: {strategy}"
     if wanted.plot is not None:
         _plot(mapped, asked.sought.effort().objective, title, wanted)
     if as_json:
         show_json(_json(workload, accelerator, asked.sought, mapped))
     elif output is None and not explain:
-        click.echo(mapping_text(mapping), nl=False)
+        click.echo(mapping_tree(mapping), nl=False)
     if not as_json and (output is not None or explain):
         show(title, mapped_table(mapped))
         for one in mapped if explain else ():
@@ -77,17 +81,17 @@ def _plot(mapped: list[Mapped], objective: str, title: str, wanted: Wanted) -> N
     assert wanted.plot is not None  # noqa: S101 - narrows the type
     with style():
         figure = draw_convergence(mapped, objective, title)
-        save_figure(figure, wanted.plot, force=wanted.force)
+        save_figure(figure, wanted.plot, force=wanted.force, inputs=wanted.inputs)
 
 
 def _explain(mapped: Mapped) -> None:
-    costs, array = mapped.costs, mapped.target.hierarchy.macs_per_cycle
+    array = mapped.target.hierarchy.macs_per_cycle
     show(
-        f"{mapped.target.einsum.name}: {int(costs.macs[0]):,} MACs, of them "
-        f"{int(costs.ineffectual[0]):,} ineffectual, in {int(costs.steps[0]):,} steps of at most "
-        f"{array}; bound by {', '.join(mapped.bounds) or 'nothing alone'}",
+        f"{mapped.target.einsum.name}: {mapped.macs:,} MACs, of them {mapped.ineffectual:,} "
+        f"ineffectual, in {mapped.steps:,} steps of at most {array}; bound by "
+        f"{', '.join(mapped.bounds) or 'nothing alone'}",
         "",
-        loops_text(mapped),
+        tree_text(mapped),
         "",
         fanouts_table(mapped),
         accesses_table(mapped),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from simaccel.cli.asked import Asked, Inputs
+from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import (
     experiment_options,
@@ -41,7 +42,7 @@ from simaccel.report.units import cycles_text
 from simaccel.schedulers import make_mapping
 
 
-@click.command()
+@click.command(cls=Command)
 @experiment_options
 @mapping_option
 @click.option("--trace", metavar="FILE", help="Write a trace (HDF5) to this file.")
@@ -69,7 +70,7 @@ def run(
     The last line compares the machine with the closed form.
     """
     if trace is not None:
-        require_target(trace, force=force)
+        require_target(trace, force=force, inputs=asked.inputs())
     if dry_run:
         _forecast(asked, jobs, fast_forward=fast_forward, as_json=as_json)
         return

@@ -175,4 +175,4 @@ def _with_figures(part: Part, figures: Mapping[str, Any]) -> Part:
         for where, ways in figures["bytes"].items()
         for way, tensors in ways.items()
     }
-    return replace(part, macs=figures["macs"], moved=moved)
+    return replace(part, macs=figures.get("macs"), moved=moved)

@@ -15,10 +15,10 @@ from itertools import zip_longest
 from typing import Any
 
 import networkx as nx
-import yaml
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.diagnosis import Diagnosis, Part, diagnose
+from simaccel.files.documents import parse_document
 from simaccel.mapping.text import tree_text
 from simaccel.trace import Trace, TraceError
 
@@ -204,7 +204,7 @@ def _leaves(text: str, root: str = "") -> dict[str, str]:
             else:
                 found[where] = str(item)
 
-    data = yaml.safe_load(text)
+    data = parse_document(text)
     visit(data if isinstance(data, dict | list) else {}, root)
     return found
 
@@ -218,8 +218,7 @@ def _require_readable(trace: Trace) -> None:
     """
     for what in ("accelerator", "workload", "mapping"):
         try:
-            yaml.safe_load(getattr(trace.header, what))
-        except yaml.YAMLError as error:
-            first, *_ = str(error).splitlines()
-            problem = f"damaged: its {what} can't be read: {first}"
+            parse_document(getattr(trace.header, what))
+        except ValueError as error:
+            problem = f"damaged: its {what} can't be read: {error}"
             raise TraceError(trace.path, problem, "an unchanged trace") from None

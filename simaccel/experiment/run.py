@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
+from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
 from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
@@ -70,12 +72,15 @@ def simulate(
     the machine, e.g. a trace writer.
 
     Raises:
+        InputError: a name is given where a workload or an accelerator is wanted.
         SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
 
     """
+    _require(workload, accelerator)
     started = time.perf_counter()
     if isinstance(dataflow, Mapping):
         mapping = dataflow
+        require_same(workload, mapping)
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
         mapping = make_mapping(workload, accelerator, dataflow, options)
@@ -86,6 +91,26 @@ def simulate(
     predicted = estimate(workload, mapping, accelerator)
     seconds = time.perf_counter() - started
     return Result(workload, accelerator, mapping, program, predicted, run, seconds)
+
+
+def _require(workload: object, accelerator: object) -> None:
+    """Refuse names where the objects of these names are wanted."""
+    wanted = {
+        "workload": (
+            workload,
+            "a",
+            Workload,
+            "build('bert', ...) or gemm(...)",
+        ),
+        "accelerator": (accelerator, "an", Accelerator, "load_accelerator('edge') or of a path"),
+    }
+    faults = [
+        Fault("simulate", name, value, f"{article} {kind.__name__}, as of {example}")
+        for name, (value, article, kind, example) in wanted.items()
+        if not isinstance(value, kind)
+    ]
+    if faults:
+        raise InputError(faults)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:

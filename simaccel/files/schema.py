@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, core_schema
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.documents import compose, read_text
 
 _LONGEST_INT = 2**64
 
@@ -26,24 +27,15 @@ def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
 
     """
     file = str(path)
+    text = read_text(path, "YAML")
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError([Fault(file, "file", ABSENT, "an existing YAML file")]) from None
-    except UnicodeDecodeError as error:
-        raise InputError([Fault(file, "file", _short(error.reason), "UTF-8 text")]) from None
-    except (OSError, ValueError) as error:
-        reason = _short(getattr(error, "strerror", None) or str(error))
-        raise InputError([Fault(file, "file", reason, "a readable YAML file")]) from None
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        raw = yaml.safe_load(text)
+        root, raw = compose(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}" if mark else "file"
         problem = _short(getattr(error, "problem", None) or getattr(error, "reason", "not YAML"))
         raise InputError([Fault(file, line, problem, "YAML")]) from None
-    except (ValueError, RecursionError) as error:  # a date with a 13th month; 1,000s of brackets
+    except ValueError as error:  # too large, too deep, or an integer of 5,000 digits
         raise InputError([Fault(file, "file", _short(str(error)), "YAML")]) from None
     if not isinstance(raw, dict):
         raise InputError([Fault(file, "file", _short(raw), expected)])
@@ -176,6 +168,16 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
     return list(dict.fromkeys(leaves))  # the branches of a union share fields
 
 
+def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """Give what stands in the place of each field of before, by its dotted path."""
+    old: Mapping[str, str] = getattr(model, "REPLACED", {})
+    found = {f"{prefix}{name}": text for name, text in old.items()}
+    for name, field in model.model_fields.items():
+        for section in _models(field.annotation):
+            found |= replaced_fields(section, f"{prefix}{name}.")
+    return found
+
+
 def _allowed(
     detail: ErrorDetails, loc: tuple[str | int, ...], model: type[BaseModel] | None
 ) -> str:
@@ -185,6 +187,9 @@ def _allowed(
         probes = [_probe(m, name) for m in around if name in m.model_fields]
         return probes[0] if probes else "a value; this key is required"
     if kind in _UNKNOWN:
+        replaced = {old: text for m in around for old, text in replaced_fields(m).items()}
+        if name in replaced:
+            return replaced[name]
         branch = [m for m in around if name not in m.model_fields] or around
         known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
         return suggest(name, known) if known else "only known keys"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -238,6 +239,25 @@ class Accelerator(Spec):
     def channel_rate(self) -> Rate:
         """Bytes per cycle of one DRAM channel."""
         return rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
+
+    @cached_property
+    def channel_read_rate(self) -> Rate:
+        """Bytes per cycle that loads get of one DRAM channel, as far as requests in flight go."""
+        return min(self.channel_rate, self._in_flight_rate, key=Rate.exact)
+
+    @cached_property
+    def _in_flight_rate(self) -> Rate:
+        """Bytes in flight per latency and channel: what Little's law allows."""
+        n_bytes, latency = self.dram.in_flight_bytes, self.dram.latency_cycles
+        if n_bytes is None or latency == 0:
+            return Rate(1, 0)
+        common = math.gcd(n_bytes, latency * self.dram.channels)
+        return Rate(n_bytes // common, latency * self.dram.channels // common)
+
+    @property
+    def waits_for_requests(self) -> bool:
+        """Whether loads are held up by the limit of requests in flight, not by the bandwidth."""
+        return self.channel_read_rate is not self.channel_rate
 
     @cached_property
     def distribution_rate(self) -> Rate:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.schema import faults_of, leaf_fields, read_yaml
+from simaccel.files.documents import parse_document
+from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator, Sections
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DramSpec
@@ -53,7 +53,7 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
         InputError: all faults of the file and the overrides together.
 
     """
-    path = _find(str(name_or_path))
+    path = accelerator_path(str(name_or_path))
     raw, faults = read_yaml(path, _EXPECTED)
     files, unknown = _override(raw, overrides)
     faults += unknown
@@ -88,7 +88,13 @@ def _shipped() -> dict[str, Path]:
     return {}
 
 
-def _find(name: str) -> Path:
+def accelerator_path(name: str) -> Path:
+    """Give the file of an accelerator by its name or path.
+
+    Raises:
+        InputError: it is no path, and none comes with simaccel of this name.
+
+    """
     is_file = name.lower().endswith((".yaml", ".yml"))
     if is_file or "/" in name or os.sep in name:
         return Path(name)
@@ -110,11 +116,12 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
         if not equals:
             faults.append(Fault("--set", "override", override, "path.to.field=value"))
         elif field not in leaves:
-            faults.append(Fault(file, field, text, suggest(field, leaves)))
+            instead = replaced_fields(Accelerator).get(field) or suggest(field, leaves)
+            faults.append(Fault(file, field, text, instead))
         else:
             try:
-                value = yaml.safe_load(text)
-            except (yaml.YAMLError, ValueError, RecursionError):
+                value = parse_document(text)
+            except ValueError:
                 faults.append(Fault(file, field, text, "a YAML value"))
                 continue
             files[field] = file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from simaccel.hardware.quantity import (
     Amount,
@@ -32,18 +32,25 @@ class BufferSpec(Spec):
 class DramSpec(Spec):
     """Off-chip memory: ``bandwidth`` is the sum over ``channels``.
 
-    A request is spread over the channels in pieces of ``interleave_bytes``. A channel that
-    changes between reading and writing loses ``turnaround_cycles``; ``latency_cycles`` is
-    pipelined; ``max_outstanding`` requests are accepted at a time.
+    A request is spread over the channels in pieces of ``interleave_bytes``. A channel serves the
+    oldest request of a direction first and keeps reading, or writing, while there is such work;
+    where the other direction waits, it changes after ``batch_bytes``, which costs
+    ``turnaround_cycles``. ``latency_cycles`` is pipelined, with at most ``in_flight_bytes`` asked
+    for and not yet there: no more than these come in each latency (Little's law).
     """
+
+    REPLACED: ClassVar[Mapping[str, str]] = {
+        "turn_cycles": "batch_bytes: what a channel moves in one direction while the other waits",
+        "max_outstanding": "in_flight_bytes: what may be asked for and not yet there",
+    }
 
     bandwidth_bytes_per_second: BytesPerSecond
     channels: Count = 1
     interleave_bytes: Bytes = 256
     latency_cycles: Cycles = 0
     turnaround_cycles: Cycles = 0
-    turn_cycles: Count = 64
-    max_outstanding: Count = 64
+    batch_bytes: Bytes = 2048
+    in_flight_bytes: BytesOrUnlimited = None
 
     def channel_bytes(self, amount_bytes: Amount, channel: int) -> Amount:
         """Bytes of a request that fall to one channel, counted from channel 0.

@@ -55,6 +55,7 @@ def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, i
     communication to all the PEs from a global buffer" (MAESTRO, section 4.2). On a systolic
     chain only the hop into the array counts: the others are the skew that the array charges.
     The bisection cuts the PEs into a left and a right half; a lone column has one wire per row.
+    What limits a systolic array is how much enters and leaves it (``rate``), not this.
 
     The closed forms of what ``topology_graph`` draws, because a graph of 256 x 256 PEs takes
     half a second to count; the tests count it on small arrays.
@@ -76,16 +77,25 @@ def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, i
 
 
 class NocSpec(Spec):
-    """One pipe: a topology, its link width and hop delay."""
+    """One pipe: a topology, its link width and hop delay.
+
+    ``link_bytes_per_cycle`` is what one wire of the topology carries; in a systolic array, what one
+    PE hands on (results, downwards) or takes in (operands, half from the left and half from above).
+    """
 
     topology: Topology = "systolic"
     link_bytes_per_cycle: Count = 4
     hop_cycles: Cycles = 1
 
     def rate(self, rows: int, cols: int) -> Rate:
-        """Bisection width of the pipe to ``rows`` x ``cols`` PEs, in bytes per cycle."""
+        """Bytes per cycle of the pipe from ``rows`` x ``cols`` PEs: its bisection width.
+
+        The results of a systolic array leave it at the foot of its columns.
+        """
         if self.topology == "unlimited":
             return Rate(1, 0)
+        if self.topology == "systolic":
+            return Rate(cols * self.link_bytes_per_cycle, 1)
         return Rate(hops_and_bisection(self.topology, rows, cols)[1] * self.link_bytes_per_cycle, 1)
 
     def latency_cycles(self, rows: int, cols: int) -> int:
@@ -103,6 +113,23 @@ class DistributionSpec(NocSpec):
     """
 
     multicast: bool = True
+
+    def rate(self, rows: int, cols: int) -> Rate:
+        """Bytes per cycle of the pipe to ``rows`` x ``cols`` PEs: its bisection width.
+
+        Operands enter a systolic array by all its rows and by all its columns. A link has the
+        bytes of one PE, half of them from the left and half from above: a square array has
+        ``link_bytes_per_cycle`` for each of its rows.
+
+        >>> DistributionSpec(link_bytes_per_cycle=4).rate(32, 32).cycles(1024)
+        8
+        >>> DistributionSpec(link_bytes_per_cycle=4).rate(8, 128).cycles(272)
+        1
+        """
+        if self.topology != "systolic":
+            return super().rate(rows, cols)
+        n_bytes = (rows + cols) * self.link_bytes_per_cycle
+        return Rate(n_bytes // 2, 1) if n_bytes % 2 == 0 else Rate(n_bytes, 2)
 
     @property
     def multicasts(self) -> bool:

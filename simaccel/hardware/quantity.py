@@ -153,6 +153,10 @@ class Rate:
         most = int(amount_bytes.max(initial=0))
         return max(most, 1) * self.n_cycles > _LARGEST_INT64
 
+    def exact(self) -> Fraction | float:
+        """Bytes per cycle, to compare rates."""
+        return Fraction(self.n_bytes, self.n_cycles) if self.n_cycles else math.inf
+
     @property
     def unlimited(self) -> bool:
         """Whether a request costs no cycles at all."""

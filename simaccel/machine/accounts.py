@@ -77,6 +77,7 @@ class Account(Stateful):
 
     STATE = ("cause", "wait", "site", "followers")
     COUNTERS = ("cycles", "since")
+    RECORDS = ("asked",)  # of those who wait at a channel, which is their order there
     WIRING = ("engine", "busy_root", "listener")
 
     engine: str
@@ -89,6 +90,8 @@ class Account(Stateful):
     site: int = 0
     cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
     followers: list[Account] = field(default_factory=list)
+    asked: int = 0
+    """When its engine last asked the DRAM, as a number that grows."""
 
     @property
     def root(self) -> Cause:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-
 import simpy
 
-from simaccel.hardware import DramSpec, Rate
+from simaccel.hardware import Accelerator
+from simaccel.machine.batches import Batches
 from simaccel.machine.clock import Alarm, Clock
 from simaccel.machine.lanes import ChannelLane
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
@@ -24,14 +22,11 @@ class Channel(Stateful):
     GAUGES = ("served_cycles", "alarm", "turns")
     COUNTERS = ("served_cycles",)
     RECORDS = ("seen",)
-    WIRING = ("clock", "rate", "lane")
+    WIRING = ("clock", "lane")
 
-    def __init__(
-        self, clock: Clock, rate: Rate, turn_cycles: int, turnaround_cycles: int = 0
-    ) -> None:
+    def __init__(self, clock: Clock, turns: Turns | Batches) -> None:
         self.clock = clock
-        self.rate = rate
-        self.turns = Turns(turn_cycles, turnaround_cycles)
+        self.turns = turns
         self.seen = 0
         self.served_cycles = 0
         self.waiting: list[tuple[Entry, simpy.Event]] = []
@@ -178,69 +173,25 @@ class Channel(Stateful):
             self._set_alarm()
 
 
-@dataclass(eq=False, slots=True)
-class Transfer(Stateful):
-    """A DRAM request: its pieces in the channels once it has been accepted."""
+class Dram:
+    """DRAM channels: a transfer is spread over them, and done when all have served their part."""
 
-    STATE = ("owner",)
-    RECORDS = ("pieces",)  # the entries in the channels
-    WIRING = ("n_bytes", "direction", "accepted")  # follow from where the owner is
-
-    n_bytes: int
-    direction: int
-    owner: str
-    accepted: simpy.Event
-    pieces: list[tuple[Channel, Entry]] = field(default_factory=list)
-
-
-class Dram(Stateful):
-    """DRAM channels, with a limit on the requests that are accepted and not yet answered."""
-
-    STATE = ("outstanding", "queue")
-    WIRING = ("clock", "spec", "channels")
-
-    def __init__(self, clock: Clock, spec: DramSpec, rate: Rate) -> None:
-        self.clock = clock
-        self.spec = spec
+    def __init__(self, clock: Clock, accelerator: Accelerator) -> None:
+        self.spec = accelerator.dram
+        self.rates = accelerator.channel_read_rate, accelerator.channel_rate
+        read, write = (max(1, rate.cycles(self.spec.batch_bytes)) for rate in self.rates)
         self.channels = [
-            Channel(clock, rate, spec.turn_cycles, spec.turnaround_cycles)
-            for _ in range(spec.channels)
+            Channel(clock, Batches((read, write), self.spec.turnaround_cycles))
+            for _ in range(self.spec.channels)
         ]
-        self.outstanding = 0
-        self.queue: deque[Transfer] = deque()
 
-    def request(self, n_bytes: int, direction: int, owner: str) -> Transfer:
-        """Ask for a transfer; it is accepted at once or when an earlier one has been answered."""
-        transfer = Transfer(n_bytes, direction, owner, self.clock.event())
-        if self.outstanding < self.spec.max_outstanding:
-            self._accept(transfer)
-        else:
-            self.queue.append(transfer)
-        return transfer
-
-    def _accept(self, transfer: Transfer) -> None:
-        self.outstanding += 1
-        for index, channel in enumerate(self.channels):
-            piece = self.spec.channel_bytes(transfer.n_bytes, index)
-            cycles = channel.rate.cycles(piece)
-            entry = channel.request(cycles, transfer.direction, transfer.owner)
-            transfer.pieces.append((channel, entry))
-
-    def state(self) -> tuple[object, ...]:
-        """Give how many requests are accepted, and whose wait, in order."""
-        return self.outstanding, tuple(transfer.owner for transfer in self.queue)
-
-    def answer_in(self, cycles: int) -> None:
-        """Take a request as answered when its data have arrived."""
-        self.clock.call_in(cycles, self._arrive)
-
-    def _arrive(self, _: simpy.Event) -> None:
-        self.answer()
-
-    def answer(self) -> None:
-        """Take a request as answered (data arrived, or written); accept the next one."""
-        self.outstanding -= 1
-        if self.queue:
-            transfer = self.queue.popleft()
-            self._accept(transfer)
-            transfer.accepted.succeed()
+    def request(self, n_bytes: int, direction: int, owner: str) -> list[tuple[Channel, Entry]]:
+        """Ask for a transfer; give its part of each channel."""
+        rate, spec = self.rates[direction], self.spec
+        return [
+            (
+                channel,
+                channel.request(rate.cycles(spec.channel_bytes(n_bytes, at)), direction, owner),
+            )
+            for at, channel in enumerate(self.channels)
+        ]

@@ -6,7 +6,7 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,6 +46,8 @@ class Wires:
     distribution: Channel
     collection: Channel
     occupancy: Occupancy
+    requests: Iterator[int]
+    """Numbers for requests to the DRAM."""
     shared: frozenset[tuple[str, str]]
     """(NoC pipe, operator) where the array is not the only one to use the pipe."""
 
@@ -79,6 +81,7 @@ class Engine(Stateful):
         "clock",
         "account",
         "tokens",
+        "needed",
         "meetings",
         "boundaries",
     )
@@ -98,6 +101,8 @@ class Engine(Stateful):
         self.iterations: list[int] = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
         self.tokens: list[Tokens | None] = []
+        self.needed: list[Sequence[Tokens]] = []
+        """By step: its tokens, and those that the next command needs besides."""
         self.meetings: dict[int, Meeting] = {}
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
         """What is called when the loop that ends at a step goes round, by step."""
@@ -172,7 +177,7 @@ class Engine(Stateful):
         tokens = self.tokens[self.at]
         if tokens is not None and (act is Act.CLAIM or act is Act.WAIT):
             self.account.enter(self.clock.cycle, op.site)
-            event = tokens.take()
+            event = tokens.take(self.needed[self.at])
             if event is not None:
                 yield event
         if act is Act.CLAIM:
@@ -229,19 +234,16 @@ class Dma(Engine):
         """Move one tile: DRAM channels and the port on the chip work at the same time."""
         wires, account, clock = self.wires, self.account, self.clock
         account.enter(clock.cycle, op.site)
-        transfer = wires.dram.request(op.dram_bytes, direction, self.name)
-        if not transfer.pieces:
-            account.switch(clock.cycle, Cause.DRAM_QUEUE)
-            self.stage = 1
-            yield transfer.accepted
+        account.asked = next(wires.requests)
+        pieces = wires.dram.request(op.dram_bytes, direction, self.name)
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
         account.switch(clock.cycle, Cause.BUSY)
-        self.stage = 2
-        for channel, piece in transfer.pieces:
+        self.stage = 1
+        for channel, piece in pieces:
             if not channel.done(piece):
                 yield channel.wait(piece)
-        self.stage = 3
+        self.stage = 2
         if not port.done(entry):
             account.switch(clock.cycle, PORT_CAUSES[op.port])
             yield port.wait(entry)
@@ -253,11 +255,15 @@ class DmaIn(Dma):
 
     kind = EngineKind.DMA_IN
 
+    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+        super().__init__(name, plan, wires)
+        if wires.accelerator.waits_for_requests:
+            self.account.busy_root = Cause.DRAM_QUEUE
+
     def work(self, op: Op) -> Waiting:
         """Load a tile (a reserved slot moves nothing)."""
         if op.dram_bytes:
             yield from self.transfer(op, READ)
-            self.wires.dram.answer_in(self.wires.accelerator.dram.latency_cycles)
 
 
 class DmaOut(Dma):
@@ -268,4 +274,3 @@ class DmaOut(Dma):
     def work(self, op: Op) -> Waiting:
         """Store a tile."""
         yield from self.transfer(op, WRITE)
-        self.wires.dram.answer()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from simaccel.machine.accounts import Listener
+from simaccel.machine.batches import Batches
 from simaccel.machine.clock import Clock
 from simaccel.machine.stateful import FOREVER, Numbers, Skip, Stateful, Stretch
 from simaccel.machine.turns import Turns
@@ -49,7 +50,7 @@ class Lane(Stateful):
 class Server(Protocol):
     """What a lane sees of a channel."""
 
-    turns: Turns
+    turns: Turns | Batches
     served_cycles: int
 
     def catch_up(self) -> None:

@@ -21,9 +21,10 @@ from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
-from simaccel.machine.plan import Plan, make_plan
+from simaccel.machine.plan import Plan, make_plan, needed_at
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.tokens import Delay, Tokens
+from simaccel.machine.turns import Turns
 from simaccel.machine.walks import Act, EngineKind, Handover, Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
 from simaccel.program.program import BUFFER, STREAM, Program, require_fit
@@ -135,6 +136,8 @@ class Machine:
         for engine in self.engines:
             for at, op in enumerate(engine.plan.ops):
                 engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
+                streams = dict.fromkeys(needed_at(engine.plan.ops, at))
+                engine.needed.append([self.tokens[stream] for stream in streams])
                 if op.act is Act.MEET:
                     engine.meetings[at] = self.meetings.setdefault(
                         op.site, Meeting(self.clock, op.operator, len(self.engines), self._close)
@@ -193,7 +196,6 @@ class Machine:
             *self.meetings.values(),
             *wires.ports.values(),
             *wires.dram.channels,
-            wires.dram,
             wires.occupancy,
             self.books,
             *self.lanes,
@@ -304,12 +306,13 @@ def _wires(
     return Wires(
         clock=clock,
         accelerator=accelerator,
-        dram=Dram(clock, accelerator.dram, accelerator.channel_rate),
-        read_port=Channel(clock, accelerator.read_rate, turn),
-        write_port=Channel(clock, accelerator.write_rate, turn),
-        distribution=Channel(clock, accelerator.distribution_rate, turn),
-        collection=Channel(clock, accelerator.collection_rate, turn),
+        dram=Dram(clock, accelerator),
+        read_port=Channel(clock, Turns(turn)),
+        write_port=Channel(clock, Turns(turn)),
+        distribution=Channel(clock, Turns(turn)),
+        collection=Channel(clock, Turns(turn)),
         occupancy=Occupancy(enclosing_bytes(program)),
+        requests=count(1),
         shared=shared,
     )
 

@@ -89,6 +89,17 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
     return plan
 
 
+def needed_at(ops: Sequence[Op], at: int) -> Iterator[Handover]:
+    """Give what a step waits for, and the next command besides."""
+    if ops[at].act not in (Act.CLAIM, Act.WAIT):
+        return
+    for op in ops[at:]:
+        if op.act in (Act.COMMAND, Act.END, Act.MEET):
+            return
+        if op.act in (Act.CLAIM, Act.WAIT) and op.tokens is not None:
+            yield op.tokens
+
+
 def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
     """Give the trips of the loops around each step, and around the end of the walk."""
     trips: tuple[int, ...] = ()

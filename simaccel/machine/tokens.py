@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import simpy
 
-from simaccel.machine.accounts import Account, Cause, Wait
+from simaccel.machine.accounts import NO_WAIT, Account, Cause, Wait
 from simaccel.machine.clock import Clock
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.walks import Handover
@@ -26,7 +27,8 @@ NO_DELAY = Delay(0, Cause.DRAM_LATENCY)
 class Tokens(Stateful):
     """Ready (or free) tokens of one tile from ``source`` to ``target``."""
 
-    STATE = ("count", "in_flight", "waiter")
+    STATE = ("count", "in_flight", "waiter", "blamed")
+    RECORDS = ("needed", "watcher")  # those without tokens, where an engine waits
     WIRING = ("clock", "handover", "source", "target", "wait", "delay")
 
     def __init__(
@@ -46,30 +48,75 @@ class Tokens(Stateful):
         self.target = target
         self.in_flight = 0
         self.waiter: simpy.Event | None = None
+        self.needed: list[Tokens] = []
+        """Of those that the waiting engine needs together, the ones that are still to come."""
+        self.blamed: Tokens | None = None
+        self.watcher: Tokens | None = None
+        """At which the engine waits that needs these as well."""
         self.wait = Wait(handover.tile, handover.kind, handover.source)
 
     def state(self) -> tuple[object, ...]:
         """Only the target waits, so whether somebody does is enough."""
-        return self.count, self.in_flight, self.waiter is not None
+        return self.count, self.in_flight, self.waiter is not None, self.blamed
 
-    def take(self) -> simpy.Event | None:
-        """Take a token, or give the event to wait for; the wait is booked to its root."""
+    def take(self, needed: Sequence[Tokens]) -> simpy.Event | None:
+        """Take a token, or give the event to wait for; the wait is booked to its root.
+
+        ``needed`` are all that the target's next command needs, this one first: the one that is to
+        come last is to blame.
+        """
         if self.count:
             self.count -= 1
             return None
         self.waiter = self.clock.event()
-        if self.in_flight:
-            self.target.switch(self.clock.cycle, self.delay.cause, self.wait)
-        else:
-            self.target.follow(self.clock.cycle, self.source, self.wait)
+        self.needed = [tokens for tokens in needed if not tokens.count]
+        for tokens in self.needed:
+            tokens.watcher = self
+        self._blame()
         return self.waiter
+
+    def _blame(self) -> None:
+        """Book the wait to what the tile that comes last is waiting for."""
+        last = max(self.needed, key=Tokens.lateness)
+        if self.blamed is not None:
+            self.target.unfollow(self.blamed.source)
+        self.blamed = last
+        if last.in_flight:
+            self.target.switch(self.clock.cycle, last.delay.cause, last.wait)
+        else:
+            self.target.follow(self.clock.cycle, last.source, last.wait)
+
+    def lateness(self) -> tuple[int, int]:
+        """Order tokens that are still to come: in flight, at work on, not yet begun.
+
+        A DRAM channel serves the oldest load first, so of two the younger comes last.
+        """
+        if self.in_flight:
+            return 0, 0
+        source = self.source
+        begun = source.wait is NO_WAIT and source.cause is not Cause.IDLE
+        return (1, source.asked) if begun else (2, 0)
+
+    def _tell(self) -> None:
+        """Let who needs this one look again at what comes last."""
+        waiting = self.watcher
+        if waiting is not None and waiting is not self:
+            if self.count:
+                waiting.needed.remove(self)
+                self.watcher = None
+            waiting._blame()  # noqa: SLF001 - of the same kind
 
     def post(self) -> None:
         """Put a token down; whoever waits takes it at once."""
         if self.waiter is None:
             self.count += 1
+            self._tell()
             return
-        self.target.unfollow(self.source)
+        if self.blamed is not None:
+            self.target.unfollow(self.blamed.source)
+        for tokens in self.needed:
+            tokens.watcher = None
+        self.needed, self.blamed = [], None
         self.waiter.succeed()
         self.waiter = None
 
@@ -80,8 +127,9 @@ class Tokens(Stateful):
             return
         self.in_flight += 1
         if self.waiter is not None:
-            self.target.unfollow(self.source)
-            self.target.switch(self.clock.cycle, self.delay.cause, self.wait)
+            self._blame()
+        else:
+            self._tell()
         self.clock.call_in(self.delay.cycles, self._arrive)
 
     def _arrive(self, _: simpy.Event) -> None:

@@ -6,6 +6,7 @@ form, so the cost of a request does not depend on its size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
@@ -197,26 +198,38 @@ class Turns(Stateful):
         They can't while it has more than a turn to go and its finish lies beyond ``horizon``
         cycles after a period, where nobody has looked yet.
         """
-        before, after = seen.before, seen.after
-        if before[:3] != after[:3]:
-            return NEVER
-        limit = FOREVER
-        for at in range(3, len(after), 2):
-            shrinks = before[at] - after[at]
-            if shrinks == 0:
-                continue
-            if before[at + 1] != after[at + 1]:
-                return NEVER
-            needed = seen.cycles + horizon + self.quantum
-            limit = min(limit, max(NEVER, (after[at] - needed - 1) // shrinks))
-        return limit
+        return shrinking_limit(seen, horizon + self.quantum)
 
     def skip(self, skip: Skip) -> None:
         """Let large entries shrink; successors take the place of the others."""
         self.finish = 0
-        before, after = skip.stretch.before, skip.stretch.after
-        for at, entry in enumerate(self.ring):
-            left, since = 3 + 2 * at, 4 + 2 * at
-            entry.remaining -= (before[left] - after[left]) * skip.times
-            if before[since] != after[since]:
-                entry.since += skip.cycles
+        moved_on(self.ring, skip)
+
+
+def shrinking_limit(seen: Stretch, beyond: int) -> int:
+    """Limit a skip while entries shrink: each must have a period and ``beyond`` left after it.
+
+    The gauges are three that must be the same, and what is left of each entry since when.
+    """
+    before, after = seen.before, seen.after
+    if before[:3] != after[:3]:
+        return NEVER
+    limit = FOREVER
+    for at in range(3, len(after), 2):
+        shrinks = before[at] - after[at]
+        if shrinks == 0:
+            continue
+        if before[at + 1] != after[at + 1]:
+            return NEVER
+        limit = min(limit, max(NEVER, (after[at] - seen.cycles - beyond - 1) // shrinks))
+    return limit
+
+
+def moved_on(entries: Sequence[Entry], skip: Skip) -> None:
+    """Let entries that were there all the time shrink; successors take the place of the others."""
+    before, after = skip.stretch.before, skip.stretch.after
+    for at, entry in enumerate(entries):
+        left, since = 3 + 2 * at, 4 + 2 * at
+        entry.remaining -= (before[left] - after[left]) * skip.times
+        if before[since] != after[since]:
+            entry.since += skip.cycles

@@ -232,7 +232,9 @@ class _Builder:
         for index, node in enumerate(nodes):
             behind = bool(ahead) and index >= ahead
             items += [replace(i, behind=behind) for i in self._node(node, operator)]
-        for tile in tiles if operator else ():
+        # what is threaded last goes first: of slots that are free at once those of the tile
+        # with the fewest, as nothing of it is there
+        for tile in sorted(tiles, key=lambda one: -one.slots) if operator else ():
             items = self._thread(items, tile, operator, pipelined=bool(ahead))
         return items
 

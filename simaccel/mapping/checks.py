@@ -17,6 +17,7 @@ from simaccel.workload import Workload
 
 RULES = (
     legality.once,
+    legality.parts,
     legality.folds,
     legality.remade,
     legality.reads,
@@ -27,6 +28,7 @@ RULES = (
     vectors.axes,
     units.sums_of_ranks,
     units.keeps,
+    units.lifetimes,
     units.inside,
 )
 
@@ -148,22 +150,28 @@ def _around(workload: Workload, around: Around, walks: list[Walk]) -> Iterator[F
         if keep.tensor not in workload.tensors:
             yield place, text, f"a tensor; {suggest(keep.tensor, workload.tensors)}"
             continue
-        if keep.level != BUFFER or keep.slots < 1:
-            yield place, text, f"level {BUFFER} and at least one slot"
-        views = [view for one in walks for view in _views(one, keep.tensor)]
-        if not views:
-            yield place, text, f"a tensor that a group inside uses; none uses {keep.tensor}"
-            continue
-        for view in views:
-            yield from _region(keep, view, place)
-        if not any(keep.tensor in one.makers for one in walks):
-            yield place, text, "a tensor that a group inside makes; one group can keep its inputs"
-        elif not any(_uses(workload, one, keep, around) for one in walks):
-            yield place, text, f"parts of {keep.tensor} that a group inside uses from here"
-        yield from _needed(workload, around, keep, place)
-        for other in around.keeps[:at]:
-            if other.tensor == keep.tensor and _overlap(other, keep):
-                yield place, text, f"regions of {keep.tensor} that don't overlap"
+        yield from _kept(workload, around, at, walks)
+
+
+def _kept(workload: Workload, around: Around, at: int, walks: list[Walk]) -> Iterator[Finding]:
+    keep = around.keeps[at]
+    place, text = f"keep[{at}]", node_text(keep)
+    if keep.level != BUFFER or keep.slots < 1:
+        yield place, text, f"level {BUFFER} and at least one slot"
+    views = [view for one in walks for view in _views(one, keep.tensor)]
+    if not views:
+        yield place, text, f"a tensor that a group inside uses; none uses {keep.tensor}"
+        return
+    for view in views:
+        yield from _region(keep, view, place)
+    if not any(keep.tensor in one.makers for one in walks):
+        yield place, text, "a tensor that a group inside makes; one group can keep its inputs"
+    elif not any(_uses(workload, one, keep, around) for one in walks):
+        yield place, text, f"parts of {keep.tensor} that a group inside uses from here"
+    yield from _needed(workload, around, keep, place)
+    for other in around.keeps[:at]:
+        if other.tensor == keep.tensor and _overlap(other, keep):
+            yield place, text, f"regions of {keep.tensor} that don't overlap"
 
 
 def _views(one: Walk, tensor: str) -> list[View]:

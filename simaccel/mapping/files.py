@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping as Map, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -91,12 +92,23 @@ def load_mapping(path: Path, workload: Workload) -> Mapping:
 
     """
     raw, faults = read_yaml(path, _A_MAPPING)
-    reader = _Reader(str(path), faults)
+    mapping = parse_mapping(raw, str(path), faults)
+    require_same(workload, mapping)
+    require_mapping(workload, mapping, file=str(path))
+    return mapping
+
+
+def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -> Mapping:
+    """Return the mapping of a document; ``faults`` are those found in it so far.
+
+    Raises:
+        InputError: all faults: unknown and missing keys, lines that are no nodes.
+
+    """
+    reader = _Reader(file, list(faults))
     mapping = reader.mapping(raw)
     if reader.faults:
         raise InputError(reader.faults)
-    require_same(workload, mapping)
-    require_mapping(workload, mapping, file=str(path))
     return mapping
 
 
@@ -130,7 +142,8 @@ class _Reader:
 
     def fault(self, where: str, value: object, allowed: str) -> None:
         """Add a fault; a list or mapping is described by its length."""
-        shown = {list: "a list", dict: "a mapping"}.get(type(value), value)
+        shown = "a list" if isinstance(value, list) else value
+        shown = "a mapping" if isinstance(value, dict) else shown
         self.faults.append(Fault(self.file, where, ABSENT if value is None else shown, allowed))
 
     def mapping(self, raw: Map[str, Any]) -> Mapping:
@@ -206,15 +219,15 @@ class _Reader:
             place = f"{where}.keep[{at}]"
             text = self.text(one, place)
             if text:
-                keeps += self.line(lambda text=text: parse_keeps(f"keep {text}"), place) or ()
+                keeps += self.line(parse_keeps, f"keep {text}", place) or ()
         groups = self.items(raw["groups"], f"{where}.groups", "a list of groups")
         inside = [self.group(one, f"{where}.groups[{at}]") for at, one in enumerate(groups)]
         return Around(keeps=tuple(keeps), groups=tuple(inside))
 
-    def line(self, read: Callable[[], Made], where: str) -> Made | None:
+    def line(self, read: Callable[[str], Made], text: str, where: str) -> Made | None:
         """Read a line of text."""
         try:
-            return read()
+            return read(text)
         except LineError as error:
             self.fault(where, error.value, error.allowed)
             return None
@@ -271,7 +284,7 @@ class _Reader:
         if not isinstance(text, str):
             self.fault(where, raw, "the text of a node, or one fork or part with its branches")
             return ()
-        nodes = self.line(lambda: parse_node(text), where)
+        nodes = self.line(parse_node, text, where)
         if not nodes:
             return ()
         (first, *_) = nodes

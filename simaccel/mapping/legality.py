@@ -25,7 +25,7 @@ _SIDES = {
 
 
 def once(walk: Walk) -> Iterator[Finding]:
-    """Yield operators that are done nowhere, twice, or not in all parts."""
+    """Yield operators that are done nowhere, or twice."""
     for seen in walk.space.operators:
         sites = [site for site in walk.sites if site.do.operator == seen.name]
         if not sites:
@@ -33,6 +33,10 @@ def once(walk: Walk) -> Iterator[Finding]:
         for one, two in combinations(sites, 2):
             if isinstance(_meeting(one, two), Fork):
                 yield two.place, node_text(two.do), f"one do {seen.name} of what a fork gets"
+
+
+def parts(walk: Walk) -> Iterator[Finding]:
+    """Yield parts in which an operator isn't done that others do."""
     done: dict[str, dict[int, set[str]]] = {}
     for site in walk.sites:
         for step in site.steps:

@@ -292,11 +292,11 @@ def _merge(
             plain[rank] = size
     inside = {one: name for name, ranks in group.merged.items() for one in ranks}
     sizes: dict[str, int] = {}
-    for rank in plain:
+    for rank, size in plain.items():
         if rank in inside:
             sizes[inside[rank]] = math.prod(plain[one] for one in group.merged[inside[rank]])
         elif rank not in derived:
-            sizes[rank] = plain[rank]
+            sizes[rank] = size
     seen = [
         _seen(workload, at, one, classes, plain, group.merged) for at, one in enumerate(operators)
     ]

@@ -56,28 +56,27 @@ def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
 
 
 def _merged(group: Group, plain: Space) -> Iterator[Finding]:
-    alone = {*plain.axes.values()}
-    for terms in plain.derived.values():
-        alone |= {rank for rank, _ in terms}
     uses = [view for one in plain.operators for _, view in one.uses]
-    for view in uses:
-        alone |= {rank for dim in view.terms if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
+    sums = [*plain.derived.values(), *(dim for view in uses for dim in view.terms)]
+    alone = {rank for dim in sums if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
+    alone |= {*plain.axes.values(), *plain.derived}
     taken: set[str] = set()
     for name, ranks in group.merged.items():
         where = f"merged.{name}"
+        if name in set(plain.sizes) - set(ranks):
+            yield where, name, "a name that no other rank has"
+        apart = [view for view in uses if 0 < len(view.names & set(ranks)) < len(set(ranks))]
+        if apart:
+            allowed = f"ranks that {apart[0].name} has together, or not at all"
+            yield where, ",".join(ranks), allowed
         for rank in ranks:
-            if rank not in plain.sizes:
+            if rank not in {*plain.sizes, *alone}:
                 yield where, rank, suggest(rank, plain.sizes)
             elif rank in alone:
                 yield where, rank, "no axis of a vector operator, and no part of a sum of ranks"
             elif rank in taken:
                 yield where, rank, "each rank in one of the merged ones"
             taken.add(rank)
-        if name in plain.sizes and name not in ranks:
-            yield where, name, "a name that no other rank has"
-        for view in uses:
-            if 0 < len(view.names & set(ranks)) < len(set(ranks)):
-                yield where, ",".join(ranks), f"ranks that {view.name} has together, or not at all"
 
 
 def _padded(group: Group, plain: Space) -> Iterator[Finding]:
@@ -105,10 +104,9 @@ class _Checker:
         for at, node in enumerate(tree):
             where, text = f"{place}[{at}]", node_text(node)
             ends, last = isinstance(node, Do | Fork | Part), at == len(tree) - 1
-            if ends and not last:
-                yield where, text, "loop, spread or keep; do, fork and part stand last"
-            elif last and not ends:
-                yield where, text, "do, fork or part, as this node is the last"
+            if ends != last:
+                more = "loop, spread or keep; do, fork and part stand last"
+                yield where, text, "do, fork or part, as this node is the last" if last else more
             wrong = list(self._node(node, where, tree[at + 1 :], sizes))
             yield from wrong
             if wrong and not isinstance(node, Keep | Do | Fork):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import combinations
 
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.node_text import node_text
@@ -59,6 +60,25 @@ def keeps(walk: Walk) -> Iterator[Finding]:
                 allowed = f"{BUFFER}; do {site.do.operator} {site.do.unit} has no memory in PEs"
                 found[place] = place, text, allowed
     yield from found.values()
+
+
+def lifetimes(walk: Walk) -> Iterator[Finding]:
+    """Yield keeps whose tile lives outside of the branch where another branch has its own."""
+    for one, two in combinations(walk.sites, 2):
+        at = one.shared(two)
+        uses = {walk.root(use): view for use, view in walk.seen(one).uses}
+        for use, view in walk.seen(two).uses:
+            name = walk.root(use)
+            keeps = [next(site.keeps(name), -1) for site in (one, two)]
+            if name not in uses or min(keeps) < at:
+                continue
+            first, second = walk.home(one, name, uses[name]), walk.home(two, name, view)
+            if first is None or second is None:
+                continue
+            if first != second and min(first, second) < at:
+                step = two.steps[keeps[1]]
+                allowed = f"one keep {name} {BUFFER} outside of the branches, as no loop in one of "
+                yield step.place, node_text(step.node), allowed + f"them moves {name}"
 
 
 def inside(walk: Walk) -> Iterator[Finding]:

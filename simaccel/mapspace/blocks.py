@@ -168,9 +168,14 @@ def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
 
 
 def _niches(space: Space, factors: Ints) -> Ints:
-    """Number the ways to spread work over the spatial levels; different ones may share a number."""
+    """Number the ways to spread work over the spatial levels; different ones may share a number.
+
+    On a systolic array, where only tiles and sides are chosen, each mapping is a way of its own.
+    """
+    hierarchy = space.hierarchy
+    ends_at_pes = hierarchy.temporal[-1] > hierarchy.inside
     found = np.zeros(len(factors), dtype=np.int64)
-    for level in space.hierarchy.spatial:
+    for level in hierarchy.spatial if ends_at_pes else range(len(hierarchy.levels)):
         for rank in range(factors.shape[2]):
             found = found * _MIX + factors[:, level, rank]
     return found

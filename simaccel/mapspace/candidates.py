@@ -89,7 +89,11 @@ def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[
 
 
 def tile_bytes(
-    seen: Seen, ranks: Sequence[str], hierarchy: Hierarchy, keeps: Bools, tiles: Ints
+    seen: Seen,
+    ranks: Sequence[str],
+    hierarchy: Hierarchy,
+    keeps: Bools,
+    tiles: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
     """Return the bytes of full tiles by (temporal level, role, candidate), 0 where not kept."""
     found = np.zeros(np.moveaxis(keeps, 0, -1).shape)
@@ -123,10 +127,32 @@ def held(hierarchy: Hierarchy, tiles: npt.NDArray[np.float64]) -> Bools:
     return fits
 
 
+def two_slots(hierarchy: Hierarchy, keeps: Bools, tiles: npt.NDArray[np.float64]) -> Ints:
+    """Return the slots of tiles (temporal level, role, candidate): two where there is room.
+
+    Inputs come first; ``tiles`` are the bytes of one slot.
+    """
+    found = np.ones(tiles.shape, dtype=np.int64)
+    for at, level in enumerate(hierarchy.memories):
+        for memory in level.memories:
+            roles = [n for n, role in enumerate(ROLES) if role in memory.roles]
+            spare = np.inf if memory.capacity_bytes is None else float(memory.capacity_bytes)
+            left = spare - tiles[at, roles].sum(axis=0)
+            for role in roles:
+                fits = keeps[:, at, role] & (tiles[at, role] <= left)
+                found[at, role] += fits
+                left = left - tiles[at, role] * fits
+    return found
+
+
 def family_of_candidates(
-    space: Ranks, leaf: Do, hierarchy: Hierarchy, candidates: Candidates, tiles: Ints
+    space: Ranks, leaf: Do, hierarchy: Hierarchy, candidates: Candidates, slots: Ints | None = None
 ) -> Family:
-    """Return candidates as a family of trees; ``tiles`` are theirs."""
+    """Return candidates as a family of trees.
+
+    ``slots`` by (temporal level, role, candidate); one each if not given.
+    """
+    tiles = candidates.tiles(list(space.sizes.values()))
     seen = space.operators[0]
     names = list(space.sizes)
     branch: list[Entry | Do] = []
@@ -136,7 +162,8 @@ def family_of_candidates(
             continue
         index = hierarchy.temporal.index(at)
         if index:
-            branch += _kept(seen, level.name, candidates.keeps[:, index])
+            here = candidates.keeps[:, index].T
+            branch += _kept(seen, level.name, here if slots is None else here * slots[index])
         if index == 0 or leaf.unit != "array":
             branch += _loops(names, tiles[at], tiles[at + 1], candidates.orders[:, index])
     found: Branch = (*branch, leaf)
@@ -158,15 +185,13 @@ def _fans(
     return found or [Fan(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
 
 
-def _kept(seen: Seen, level: str, keeps: Bools) -> Iterator[Kept]:
-    kept: dict[str, Bools] = {}
+def _kept(seen: Seen, level: str, slots: npt.NDArray[np.int64 | np.bool_]) -> Iterator[Kept]:
+    kept: dict[str, Ints] = {}
     for role, (name, _) in roles_of(seen):
-        kept[name] = kept.get(name, np.zeros((), dtype=np.bool_)) | keeps[:, role]
+        kept[name] = np.maximum(kept.get(name, ints(0)), slots[role].astype(np.int64))
     for name, here in kept.items():
-        if np.all(here):
-            yield Kept(name, level, ints(1))
-        elif np.any(here):
-            yield Kept(name, level, here.astype(np.int64))
+        if np.any(here):
+            yield Kept(name, level, ints(here[0]) if np.all(here == here[0]) else here)
 
 
 def _loops(names: Sequence[str], outer: Ints, inner: Ints, orders: Ints) -> Iterator[Loops]:
@@ -229,7 +254,7 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
                 sizes[node.rank] = min(int(node.tile), sizes[node.rank])
     if leaf.unit == "array":
         return {*levels} - real
-    return set() if real else {*list(levels)[:1]}
+    return {"rows"} if real.isdisjoint(("rows", "cols")) else set()
 
 
 def candidates_of(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.estimate import Totals, evaluate
-from simaccel.analytic.family import Bools, Family, ints, take
+from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
@@ -26,6 +26,7 @@ from simaccel.mapspace.candidates import (
     held,
     tile_bytes,
     tree_of_one,
+    two_slots,
 )
 from simaccel.mapspace.space import Space
 from simaccel.workload import Einsum, Tensor, Workload
@@ -75,7 +76,7 @@ class Setting:
             for operand in einsum.inputs
         }
         tensors[out] = replace(self.tensors[out], kind="output")
-        return Workload(einsum.name.replace(" ", "-"), (einsum,), tensors)
+        return Workload("einsum", (einsum,), tensors)
 
     @property
     def leaf(self) -> Do:
@@ -103,30 +104,36 @@ class Setting:
     def tile_bytes(self, space: Space, candidates: Candidates) -> Floats:
         """Return the bytes of full tiles by (temporal level, role, candidate)."""
         ranks = self.ranks(space)
-        tiles = candidates.tiles(list(space.einsum.ranks.values()))
-        names = list(ranks.sizes)
-        return tile_bytes(
-            ranks.operators[0], names, self.hierarchy, candidates.keeps, tiles.astype(np.float64)
-        )
+        tiles = candidates.tiles(list(space.einsum.ranks.values())).astype(np.float64)
+        seen = ranks.operators[0]
+        return tile_bytes(seen, list(ranks.sizes), self.hierarchy, candidates.keeps, tiles)
 
     def fits(self, space: Space, candidates: Candidates) -> Bools:
         """Say which candidates fit the memories with one slot a tile."""
         return held(self.hierarchy, self.tile_bytes(space, candidates))
 
-    def family(self, space: Space, candidates: Candidates) -> Family:
-        """Return candidates as a family of trees."""
-        tiles = candidates.tiles(list(space.einsum.ranks.values()))
-        return family_of_candidates(self.ranks(space), self.leaf, self.hierarchy, candidates, tiles)
+    def family(self, space: Space, candidates: Candidates, *, double: bool = False) -> Family:
+        """Return candidates as a family of trees; ``double``: two slots where there is room."""
+        slots = None
+        if double:
+            held_bytes = self.tile_bytes(space, candidates)
+            slots = two_slots(self.hierarchy, candidates.keeps, held_bytes)
+        return family_of_candidates(self.ranks(space), self.leaf, self.hierarchy, candidates, slots)
 
-    def group(self, space: Space, candidates: Candidates, index: int = 0) -> Group:
-        """Return one candidate as a group of a mapping."""
-        one = take(self.family(space, candidates.take(slice(index, index + 1))), ints(0))
+    def group(self, space: Space, candidates: Candidates, *, double: bool = False) -> Group:
+        """Return the first candidate as a group of a mapping."""
+        first = candidates.take(slice(0, 1))
+        one = take(self.family(space, first, double=double), ints(0))
         empty = self.empty(space)
         return Group(operators=empty.operators, tree=tree_of_one(one), padded=empty.padded)
 
     def evaluate(self, space: Space, candidates: Candidates) -> Totals:
         """Count candidates with the closed form."""
         return evaluate(self.family(space, candidates), self.accelerator)
+
+    def totals(self, group: Group) -> Totals:
+        """Count one mapping with the closed form."""
+        return evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
 
     def costs(self, space: Space, candidates: Candidates) -> Costs:
         """Return what candidates cost."""

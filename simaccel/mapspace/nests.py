@@ -164,10 +164,11 @@ def mapped_as(target: Target, found: Found) -> Mapped:
     """Return all figures of a mapping that was found."""
     assert found.best is not None  # noqa: S101 - narrows the type
     setting = target.setting
+    group = setting.group(found.space, found.best)
     return Mapped(
         target=target,
-        group=setting.group(found.space, found.best),
-        totals=setting.evaluate(found.space, found.best),
+        group=group,
+        totals=setting.totals(group),
         found=found,
     )
 

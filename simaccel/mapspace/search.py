@@ -38,8 +38,6 @@ _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
 _ROUND: Final = 4
 """Blocks with the same parents: at most as many processes have work."""
-_GOOD: Final = 16
-"""Mappings that a search gives besides its best, at most."""
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
@@ -272,11 +270,7 @@ class _Standing:
     def found(self, seen: _Seen) -> Found:
         """Give the result."""
         elite = self.elite.get(self.space)
-        good = (
-            None
-            if elite is None
-            else self._candidates(self.space, elite.genes.take(slice(0, _GOOD)))
-        )
+        good = None if elite is None else self._candidates(self.space, elite.genes)
         return Found(
             space=self.problem.spaces[self.space],
             best=None if good is None else good.take(slice(0, 1)),

@@ -39,6 +39,8 @@ class Held:
     """Name of the tile."""
     division: Division | None = None
     """Over PEs, if they keep it or it streams to them."""
+    user: str = ""
+    """The operator whose PEs keep it, or that it streams to."""
     returns: bool = False
     """Sums in PEs go to this tile in the buffer and come back."""
 

@@ -156,6 +156,7 @@ def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
         return
     behind: dict[str, _Slot] = {}
     for i in range(loop.trips + 1):
+        state.past |= behind
         if i < loop.trips:
             _open(loop.tiles, places[i], state)
             for node in loop.body[: loop.ahead]:
@@ -272,6 +273,9 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
         block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
         view, names = by_rank(block, tile.view, sizes)
         arguments += [view, [number[rank] for rank in names]]
+    read = {rank for tile in command.inputs for rank in tile.view.names}
+    for rank in sizes.keys() - read:  # of size 1, beside others in a sum of ranks
+        arguments += [np.ones(sizes[rank]), [number[rank]]]
     out = _box(command.out, sizes, at, state)
     ranks = [number[rank] for dim in command.out.view.terms for rank, _ in dim]
     made = np.asarray(np.einsum(*arguments, ranks, optimize=True))  # type: ignore[call-overload]
@@ -347,5 +351,24 @@ def _known(command: Sfu, order: LinedUp, at: Coordinates, state: _State) -> Stat
     shape = (*(order.sizes.get(rank, 0) for rank in rows.ranks), 1)
     known = rows.blocks.get(where, ())
     if not known or any(one.shape != shape for one in known):
+        known = _assembled(rows, where, shape)
+    if not known:
         raise ProgramError(f"rows {where} of {command.out.name} have no statistics yet")
     return tuple(order.take(one[..., 0], rows.ranks) for one in known)
+
+
+def _assembled(rows: _Rows, where: Sequence[int], shape: Sequence[int]) -> Statistics:
+    """Put statistics of rows together that came in several blocks; nothing if some are missing."""
+    numbers = {len(block) for block in rows.blocks.values()}
+    found = tuple(np.full(shape, np.nan) for _ in range(min(numbers, default=0)))
+    for start, block in rows.blocks.items():
+        low = [max(a, b) for a, b in zip(where, start, strict=True)]
+        ends = zip(where, shape[:-1], start, block[0].shape[:-1], strict=True)
+        high = [min(a + n, b + m) for a, n, b, m in ends]
+        if any(a >= b for a, b in zip(low, high, strict=True)):
+            continue
+        here = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, where, strict=True))
+        there = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, start, strict=True))
+        for whole, part in zip(found, block, strict=True):
+            whole[here] = part[there]
+    return () if any(np.isnan(one).any() for one in found) else found

@@ -145,6 +145,7 @@ class _Lowering:
     def body(self, body: Body, state: State) -> Built:
         """Build a body; equal ones are one object."""
         here = {leaf.seen.name for leaf in body.leaves}
+        here |= {one.seen.name for name in here for one in self.online.get(name, ())}
         key = id(body), replace(state, begun=state.begun & here)
         if key not in self.built:
             self.built[key] = self._build(body, key[1])
@@ -180,6 +181,7 @@ class _Lowering:
         return any(
             held.use == self.outline.aliases.get(use, use)
             for leaf in item.leaves
+            if held.user in ("", leaf.seen.name)
             for use, _ in leaf.seen.uses
         )
 
@@ -247,9 +249,7 @@ class _Lowering:
 
     def _operand(self, leaf: Leaf, use: str, view: View, state: State) -> tuple[Held | None, Tile]:
         name = self.outline.aliases.get(use, use)
-        found = state.tile(name)
-        if leaf.do.unit != "mac":
-            found = state.tile(name, beyond=False)
+        found = state.tile(name, leaf.seen.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
         seen = replace(view, name=known.name, bytes_per_element=known.bytes_per_element)
@@ -286,12 +286,12 @@ class _Lowering:
         def accesses(tile: Tile, view: View) -> Moved:
             if tile.place == STREAM:
                 return Moved(0, 0)
-            moved = in_bytes(division.accesses(view, sizes), view)
+            moved = in_bytes(division.accesses(view, sizes), tile.view)
             return moved if tile.place == BUFFER else Moved(0, moved.inner)
 
         found = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
         out = leaf.seen.output
-        began = in_bytes(division.spread(out, sizes), out)
+        began = in_bytes(division.spread(out, sizes), tiles[-1].view)
         zero = Moved(0, 0) if accumulate else began
         outside = tiles[-1].place == BUFFER
         sums = found[-1]

@@ -30,6 +30,7 @@ from simaccel.mapping.tree import (
 from simaccel.mapping.view import View
 from simaccel.program.bodies import Body, Held, Item, Leaf, Outline, Parts
 from simaccel.program.division import Division
+from simaccel.workload import Einsum
 
 PORTS: Final = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
@@ -246,8 +247,9 @@ class _Walk:
                 slots=slots,
                 block=full,
                 queue=self.queues[name],
-                tile=f"{PE}.{name}",
+                tile=self._pe_tile(name, leaf.seen),
                 division=leaf.division,
+                user=leaf.seen.name,
             )
         )
 
@@ -272,7 +274,8 @@ class _Walk:
         maker = self.space.made.get(keep.tensor)
         if place != BUFFER and maker != leaf.seen.name:
             maker = None
-        key = (id(home), keep.tensor, place)
+        user = "" if place == BUFFER else leaf.seen.name
+        key = (id(home), keep.tensor, place + user)
         if key in self.placed:
             return
         seen = self.space.seen(maker) if maker else None
@@ -288,6 +291,7 @@ class _Walk:
             stores=self._stored(keep.tensor),
             buffered=buffered,
             division=leaf.division,
+            user=user,
         )
         self.placed[key] = held
         self._finish(held, _loops(bodies[: at + 1]), home)
@@ -319,7 +323,19 @@ class _Walk:
         if held.loads and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
-        held.tile = name if held.place == BUFFER else f"{PE}.{name}"
+        held.tile = (
+            name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
+        )
+
+    def _pe_tile(self, name: str, seen: Seen) -> str:
+        """Return the name of a tile in PEs, with the operator's where several may have one."""
+        users = [
+            one
+            for one in self.space.operators
+            if isinstance(one.operator, Einsum)
+            and name in {self.aliases.get(use, use) for use, _ in one.uses}
+        ]
+        return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{seen.name}.{name}"  # noqa: PLR2004
 
     def _wide(self, tensor: str, view: View) -> View:
         """Return the view of a tile, wide enough for all that is made in it in place."""

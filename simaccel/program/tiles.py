@@ -29,10 +29,10 @@ class State:
     tiles: tuple[tuple[Held, Tile], ...] = ()
     step: str = ""
 
-    def tile(self, use: str, *, beyond: bool | None = None) -> tuple[Held, Tile] | None:
-        """Return the innermost tile of a tensor; in the buffer, or ``beyond`` it."""
+    def tile(self, use: str, user: str = "") -> tuple[Held, Tile] | None:
+        """Return the innermost tile of a tensor in the buffer, or in PEs that a user works on."""
         for held, tile in reversed(self.tiles):
-            if held.use == use and beyond in (None, held.place != BUFFER):
+            if held.use == use and held.user in ("", user):
                 return held, tile
         return None
 
@@ -101,7 +101,7 @@ class Tiles:
         return replace(held.view, bytes_per_element=width)
 
     def _buffered(self, held: Held, state: State) -> Tile | None:
-        found = state.tile(held.use, beyond=False) if held.buffered else None
+        found = state.tile(held.use) if held.buffered else None
         return found[1] if found else None
 
     def take(self, held: Held, tile: Tile, state: State) -> Iterator[Node]:

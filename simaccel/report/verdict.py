@@ -215,8 +215,10 @@ def _dram_latency(scene: Scene) -> str:
 
 def _dram_queue(scene: Scene) -> str:
     one = scene.accelerator
-    most = "its limit of" if one is None else f"{one.dram.max_outstanding}"
-    return f"DRAM has accepted {most} requests, all it takes at a time"
+    if one is None or one.dram.in_flight_bytes is None:
+        return "as many bytes are on their way from DRAM as may be"
+    most, latency = bytes_text(one.dram.in_flight_bytes), one.dram.latency_cycles
+    return f"{most} are on their way from DRAM, all that may be in each {latency} cycles"
 
 
 def _buffer_port(scene: Scene) -> str:

@@ -107,7 +107,7 @@ class Candidates:
                 continue
             shape = shape_of(family.branch)
             places = self.place[mine]
-            for part in _of_one_order(family, shape, places):
+            for part in of_one_order(family, shape, places):
                 index = np.unravel_index(places[part], shape)
                 one = Totals(take(family, index), self.accelerator, self.totals[number].counts)
                 bound = self.least[mine[part]]
@@ -117,7 +117,7 @@ class Candidates:
         """Return a candidate by its number."""
         family = self.families[int(self.family[number])]
         index = np.unravel_index(self.place[number : number + 1], shape_of(family.branch))
-        one = take(family, tuple(at[0] for at in index))  # type: ignore[arg-type]
+        one = take(family, tuple(at[0] for at in index))
         return Chosen(
             tree=tree_of(one),
             cycles=int(self.cycles[number]),
@@ -153,8 +153,11 @@ def _again(family: Family, shape: tuple[int, ...]) -> Bools:
                 for other, other_real in zip(node.places, real, strict=True)
             ]
             note(is_real * (1 + sum((ints(one) for one in before), start=ints(0))))
-    if not columns:
-        return np.zeros(1, dtype=np.bool_)
+    return _seen_before(columns) if columns else np.zeros(1, dtype=np.bool_)
+
+
+def _seen_before(columns: list[Ints]) -> Bools:
+    """Say which rows of a table, given by its columns, are those of an earlier row again."""
     code = np.zeros(columns[0].size, dtype=np.int64)
     for one in columns:
         _, values = np.unique(one, return_inverse=True)
@@ -166,7 +169,7 @@ def _again(family: Family, shape: tuple[int, ...]) -> Bools:
     return found
 
 
-def _of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:
+def of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:
     """Yield the candidates, as masks, that have their loops in one order."""
     keys = [np.zeros(places.size, dtype=np.int64)]
     for node in branches_of(family.branch):

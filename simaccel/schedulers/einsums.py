@@ -154,7 +154,7 @@ def vector_families(
 
 
 def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
-    """Return how a vector operator's rows are seen: the last rank of rows, and those before as one."""
+    """Return the ranks of rows that a vector operator sees as one: all before the last."""
     rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
     together = rows[:-1]
     if len(together) < 2 or any(  # noqa: PLR2004 - one rank is one already

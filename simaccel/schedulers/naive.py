@@ -6,6 +6,7 @@ height, partial sums written back and read again for each step of the reduction.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Sizes
 from dataclasses import replace
 
 from simaccel.analytic.estimate import evaluate
@@ -74,7 +75,7 @@ def _fixed(workload: Workload, name: str, accelerator: Accelerator) -> Group:
     )
 
 
-def _cut(sizes: dict[str, int], ranks: tuple[str, ...], most: int) -> list[Loop]:
+def _cut(sizes: Sizes[str, int], ranks: tuple[str, ...], most: int) -> list[Loop]:
     """Return loops that leave at most so many positions of some ranks together."""
     found = []
     for rank in reversed(ranks):

@@ -13,26 +13,28 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import family_of
+from simaccel.analytic.family import take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Temporal
-from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Group, Keep, Mapping, Tree
-from simaccel.mapspace.blocks import Objective
-from simaccel.mapspace.candidates import roles_of
+from simaccel.hardware.levels import Hierarchy, Level, Temporal
+from simaccel.mapping.tree import Group, Mapping
+from simaccel.mapspace.blocks import Floats, Objective, score
+from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.limits import limits
 from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
+from simaccel.mapspace.search import Found
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
+from simaccel.schedulers.choosing import of_one_order
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
-_DOUBLE: Final = 2
+_FEW: Final = 16
+"""Mappings that are estimated in one go."""
 
 
 class NotNestedError(SimaccelError):
@@ -116,12 +118,12 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
 def _best(choice: Choice, options: Options) -> Mapped:
     """Search all targets of a choice, and take what is best with the slots that there is room for.
 
-    A search counts one slot a tile, and that everything else happens behind the longest of compute
-    and transfers. Where memory outside takes time, it is also made within half of the memories, so
-    that all tiles can have two; and the closed form that knows better chooses among the good ones.
+    A search counts one slot a tile, and that everything else happens behind the busiest resource.
+    Where memory outside takes time, it is also made within half of the memories, so that all
+    tiles can have two; and the estimate chooses among the good ones.
     """
     objective = options.effort.objective
-    found: list[tuple[float, Mapped]] = []
+    best: tuple[float, Mapped] | None = None
     empty: EmptyMapspaceError | None = None
     searches = [(target, room) for target in choice for room in _rooms(target.hierarchy)]
     for at, (target, room) in enumerate(searches):
@@ -130,26 +132,53 @@ def _best(choice: Choice, options: Options) -> Mapped:
             options.watch((at + done) / len(searches), note)
 
         try:
-            within = replace(target, room=room)
-            mapped = map_einsum(within, options.effort, options.each, watch)
+            mapped = map_einsum(replace(target, room=room), options.effort, options.each, watch)
         except EmptyMapspaceError as error:
             empty = empty or error
             continue
-        for one in _good(mapped) if len(searches) > 1 else [mapped]:
-            again = mapped_as(target, one.found)
-            found.append((_predicted(again, objective), again))
-    if empty is not None and not found:
+        if len(searches) == 1:
+            return mapped_as(target, mapped.found)
+        known = float("inf") if best is None else best[0]
+        value, found = _estimated(mapped_as(target, mapped.found), objective, known)
+        if best is None or value < best[0]:
+            best = value, mapped_as(target, found)
+    if best is None:
+        assert empty is not None  # noqa: S101 - there was a search
         raise empty
-    return min(found, key=lambda one: one[0])[1]
+    return best[1]
 
 
-def _good(mapped: Mapped) -> Iterator[Mapped]:
-    """Yield the best mapping, and the best of other kinds."""
-    good = mapped.found.good
-    yield mapped
-    for at in range(1, 0 if good is None else len(good)):
-        assert good is not None  # noqa: S101 - narrows the type
-        yield replace(mapped, found=replace(mapped.found, best=good.take(slice(at, at + 1))))
+def _estimated(mapped: Mapped, objective: Objective, known: float) -> tuple[float, Found]:
+    """Return the best of the good ones by its estimate; none is better than its score.
+
+    They come by score, so the first that is no better than the best estimate ends it.
+    """
+    found, setting = mapped.found, mapped.target.setting
+    assert found.good is not None  # noqa: S101 - narrows the type
+    scores = score(objective, setting.costs(found.space, found.good))[0]
+    best, value = found, float("inf")
+    for start in range(0, len(scores), _FEW):
+        if scores[start] >= min(value, known):
+            break
+        some = found.good.take(slice(start, start + _FEW))
+        values = _objective(mapped, some, objective)
+        at = int(values.argmin())
+        if values[at] < value:
+            value, best = float(values[at]), replace(found, best=some.take(slice(at, at + 1)))
+    return value, best
+
+
+def _objective(mapped: Mapped, candidates: Candidates, objective: Objective) -> Floats:
+    """Return the objective with all slots, and with the time of all that waits."""
+    setting, space = mapped.target.setting, mapped.found.space
+    family = setting.family(space, candidates, double=True)
+    every = np.arange(len(candidates))
+    cycles = np.empty(len(candidates))
+    for mask in of_one_order(family, (len(candidates),), every):
+        part = take(family, (every[mask],))
+        cycles[mask] = evaluate(part, setting.accelerator).cycles()
+    energy = setting.costs(space, candidates).energy_pj
+    return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
 
 
 def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:
@@ -180,15 +209,6 @@ def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
             yield level
 
 
-def _predicted(mapped: Mapped, objective: Objective) -> float:
-    """Return the objective with all slots, and with the time of all that waits."""
-    setting = mapped.target.setting
-    group = double_buffered(mapped)
-    totals = evaluate(family_of(space_of(setting.workload, group), group), setting.accelerator)
-    cycles, energy = float(totals.cycles()), mapped.energy_pj
-    return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
-
-
 def _shape(target: Target) -> object:
     einsum = target.einsum
     operands = (*einsum.inputs, einsum.output)
@@ -217,32 +237,10 @@ def mapping_from(
 
 
 def double_buffered(mapped: Mapped) -> Group:
-    """Give tiles two slots where the memory has room, inputs first."""
-    setting, found = mapped.target.setting, mapped.found
+    """Return the mapping with two slots for tiles where the memory has room, inputs first."""
+    found = mapped.found
     assert found.best is not None  # noqa: S101 - narrows the type
-    hierarchy, best = levels(setting.accelerator), found.best
-    held = setting.tile_bytes(found.space, best)[..., 0]
-    names = dict(roles_of(setting.ranks(found.space).operators[0]))
-    double: set[tuple[str, str]] = set()
-    for at, level in enumerate(hierarchy.memories[1:], 1):
-        for memory in level.memories:
-            roles = [n for n, role in enumerate(ROLES) if role in memory.roles and n in names]
-            spare = np.inf if memory.capacity_bytes is None else float(memory.capacity_bytes)
-            spare -= held[at, roles].sum()
-            for role in roles:
-                if best.keeps[0, at, role] and held[at, role] <= spare:
-                    double.add((names[role][0], level.name))
-                    spare -= held[at, role]
-    return replace(mapped.group, tree=_with_slots(mapped.group.tree, double))
-
-
-def _with_slots(tree: Tree, double: set[tuple[str, str]]) -> Tree:
-    return tuple(
-        replace(node, slots=_DOUBLE)
-        if isinstance(node, Keep) and (node.tensor, node.level) in double
-        else node
-        for node in tree
-    )
+    return mapped.target.setting.group(found.space, found.best, double=True)
 
 
 def _schedule(

@@ -5,67 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import h5py
-import yaml
 
 from simaccel.errors import InputError
+from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import parse_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
 from simaccel.trace.rows import damaged
-from simaccel.trace.schema import (
-    FORMAT,
-    OPENED,
-    SCHEMA_VERSION,
-    TEXTS,
-    Site,
-    TraceError,
-    TraceHeader,
-)
+from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, Site, TraceError, TraceHeader
 from simaccel.trace.store import File
+from simaccel.trace.superblock import Closed, closed, is_open, read_superblock
 from simaccel.workload import Workload, parse_workload
 
-_SUPERBLOCK_BYTES, _VERSION_AT, _FLAGS_AT, _END_AT = 48, 8, 11, 28
-_VERSION: Final = 3
-"""Of the HDF5 file format's superblock: where this version keeps flags and the file's end."""
 
-
-def open_file(path: Path) -> File:
-    """Open a file, also one that its writer has not closed because it was killed.
-
-    Such a file can only be opened as one that is still being written, which makes HDF5 try again
-    and again where data are missing: first see that they are there.
+@contextmanager
+def open_file(path: Path) -> Iterator[File]:
+    """Open a file for the ``with`` block, also one that a killed writer has not closed.
 
     Raises:
-        TraceError: it is no HDF5 file, or cut off.
+        TraceError: it is no HDF5 file as traces are, or cut off.
 
     """
-    if not h5py.is_hdf5(path):
-        raise TraceError(path, "is not an HDF5 file", "a trace file")
-    with path.open("rb") as stream:
-        superblock = stream.read(_SUPERBLOCK_BYTES)
-    ours = superblock[_VERSION_AT] == _VERSION
-    still_open = ours and bool(superblock[_FLAGS_AT])
-    end = int.from_bytes(superblock[_END_AT : _END_AT + 8], "little") if ours else 0
-    if path.stat().st_size < end:
-        raise damaged(path, f"{path.stat().st_size} of {end} bytes")
-    return h5py.File(path, "r", swmr=still_open)
-
-
-def require_trace(path: Path, attributes: Any) -> None:  # noqa: ANN401 - h5py has no types
-    """Refuse other files and other versions."""
-    if attributes.get("format") != FORMAT or "schema_version" not in attributes:
-        raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
-    version = attributes["schema_version"]
-    if version not in OPENED:
-        age = "a newer" if version > SCHEMA_VERSION else "an older"
-        problem = f"has schema version {version}, of {age} simaccel"
-        allowed = " or ".join(map(str, OPENED))
-        raise TraceError(path, problem, f"schema version {allowed}")
+    block = read_superblock(path)
+    if not is_open(block):
+        with h5py.File(path, "r") as file:
+            yield file
+        return
+    with Closed(path, closed(block, path.stat().st_size)) as raw, h5py.File(raw, "r") as file:
+        yield file
 
 
 def read_texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
@@ -99,25 +71,25 @@ class Reproduction:
 
         """
         with self._parsing("accelerator"):
-            return Accelerator.model_validate(yaml.safe_load(self.header.accelerator))
+            return Accelerator.model_validate(parse_document(self.header.accelerator))
 
     def workload(self) -> Workload:
         """Load the workload of the run."""
         with self._parsing("workload"):
-            return parse_workload(yaml.safe_load(self.header.workload), str(self.path))
+            return parse_workload(parse_document(self.header.workload), str(self.path))
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""
         self._require_present()
         with self._parsing("mapping"):
-            return parse_mapping(yaml.safe_load(self.header.mapping), str(self.path))
+            return parse_mapping(parse_document(self.header.mapping), str(self.path))
 
     def dataflow(self) -> str:
         """Name the dataflow of the run; traces of older versions have it too."""
         if self.schema_version == SCHEMA_VERSION:
             return self.mapping().dataflow
         with self._parsing("mapping"):
-            return str(dict(yaml.safe_load(self.header.mapping))["dataflow"])
+            return str(dict(parse_document(self.header.mapping))["dataflow"])
 
     def program(self) -> Program:
         """Parse the program of the run."""
@@ -141,6 +113,6 @@ class Reproduction:
     def _parsing(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (ValueError, KeyError, TypeError, yaml.YAMLError, InputError, ProgramError) as error:
+        except (ValueError, KeyError, TypeError, InputError, ProgramError) as error:
             first, *_ = str(error).splitlines()
             raise damaged(self.path, f"its {what} can't be read: {first}") from None

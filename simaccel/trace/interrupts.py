@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""What ends a run; see ``simaccel.__main__``."""
+
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
@@ -20,10 +23,14 @@ def undisturbed() -> Iterator[None]:
         yield
         return
     waiting: list[tuple[int, FrameType | None]] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
+    handlers = {one: signal.getsignal(one) for one in _SIGNALS}
+    handled = {one: handler for one, handler in handlers.items() if callable(handler)}
+    for one in handled:
+        signal.signal(one, lambda number, frame: waiting.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if waiting and callable(before):
-            before(*waiting[0])
+        for one, handler in handled.items():
+            signal.signal(one, handler)
+        for number, frame in waiting[:1]:
+            handled[signal.Signals(number)](number, frame)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +15,11 @@ import numpy as np
 from simaccel.errors import suggest
 from simaccel.machine.machine import EngineCycles
 from simaccel.trace.events import Event, decode, frame
+from simaccel.trace.figures import read_figures
 from simaccel.trace.forest import Stretch, make_track, nest, stretches
-from simaccel.trace.header import Reproduction, open_file, read_header, read_texts, require_trace
+from simaccel.trace.header import Reproduction, open_file, read_header, read_texts
 from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
+from simaccel.trace.layout import require_layout
 from simaccel.trace.questions import BY, Stall, account, window
 from simaccel.trace.rows import Rows, damaged, reading
 from simaccel.trace.schema import (
@@ -66,8 +68,8 @@ class Trace(Reproduction):
 
     def __init__(self, path: Path, file: File) -> None:
         self.path = path
-        self._file = file
-        require_trace(path, file.attrs)
+        self._closing = ExitStack()
+        require_layout(path, file)
         self.schema_version = int(file.attrs["schema_version"])
         self.cycles = int(file.attrs["cycles"])
         self.partial = not file.attrs["complete"]
@@ -102,7 +104,7 @@ class Trace(Reproduction):
 
     def _read_end(self, file: File) -> None:
         """Read what is known only of a run that ended."""
-        self.figures = json.loads(bytes(file["header/figures"][:]))
+        self.figures = read_figures(self.path, file["header/figures"][:].tobytes(), self.cycles)
         engines, channels = (
             [self.tables["lanes"][number] for number in file["totals"][kind][:].tolist()]
             for kind in ("engine", "channel")
@@ -119,20 +121,17 @@ class Trace(Reproduction):
 
         """
         path = Path(path)
-        if not path.is_file():
-            problem = "is a folder" if path.is_dir() else "no such file"
-            raise TraceError(path, problem, "a trace file")
         with reading(path):
-            file = open_file(path)
-            try:
-                return cls(path, file)
-            except BaseException:
-                file.close()
-                raise
+            if not path.is_file():
+                raise TraceError(path, _no_file(path), "a trace file")
+            with ExitStack() as stack:
+                trace = cls(path, stack.enter_context(open_file(path)))
+                trace._closing = stack.pop_all()
+                return trace
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._closing.close()
 
     def __enter__(self) -> Self:
         return self
@@ -373,6 +372,13 @@ class Trace(Reproduction):
 
     def _refused(self, problem: str, allowed: str) -> TraceError:
         return TraceError(self.path, problem, allowed)
+
+
+def _no_file(path: Path) -> str:
+    """Say what stands where a file should; opening a FIFO or a device could wait for ever."""
+    if path.is_dir():
+        return "is a folder"
+    return "is no regular file" if path.exists() else "no such file"
 
 
 def _cycles(total: Cycles) -> EngineCycles:

@@ -32,6 +32,7 @@ _DAMAGE = (
     AttributeError,
     RuntimeError,
     ArithmeticError,
+    MemoryError,
 )
 """What h5py and numpy raise on files that are not what they should be."""
 
@@ -42,7 +43,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise damaged(path, str(error)) from None
+        raise damaged(path, str(error) or type(error).__name__) from None
 
 
 def damaged(path: Path, problem: str) -> TraceError:

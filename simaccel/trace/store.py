@@ -122,14 +122,27 @@ def write_index(file: File, number: int, block: BlockIndex) -> None:
         dataset[number, : len(values)] = values
 
 
+def header_bytes(header: TraceHeader) -> int:
+    """Give the bytes of a header, before they are packed."""
+    texts = sum(len(getattr(header, name).encode()) for name in TEXTS)
+    sites = header.sites.values()
+    width = max((len(site.operator) + len(site.command) for site in sites), default=0)
+    return texts + 4 * width * len(header.sites)
+
+
+def figures_text(figures: Mapping[str, object]) -> bytes:
+    """Give the figures of a run as JSON."""
+    return json.dumps(dict(figures), sort_keys=True, separators=(",", ":")).encode()
+
+
 def write_end(
     file: File,
     lanes: Sequence[str],
     engines: Mapping[str, EngineCycles],
     served: Mapping[str, int],
-    figures: Mapping[str, object],
+    figures: bytes,
 ) -> None:
-    """Write the run's own sums, against which a reader can check the rows."""
+    """Write the run's own sums, against which a reader can check the rows, and its figures."""
     table = [
         [{"busy": t.busy, "idle": t.idle, **t.stalls}.get(cause, 0) for cause in CAUSES]
         for t in engines.values()
@@ -142,8 +155,7 @@ def write_end(
         "served": [*served.values()],
     }
     write_more(file, "totals", columns, 0)
-    text = json.dumps(dict(figures), sort_keys=True, separators=(",", ":"))
-    write_more(file, "header", {"figures": np.frombuffer(text.encode(), dtype=np.uint8)}, 0)
+    write_more(file, "header", {"figures": np.frombuffer(figures, dtype=np.uint8)}, 0)
     file.flush()
     file.attrs.modify("complete", np.True_)
 

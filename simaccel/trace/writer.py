@@ -11,7 +11,7 @@ from typing import Any, Self
 import h5py
 import numpy as np
 
-from simaccel.files.targets import not_written, partial_path, require_target
+from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.machine.machine import EngineCycles
 from simaccel.trace.interrupts import undisturbed
@@ -25,13 +25,20 @@ from simaccel.trace.schema import (
     TraceError,
     TraceHeader,
 )
+from simaccel.trace.space import create, take
 from simaccel.trace.store import (
     block_index,
+    figures_text,
+    header_bytes,
     write_beginning,
     write_end,
     write_index,
     write_more,
 )
+from simaccel.trace.superblock import cut
+
+BEGUN = ".begun"
+"""How the file ends that is written first, until a reader could open it."""
 
 
 class _Open:
@@ -75,7 +82,7 @@ class TraceWriter:
         self.path = require_target(path, force=force)
         self.header = header
         self._force = force
-        self._partial = partial_path(self.path)
+        self._partial = partial_path(real_path(self.path)).with_suffix(BEGUN)
         self._file: Any = None
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
@@ -101,9 +108,12 @@ class TraceWriter:
     def __enter__(self) -> Self:
         try:
             with undisturbed():
-                self._file = h5py.File(self._partial, "x", libver=LIBVER)
+                create(self._partial, header_bytes(self.header))
+                self._file = h5py.File(self._partial, "w", libver=LIBVER)
+                self._take(header_bytes(self.header))
                 write_beginning(self._file, len(self._block), self.header)
-        except OSError as error:
+                self._partial = self._partial.replace(self._partial.with_suffix(PARTIAL))
+        except (OSError, RuntimeError) as error:
             self._discard()
             raise not_written(self.path, error) from None
         except BaseException:
@@ -223,7 +233,7 @@ class TraceWriter:
                 for name, value in known.items():
                     self._file.attrs.modify(name, value)
                 self._file.flush()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             raise not_written(self.path, error) from None
 
     def finish(
@@ -248,8 +258,10 @@ class TraceWriter:
         try:
             with undisturbed():
                 lanes = list(self._tables["lanes"])
-                write_end(self._file, lanes, engines, served or {}, figures or {})
-        except OSError as error:
+                text = figures_text(figures or {})
+                self._take(len(text))
+                write_end(self._file, lanes, engines, served or {}, text)
+        except (OSError, RuntimeError) as error:
             raise not_written(self.path, error) from None
         self._finished = True
 
@@ -272,11 +284,12 @@ class TraceWriter:
         try:
             with undisturbed():
                 self._store_block()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             raise not_written(self.path, error) from None
 
     def _store_block(self) -> None:
         file, rows = self._file, self._block[: self._used]
+        self._take(rows.nbytes + sum(map(len, self._tables["tiles"])))
         for name, table in self._tables.items():
             self._grow("tables", name, {name: list(table)})
         write_more(file, "tables", {"lane_kinds": self._kinds}, 0)
@@ -286,6 +299,10 @@ class TraceWriter:
             write_more(file, "events", {name: rows[name] for name in COLUMNS}, self._written)
             block = block_index(rows, len(self._tables["lanes"]))
             write_index(file, self._written // len(self._block), block)
+
+    def _take(self, n_bytes: int) -> None:
+        """Take space behind what the file has."""
+        take(self._partial, int(self._file.id.get_filesize()), n_bytes)
 
     def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:
         """Write the entries of columns that are not in the file yet."""
@@ -299,8 +316,9 @@ class TraceWriter:
         try:
             with undisturbed():
                 self._file.close()
+            cut(self._partial)
             require_target(self.path, force=self._force)
-            self._partial.replace(self.path)
+            self._partial.replace(real_path(self.path))
         except (OSError, RuntimeError) as error:
             raise not_written(self.path, error) from None
 

@@ -73,7 +73,12 @@ from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Te
 from simaccel.workload.gemm import gemm
 from simaccel.workload.layers import Network, Product, Shape, layers_workload
 from simaccel.workload.networks import find_network, network
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_LAYER_SIZE, MAX_SIZE
+from simaccel.workload.sizes import (
+    MAX_BYTES_PER_ELEMENT,
+    MAX_LAYER_SIZE,
+    MAX_OPERATORS,
+    MAX_SIZE,
+)
 from simaccel.workload.vectors import VECTORS
 from simaccel.workload.workload import Workload
 
@@ -197,7 +202,10 @@ class _ProductLayer(_Document):
 class _Layers(_Document):
     kind: Literal["layers"]
     name: str
-    layers: dict[str, Annotated[_ConvLayer | _ProductLayer, Field(discriminator="kind")]]
+    layers: Annotated[
+        dict[str, Annotated[_ConvLayer | _ProductLayer, Field(discriminator="kind")]],
+        Field(max_length=MAX_OPERATORS),
+    ]
     bytes_per_element: Bytes = 2
     bytes_by_tensor: dict[str, Bytes] = {}
 
@@ -235,7 +243,7 @@ class _Einsums(_Document):
     name: str
     repeat: Size = 1
     tensors: dict[str, _Tensor]
-    operators: dict[str, _Operator]
+    operators: Annotated[dict[str, _Operator], Field(max_length=MAX_OPERATORS)]
 
 
 def load_workload(path: str | Path) -> Workload:

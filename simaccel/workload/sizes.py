@@ -15,6 +15,10 @@ MAX_BYTES_PER_ELEMENT = 16
 """The widest element: complex128."""
 
 
+MAX_OPERATORS = 10_000
+"""The most operators of a workload: 20 times the longest list of published layers (DeepBench)."""
+
+
 def size_faults(file: str, sizes: Mapping[str, object], limit: int = MAX_SIZE) -> list[Fault]:
     """Return a fault for each value that is not a whole number from 1 to `limit`."""
     allowed = f"a whole number from 1 to {limit}"

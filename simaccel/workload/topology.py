@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.documents import read_text
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
     Layers,
@@ -35,7 +36,8 @@ from simaccel.workload.layers import (
     one_layer,
     with_batch,
 )
-from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.names import name_faults
+from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
 from simaccel.workload.workload import Workload
 
 _CONV = {
@@ -53,8 +55,8 @@ _OPTIONAL_CONV = {"stride_w": "Stride Width", "sparsity": "Sparsity"}
 _OPTIONAL_PRODUCT = {"b": "Batch", "sparsity": "Sparsity"}
 _ALIASES = {"layer": "layername", "strideheight": "strides", "stride": "strides"}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_MOST_COLUMNS = 100
 _DENSE = re.compile(r"([0-9]+):\1")
-_ALLOWED_FILE = "a readable CSV file"
 
 
 @dataclass
@@ -133,6 +135,9 @@ def read_topology(path: str | Path) -> Layers:
 
     """
     header, *rows = _rows(str(path))
+    if len(rows) > MAX_OPERATORS:
+        allowed = f"at most {MAX_OPERATORS} layers"
+        raise InputError([Fault(str(path), "layers", f"{len(rows)} layers", allowed)])
     sheet = _sheet(str(path), header)
     read = _product if "k" in sheet.titles else _conv
     names, shapes = [], []
@@ -151,7 +156,7 @@ def read_topology(path: str | Path) -> Layers:
 def _rows(file: str) -> list[_Row]:
     """Read the lines that are not blank."""
     found = []
-    for number, line in enumerate(_text(file).splitlines(), 1):
+    for number, line in enumerate(read_text(Path(file), "CSV", "utf-8-sig").splitlines(), 1):
         try:
             cells = _cells(line)
         except csv.Error as error:
@@ -173,20 +178,11 @@ def _cells(line: str) -> list[str]:
     return cells
 
 
-def _text(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError([Fault(file, "file", ABSENT, "an existing CSV file")]) from None
-    except UnicodeDecodeError as error:
-        raise InputError([Fault(file, "file", error.reason, "UTF-8 text")]) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError([Fault(file, "file", reason, "a readable CSV file")]) from None
-
-
 def _sheet(file: str, header: _Row) -> _Sheet:
     """Find the columns by their titles."""
+    if len(header.cells) > _MOST_COLUMNS:
+        where, found = f"line {header.line}", f"{len(header.cells)} columns"
+        raise InputError([Fault(file, where, found, f"at most {_MOST_COLUMNS} columns")])
     keys = [_key(title) for title in header.cells]
     is_product = {"m", "n", "k"} & set(keys) and _key(_CONV["height"]) not in keys
     needed = _PRODUCT if is_product else _CONV
@@ -222,6 +218,8 @@ def _name(sheet: _Sheet, row: _Row) -> str:
     name = "_".join(sheet.cell(row, "name").split())
     if not name:
         sheet.fault(row, "name", ABSENT, "a name")
+    for one in name_faults(sheet.file, "name", [name] if name else []):
+        sheet.fault(row, "name", one.value, one.allowed)
     return name
 
 

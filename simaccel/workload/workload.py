@@ -13,6 +13,7 @@ import networkx as nx
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.workload.einsum import Operator, Tensor, operands_of
 from simaccel.workload.frozen import FrozenDict
+from simaccel.workload.names import name_faults, title_faults
 from simaccel.workload.sizes import size_faults
 
 if TYPE_CHECKING:
@@ -101,7 +102,14 @@ def canonical_text(workload: Workload) -> str:
 
 
 def _name_faults(workload: Workload) -> list[Fault]:
-    faults = [] if workload.operators else [Fault(_FILE, "operators", (), "at least one operator")]
+    ranks = {rank for operator in workload.operators for rank in operator.ranks}
+    faults = [
+        *title_faults(_FILE, workload.name),
+        *name_faults(_FILE, "operators", (operator.name for operator in workload.operators)),
+        *name_faults(_FILE, "tensors", workload.tensors),
+        *name_faults(_FILE, "ranks", sorted(ranks)),
+    ]
+    faults += [] if workload.operators else [Fault(_FILE, "operators", (), "at least one operator")]
     counts = Counter(operator.name for operator in workload.operators)
     faults += [
         Fault(_FILE, f"operators.{name}", f"{count} operators", "one operator of a name")

@@ -1,26 +1,49 @@
-"""Small random problems for nests: einsums, hierarchies and mappings, drawn from a seed."""
+"""Small random problems on spatial arrays: einsums, accelerators and mappings by a seed."""
 
 from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Role, Spatial, Temporal
-from simaccel.hardware.quantity import Rate
-from simaccel.mapping.choices import NestLevel, NestMapping
+from simaccel.hardware import Accelerator
+from simaccel.hardware.hierarchy import levels as levels_of
+from simaccel.hardware.levels import ROLES, Hierarchy, Role, Spatial, Temporal
 from simaccel.workload import Affine, Conv, Einsum, Operand, operand
 
 MOST_POINTS = 400
 
 
 @dataclass(frozen=True)
+class NestLevel:
+    """Pieces by rank, order of the loops from outside in, and the roles that are kept."""
+
+    level: str
+    factors: dict[str, int] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    keep: tuple[Role, ...] = ()
+
+
+@dataclass(frozen=True)
+class NestMapping:
+    """One mapping by level, and sizes of ranks that run as though they were longer."""
+
+    levels: tuple[NestLevel, ...]
+    padded: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Case:
-    """An einsum on a hierarchy, with mappings of it."""
+    """An einsum on an accelerator, with mappings of it."""
 
     einsum: Einsum
-    hierarchy: Hierarchy
+    accelerator: Accelerator
     mappings: tuple[NestMapping, ...]
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The levels of the accelerator."""
+        return levels_of(self.accelerator)
 
 
 def draw_einsum(draw: random.Random) -> Einsum:
@@ -59,40 +82,48 @@ def draw_einsum(draw: random.Random) -> Einsum:
             return found
 
 
-def draw_hierarchy(draw: random.Random) -> Hierarchy:
-    """Draw two to four memories with up to two fan-outs between any two and below the last."""
-    levels: list[Level] = []
-    for index in range(draw.randint(1, 4)):
-        levels.append(_memory(draw, index))
-        levels += [
-            Spatial(
-                name=f"fan{index}{which}", fanout=draw.randint(1, 6), reduces=draw.random() < 0.7
-            )
-            for which in range(draw.choice([0, 1, 1, 2]))
-        ]
-    return Hierarchy(levels=tuple(levels), mac_pj=2.0)
+def draw_accelerator(draw: random.Random) -> Accelerator:
+    """Draw a spatial array; roles may share a memory in the PEs, lack one, or pass the buffer."""
 
+    def memory() -> dict[str, object]:
+        prices = {"read_pj_per_byte": draw.choice([0.5, 3.0]), "write_pj_per_byte": 0.25}
+        return {"capacity_bytes": draw.choice(["unlimited", "40 B", "400 B"]), **prices}
 
-def _memory(draw: random.Random, index: int) -> Temporal:
-    def rate() -> Rate:
-        return draw.choice([Rate(1, 0), Rate(3, 2), Rate(7, 1)])
-
-    groups: list[set[Role]] = [set(ROLES)]
-    if draw.random() < 0.3:
-        alone = draw.choice(ROLES)
-        groups = [set(ROLES) - {alone}, {alone}]
-    if index and draw.random() < 0.2:
-        groups = groups[1:] or [{draw.choice(ROLES)}]
-    memories = tuple(
-        Memory(
-            roles=frozenset(group),
-            capacity_bytes=draw.choice([None, 40, 400]) if index else None,
-            read_pj_per_byte=draw.choice([0.5, 3.0]),
-            write_pj_per_byte=draw.choice([0.25, 2.0]),
-        )
-        for group in groups
+    bypass: list[list[str]] = [[], [], ["weight"], ["input"], ["output"], ["weight", "output"]]
+    pipe = {"topology": "unlimited", "link_bytes_per_cycle": 4}
+    return Accelerator.model_validate(
+        {
+            "name": "drawn",
+            "clock_hz": "1 GHz",
+            "array": {
+                "kind": "spatial",
+                "rows": draw.randint(1, 6),
+                "cols": draw.randint(1, 6),
+                "vectors": draw.choice([1, 1, 2, 4]),
+                "lanes": draw.choice([1, 1, 2, 3]),
+                "memories": {one: memory() for one in (*ROLES, "shared") if draw.random() < 0.6},
+                "reduces": [
+                    fan for fan in ("rows", "cols", "vectors", "lanes") if draw.random() < 0.7
+                ],
+                "bypass_buffer": draw.choice([*bypass, [*ROLES]]),
+            },
+            "buffer": {
+                "capacity_bytes": draw.choice(["unlimited", "256 B", "600 B"]),
+                "read_bytes_per_second": "unlimited",
+                "write_bytes_per_second": "unlimited",
+            },
+            "noc": {"distribution": pipe, "collection": pipe},
+            "sfu": {"lanes": 1, "passes": 2, "latency_cycles": 0},
+            "dram": {"bandwidth_bytes_per_second": "unlimited", "interleave_bytes": 64},
+            "energy": {
+                "mac_pj": 2.0,
+                "sfu_pj_per_element": 1.0,
+                "buffer_pj_per_byte": 3.0,
+                "noc_pj_per_byte": 0.0,
+                "dram_pj_per_byte": 100.0,
+            },
+        }
     )
-    return Temporal(name=f"mem{index}", memories=memories, read=rate(), write=rate(), both=rate())
 
 
 def draw_mapping(draw: random.Random, einsum: Einsum, hierarchy: Hierarchy) -> NestMapping:
@@ -100,7 +131,7 @@ def draw_mapping(draw: random.Random, einsum: Einsum, hierarchy: Hierarchy) -> N
     left = dict(einsum.ranks)
     padded = {}
     for rank, size in einsum.ranks.items():
-        if draw.random() < 0.05:
+        if size > 1 and draw.random() < 0.08:
             padded[rank] = left[rank] = size + draw.randint(1, 3)
     if math.prod(left.values()) > 2 * MOST_POINTS:
         padded, left = {}, dict(einsum.ranks)
@@ -128,7 +159,7 @@ def draw_mapping(draw: random.Random, einsum: Einsum, hierarchy: Hierarchy) -> N
 def draw_case(seed: int, mappings: int = 1) -> Case:
     """Draw a problem with as many mappings."""
     draw = random.Random(seed)  # noqa: S311 - not a secret
-    einsum, hierarchy = draw_einsum(draw), draw_hierarchy(draw)
-    return Case(
-        einsum, hierarchy, tuple(draw_mapping(draw, einsum, hierarchy) for _ in range(mappings))
-    )
+    einsum, accelerator = draw_einsum(draw), draw_accelerator(draw)
+    hierarchy = levels_of(accelerator)
+    drawn = (draw_mapping(draw, einsum, hierarchy) for _ in range(mappings))
+    return Case(einsum, accelerator, tuple(drawn))

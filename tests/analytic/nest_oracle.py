@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from simaccel.hardware.levels import ROLES, Hierarchy, Role
-from simaccel.mapping.choices import NestMapping
 from simaccel.workload import Einsum, Operand
+from tests.analytic.nest_cases import NestMapping
 
 Digits = tuple[int, ...]
 Point = tuple[int, ...]

@@ -206,7 +206,8 @@ def test_nothing_that_runs_is_an_error_but_has_its_files(
 def test_a_file_that_exists_is_kept(cli: Call, tmp_path: Path, name: str) -> None:
     file = tmp_path / "out.png"
     file.write_text("precious")
-    result = cli(f"compare {SWEEP} --{name} {file} --hw nowhere")
+    elsewhere = SWEEP.replace("--hw toy", "--hw nowhere")
+    result = cli(f"compare {elsewhere} --{name} {file}")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[0] == (
         f"error: {file}: output: got 'a file that exists'; allowed: a new file, or --force"

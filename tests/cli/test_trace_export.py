@@ -99,7 +99,7 @@ def test_mistakes_are_refused(cli: Call, tmp_path: Path, options: str, messages:
 
 def test_json_and_the_export_do_not_share_the_output(cli: Call) -> None:
     (line,) = _refused(cli(f"trace export {TOY} --format csv -o - --json"))
-    assert "--json: got 'with -o -'; allowed: a file for -o: both go to the output" in line
+    assert "--json: got 'with -o -'; allowed: a file for -o: both go to standard output" in line
 
 
 @pytest.mark.parametrize("missing", ["--format csv", "-o out.csv"])
@@ -137,7 +137,7 @@ def test_a_failed_export_leaves_nothing(
         raise KeyboardInterrupt
 
     for failing, code, said in (
-        (full, 2, "out: output: got '[Errno 28]"),
+        (full, 2, "out: output: got 'No space left on device'"),
         (interrupted, 130, "inter"),
     ):
         monkeypatch.setitem(vars(sys.modules["simaccel.trace.exports"])["FORMATS"], "csv", failing)

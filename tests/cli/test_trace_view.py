@@ -59,7 +59,10 @@ def test_the_trace_itself_is_never_replaced(cli: Call, tmp_path: Path) -> None:
     path.write_bytes(TRACE.read_bytes())
     result = cli(f"trace view {path} -o {path} --force")
     assert result.exit_code == 2
-    assert f"{path}: is the trace itself; allowed: another file for the page" in result.stderr
+    assert (
+        f"{path}: output: got 'an input of this command'; allowed: another file than"
+        in result.stderr
+    )
     assert path.read_bytes() == TRACE.read_bytes()
 
 

@@ -15,7 +15,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import Cause, Wait
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Fork, Keep, Mapping
-from simaccel.program.program import DoesNotFitError, Program, ProgramError
+from simaccel.program.program import DoesNotFitError, Program
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Dimensions, attention, gemm
 
@@ -171,7 +171,7 @@ def test_a_pipeline_with_one_intermediate_slot_is_refused() -> None:
     (group,) = mapping.groups
     single = (replace(node, slots=1) if isinstance(node, Keep) else node for node in group.tree)
     broken = replace(group, tree=tuple(single))
-    with pytest.raises(ProgramError, match=r"tile S .* has 1 slot; allowed: 2 or more"):
+    with pytest.raises(InputError, match=r"got 'fork ahead 1'; allowed: two slots of S"):
         simulate(workload, TOY, replace(mapping, body=(broken,)))
 
 

@@ -97,7 +97,6 @@ def test_not_yaml_names_the_line(write: Write) -> None:
         b"\x80abc",
         b"name: \x00",
         b"[" * 100_000,
-        b"a: 2020-13-45",
         b"--- 1\n--- 2",
         b"{[1]: 2}",
         b"a: !!python/object:os.system x",
@@ -412,3 +411,23 @@ def test_a_wheel_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert load_accelerator("mine").name == "mine"
     monkeypatch.setattr(load, "_FOLDERS", (tmp_path / "none",))
     assert list_accelerators() == []
+
+
+@pytest.mark.parametrize(
+    ("field", "instead"),
+    [
+        ("turn_cycles", "batch_bytes: what a channel moves in one direction while the other waits"),
+        ("max_outstanding", "in_flight_bytes: what may be asked for and not yet there"),
+    ],
+)
+def test_a_replaced_field_is_refused_and_the_new_one_is_named(
+    field: str, instead: str, write: Write
+) -> None:
+    with pytest.raises(InputError) as by_override:
+        load_accelerator("edge", [f"dram.{field}=4"])
+    assert [fault.allowed for fault in by_override.value.faults] == [instead]
+    raw = copy.deepcopy(TOY)
+    raw["dram"][field] = 4
+    with pytest.raises(InputError) as in_file:
+        load_accelerator(write(yaml.safe_dump(raw)))
+    assert [(f.field, f.allowed) for f in in_file.value.faults] == [(f"dram.{field}", instead)]

@@ -56,7 +56,7 @@ def test_units_and_unlimited_are_read() -> None:
     assert buffer.write_bytes_per_second is None
 
 
-@pytest.mark.parametrize("field", ["channels", "interleave_bytes", "turn_cycles"])
+@pytest.mark.parametrize("field", ["channels", "interleave_bytes", "batch_bytes"])
 def test_zero_is_refused(field: str) -> None:
     with pytest.raises(ValidationError):
         DramSpec.model_validate({"bandwidth_bytes_per_second": 1, field: 0})

@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 
 from simaccel.hardware import NocSpec, Rate, Topology
-from simaccel.hardware.noc import hops_and_bisection, topology_graph
+from simaccel.hardware.noc import DistributionSpec, hops_and_bisection, topology_graph
 
 SIZES = list(itertools.product([1, 2, 3, 4, 5, 7, 8], repeat=2))
 
@@ -99,7 +99,7 @@ def test_a_bus_is_one_wire_with_a_tap_per_pe() -> None:
 
 def test_a_pipe_is_as_wide_as_its_bisection() -> None:
     pipe = NocSpec(topology="systolic", link_bytes_per_cycle=4, hop_cycles=3)
-    assert pipe.rate(32, 16) == Rate(128, 1)
+    assert pipe.rate(16, 32) == Rate(128, 1)
     assert pipe.latency_cycles(32, 16) == 3
     mesh = NocSpec(topology="mesh", link_bytes_per_cycle=8, hop_cycles=2)
     assert mesh.rate(4, 4) == Rate(32, 1)
@@ -115,3 +115,28 @@ def test_an_unlimited_pipe_costs_nothing() -> None:
 @pytest.mark.parametrize("topology", ["systolic", "tree", "crossbar", "bus", "mesh"])
 def test_the_largest_array_is_no_problem(topology: Topology) -> None:
     assert NocSpec(topology=topology).rate(2**20, 2**20).cycles(2**50) > 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "link", "rate"),
+    [
+        (32, 32, 4, Rate(128, 1)),
+        (8, 128, 4, Rate(272, 1)),
+        (128, 8, 4, Rate(272, 1)),
+        (1, 2, 1, Rate(3, 2)),
+    ],
+)
+def test_operands_enter_a_systolic_array_by_rows_and_columns(
+    rows: int, cols: int, link: int, rate: Rate
+) -> None:
+    pipe = DistributionSpec(topology="systolic", link_bytes_per_cycle=link)
+    assert pipe.rate(rows, cols) == rate
+    assert DistributionSpec(topology="mesh", link_bytes_per_cycle=link).rate(8, 4) == Rate(
+        8 * link, 1
+    )
+
+
+def test_results_leave_a_systolic_array_by_its_columns() -> None:
+    pipe = NocSpec(topology="systolic", link_bytes_per_cycle=4)
+    assert pipe.rate(128, 8) == Rate(32, 1)
+    assert pipe.rate(8, 128) == Rate(512, 1)

@@ -16,7 +16,7 @@ _UNLIMITED: dict[str, dict[str, Any]] = {
     },
     "noc": {"distribution": {"topology": "unlimited"}, "collection": {"topology": "unlimited"}},
     "sfu": {"lanes": 1, "passes": 3, "latency_cycles": 0},
-    "dram": {"bandwidth_bytes_per_second": "unlimited", "turn_cycles": 4},
+    "dram": {"bandwidth_bytes_per_second": "unlimited", "batch_bytes": 4},
     "dma": {},
     "energy": dict.fromkeys(
         (
@@ -76,8 +76,8 @@ def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
             "interleave_bytes": draw(st.sampled_from([4, 16, 64])),
             "latency_cycles": draw(_LATENCIES),
             "turnaround_cycles": draw(st.sampled_from([0, 0, 2, 7])),
-            "turn_cycles": draw(st.integers(1, 8)),
-            "max_outstanding": draw(st.sampled_from([1, 2, 64])),
+            "batch_bytes": draw(st.sampled_from([1, 2, 7, 64])),
+            "in_flight_bytes": draw(st.sampled_from([1, 8, 4096, "unlimited"])),
         },
         "dma": {"in_queues": draw(st.sampled_from(["per_tensor", "single"]))},
     }

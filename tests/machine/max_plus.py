@@ -3,8 +3,8 @@
 Independent of `simaccel.machine`: it follows the design's rules in program order. An engine runs
 its own commands one after the other; a command waits until the tiles that it touches come from
 whoever had them before and, where it is the first to touch a tile, until a slot is free; a tile
-is free when the last engine that touches it has left the body that declares it (its part of a
-body whose first part runs ahead); engines meet at the end of an operator. Nobody may share a
+is free when the last engine that touches it is past the last command or loop with a use of it in
+the body that declares it; engines meet at the end of an operator. Nobody may share a
 resource: ports and NoC are unlimited, and DRAM is unlimited or has one DMA engine as its only
 requester.
 """
@@ -56,6 +56,8 @@ class MaxPlus:
     slots: dict[str, tuple[int, int]] = field(default_factory=dict)
     claimed: dict[Ring, int] = field(default_factory=lambda: defaultdict(int))
     freed: dict[Ring, list[int]] = field(default_factory=lambda: defaultdict(list))
+    kept: set[str] = field(default_factory=set)
+    """Tiles that the later part of a body with a part ahead still uses."""
 
     def cycles(self, program: Program) -> int:
         """Cycles of a whole program."""
@@ -81,8 +83,7 @@ class MaxPlus:
 
     def _body(self, body: Sequence[Node], tiles: Sequence[Tile], outer: _Living) -> None:
         own = self._open(body, tiles)
-        self._nodes(body, outer | own)
-        self._close(own)
+        self._nodes(body, outer, own)
 
     def _open(self, body: Sequence[Node], tiles: Sequence[Tile]) -> _Living:
         own = {}
@@ -95,17 +96,19 @@ class MaxPlus:
             own[tile.name] = _Instance((tile.name, engines[0], engines[-1]))
         return own
 
-    def _close(self, own: _Living) -> None:
-        for instance in own.values():
-            _, _, last = instance.ring
-            self.freed[instance.ring].append(self.time[last])
-
-    def _nodes(self, nodes: Sequence[Node], living: _Living) -> None:
-        for node in nodes:
+    def _nodes(self, nodes: Sequence[Node], outer: _Living, own: _Living) -> None:
+        """Go through (a part of) a body that declares ``own``; free what has no use after it."""
+        for at, node in enumerate(nodes):
             if isinstance(node, Loop):
-                self._loop(node, living)
+                self._loop(node, outer | own)
             elif not isinstance(node, Operator):
-                self._command(node, living)
+                self._command(node, outer | own)
+            used = {tile.name for command in commands([node]) for tile in tiles_of(command)}
+            later = {tile.name for c in commands(nodes[at + 1 :]) for tile in tiles_of(c)}
+            for name in used - later:
+                if name in own and name not in self.kept:
+                    ring = own[name].ring
+                    self.freed[ring].append(self.time[ring[2]])
 
     def _loop(self, loop: Loop, outer: _Living) -> None:
         if not loop.ahead:
@@ -117,11 +120,11 @@ class MaxPlus:
         behind: _Living | None = None
         for own in [*self._instances(loop), None]:
             if own is not None:
-                self._nodes(loop.body[: loop.ahead], outer | own)
-                self._close({name: own[name] for name in own if name not in late})
+                self.kept = late
+                self._nodes(loop.body[: loop.ahead], outer, own)
+                self.kept = set()
             if behind is not None:
-                self._nodes(loop.body[loop.ahead :], outer | behind)
-                self._close({name: behind[name] for name in behind if name in late})
+                self._nodes(loop.body[loop.ahead :], outer, behind)
             behind = own
 
     def _instances(self, loop: Loop) -> Iterator[_Living]:

@@ -1,6 +1,6 @@
 """Channels and DRAM: each finish is checked from both sides, not yet at t - 1, done at t."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.hardware import DramSpec, Rate
-from simaccel.machine.channel import Channel, Dram, Transfer
+from simaccel.hardware import Rate
+from simaccel.machine.batches import Batches
+from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
-from simaccel.machine.turns import Entry
+from simaccel.machine.turns import Entry, Turns
+from tests.machine.accelerators import accelerator
 
 READ, WRITE = 0, 1
-BYTE_PER_CYCLE = Rate(1, 1)
 
 
 def _go_to(clock: Clock, cycle: int) -> None:
@@ -42,22 +43,22 @@ def _assert_done_at(channel: Channel, entry: Entry, cycle: int) -> None:
     ],
 )
 def test_service_is_bytes_by_rate_rounded_up(rate: Rate, n_bytes: int, cycles: int) -> None:
-    channel = Channel(Clock(), rate, turn_cycles=64)
+    channel = Channel(Clock(), Turns(64))
     entry = channel.request(rate.cycles(n_bytes), READ, "one")
     _assert_done_at(channel, entry, cycles)
     assert channel.served_cycles == cycles
 
 
 def test_an_unlimited_channel_serves_at_once() -> None:
-    channel = Channel(Clock(), Rate(1, 0), turn_cycles=64)
-    entry = channel.request(channel.rate.cycles(10**9), READ, "one")
+    channel = Channel(Clock(), Turns(64))
+    entry = channel.request(Rate(1, 0).cycles(10**9), READ, "one")
     assert channel.done(entry)
     assert channel.served_cycles == 0
 
 
 def test_requesters_take_turns() -> None:
     """Turns of 4: aaaa bbbb aaaa b aa: b has 5 cycles and ends at 13, a has 10 and ends at 15."""
-    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=4)
+    channel = Channel(Clock(), Turns(4))
     a = channel.request(10, READ, "a")
     b = channel.request(5, READ, "b")
     _assert_done_at(channel, b, 13)
@@ -67,7 +68,7 @@ def test_requesters_take_turns() -> None:
 
 def test_a_late_small_request_is_not_behind_all_of_a_large_one() -> None:
     """Turns of 4: a has 100 cycles; b comes at 5 and waits for the turn that ends at 8."""
-    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=4)
+    channel = Channel(Clock(), Turns(4))
     a = channel.request(100, READ, "a")
     _go_to(channel.clock, 5)
     b = channel.request(2, READ, "b")
@@ -76,7 +77,7 @@ def test_a_late_small_request_is_not_behind_all_of_a_large_one() -> None:
 
 
 def test_a_change_of_direction_costs_the_turnaround() -> None:
-    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=64, turnaround_cycles=7)
+    channel = Channel(Clock(), Batches((64, 64), 7))
     read = channel.request(10, READ, "read")
     write = channel.request(10, WRITE, "write")
     _assert_done_at(channel, read, 10)
@@ -107,7 +108,7 @@ class _Requester:
 
 def test_a_small_request_is_woken_before_the_large_one_that_waited_first() -> None:
     """As above, but both wait: the alarm that was set for a at 100 has to ring for b at 10."""
-    channel = Channel(Clock(), BYTE_PER_CYCLE, turn_cycles=4)
+    channel = Channel(Clock(), Turns(4))
     a, b = _Requester(channel, [(0, 100)], "a"), _Requester(channel, [(5, 2)], "b")
     for requester in (a, b):
         channel.clock.process(requester.run())
@@ -118,12 +119,22 @@ def test_a_small_request_is_woken_before_the_large_one_that_waited_first() -> No
 _JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=5)
 
 
-@given(turn=st.integers(1, 9), jobs=st.lists(_JOBS, min_size=1, max_size=4))
-def test_waiting_and_looking_agree(turn: int, jobs: list[list[tuple[int, int]]]) -> None:
+def _batches(cycles: int) -> Batches:
+    return Batches((cycles, cycles), 3)
+
+
+@given(
+    arbiter=st.sampled_from([Turns, _batches]),
+    turn=st.integers(1, 9),
+    jobs=st.lists(_JOBS, min_size=1, max_size=4),
+)
+def test_waiting_and_looking_agree(
+    arbiter: Callable[[int], Turns | Batches], turn: int, jobs: list[list[tuple[int, int]]]
+) -> None:
     """Looking at a channel every cycle changes nothing; who waits is woken in the right cycle."""
 
     def served(*, look: bool) -> list[list[int]]:
-        channel = Channel(Clock(), BYTE_PER_CYCLE, turn)
+        channel = Channel(Clock(), arbiter(turn))
         processes = [_Requester(channel, own, f"r{i}") for i, own in enumerate(jobs)]
         for process in processes:
             channel.clock.process(process.run())
@@ -145,42 +156,53 @@ def test_waiting_and_looking_agree(turn: int, jobs: list[list[tuple[int, int]]])
     assert total <= last or total == 0
 
 
-def _dram(**fields: Any) -> Dram:  # noqa: ANN401 - any field of the spec
-    spec = DramSpec(bandwidth_bytes_per_second=10**9, **fields)
-    return Dram(Clock(), spec, BYTE_PER_CYCLE)
+Pieces = list[tuple[Channel, Entry]]
 
 
-def _moved(transfer: Transfer) -> bool:
-    return bool(transfer.pieces) and all(c.done(piece) for c, piece in transfer.pieces)
+@dataclass
+class _Dram:
+    clock: Clock
+    dram: Dram
+
+    def request(self, n_bytes: int, direction: int = READ) -> Pieces:
+        """Ask for a transfer."""
+        return self.dram.request(n_bytes, direction, "a")
+
+    def assert_moved_at(self, pieces: Pieces, cycle: int) -> None:
+        """Check both sides of the finish."""
+        _go_to(self.clock, cycle - 1)
+        assert not all(channel.done(piece) for channel, piece in pieces)
+        _go_to(self.clock, cycle)
+        assert all(channel.done(piece) for channel, piece in pieces)
 
 
-def _assert_moved_at(dram: Dram, transfer: Transfer, cycle: int) -> None:
-    _go_to(dram.clock, cycle - 1)
-    assert not _moved(transfer)
-    _go_to(dram.clock, cycle)
-    assert _moved(transfer)
+def _dram(**fields: Any) -> _Dram:  # noqa: ANN401 - any field of the spec
+    """Give a DRAM of a byte per cycle and channel."""
+    bandwidth = {"bandwidth_bytes_per_second": fields.get("channels", 1) * 10**9}
+    clock = Clock()
+    return _Dram(clock, Dram(clock, accelerator(dram=bandwidth | fields)))
 
 
 def test_one_channel_serves_a_whole_transfer() -> None:
     dram = _dram()
-    _assert_moved_at(dram, dram.request(100, READ, "a"), 100)
+    dram.assert_moved_at(dram.request(100), 100)
 
 
 def test_a_transfer_is_as_slow_as_its_largest_share() -> None:
     """3 channels, stripes of 16 B: 100 B are 48 + 48 + 4, so 36, 32 and 32 bytes each."""
     dram = _dram(channels=3, interleave_bytes=16)
-    transfer = dram.request(100, READ, "a")
-    assert [channel.served_cycles for channel in dram.channels] == [36, 32, 32]
-    _assert_moved_at(dram, transfer, 36)
+    pieces = dram.request(100)
+    assert [channel.served_cycles for channel, _ in pieces] == [36, 32, 32]
+    dram.assert_moved_at(pieces, 36)
 
 
 def test_a_small_transfer_uses_only_the_first_channel() -> None:
     """The second channel is free for nobody: every transfer starts at channel 0."""
-    dram = _dram(channels=2, interleave_bytes=16, turn_cycles=64)
-    first, second = dram.request(16, READ, "a"), dram.request(16, READ, "b")
-    assert [channel.served_cycles for channel in dram.channels] == [32, 0]
-    _assert_moved_at(dram, first, 16)
-    _assert_moved_at(dram, second, 32)
+    dram = _dram(channels=2, interleave_bytes=16)
+    first, second = dram.request(16), dram.request(16)
+    assert [channel.served_cycles for channel, _ in first] == [32, 0]
+    dram.assert_moved_at(first, 16)
+    dram.assert_moved_at(second, 32)
 
 
 @given(
@@ -189,34 +211,36 @@ def test_a_small_transfer_uses_only_the_first_channel() -> None:
     interleave=st.sampled_from([1, 3, 16, 64]),
 )
 def test_stripes_go_round_the_channels(n_bytes: int, channels: int, interleave: int) -> None:
-    dram = _dram(channels=channels, interleave_bytes=interleave)
-    dram.request(n_bytes, READ, "a")
+    pieces = _dram(channels=channels, interleave_bytes=interleave).request(n_bytes)
     shares = [0] * channels
     for position in range(0, n_bytes, interleave):
         shares[position // interleave % channels] += min(interleave, n_bytes - position)
-    assert [channel.served_cycles for channel in dram.channels] == shares
+    assert [channel.served_cycles for channel, _ in pieces] == shares
 
 
-def test_a_request_beyond_the_limit_waits_for_an_answer() -> None:
-    dram = _dram(max_outstanding=2, turn_cycles=64)
-    first, second, third = (dram.request(10, READ, name) for name in "abc")
-    assert first.pieces
-    assert second.pieces
-    assert not third.pieces
-    _assert_moved_at(dram, first, 10)
-    dram.answer()
-    assert third.pieces
-    _go_to(dram.clock, 10)
-    assert third.accepted.processed
-    _assert_moved_at(dram, second, 20)
-    _assert_moved_at(dram, third, 30)
+def test_a_batch_is_given_in_bytes() -> None:
+    """Batches of 8 B, a turnaround of 2: rrrrrrrr ..wwwwwwww ..rrrrrrrr: 16 read bytes at 28."""
+    dram = _dram(batch_bytes=8, turnaround_cycles=2)
+    read, write = dram.request(16), dram.request(8, WRITE)
+    dram.assert_moved_at(write, 18)
+    dram.assert_moved_at(read, 28)
 
 
-def test_requests_are_accepted_in_the_order_of_asking() -> None:
-    dram = _dram(max_outstanding=1)
-    _, second, third = (dram.request(10, READ, name) for name in "abc")
-    dram.answer()
-    assert second.pieces
-    assert not third.pieces
-    dram.answer()
-    assert third.pieces
+@pytest.mark.parametrize(
+    ("in_flight", "cycles"),
+    [(20, 100), (10, 100), (9, 112), (5, 200), (1, 1000), ("unlimited", 100)],
+)
+def test_loads_get_the_bytes_in_flight_in_each_latency(in_flight: int | str, cycles: int) -> None:
+    """Latency 10 at a byte per cycle: 10 bytes in flight are enough, 5 give half of it."""
+    dram = _dram(latency_cycles=10, in_flight_bytes=in_flight)
+    dram.assert_moved_at(dram.request(100), cycles)
+
+
+def test_stores_are_posted_and_don_t_wait_for_answers() -> None:
+    dram = _dram(latency_cycles=10, in_flight_bytes=1)
+    dram.assert_moved_at(dram.request(100, WRITE), 100)
+
+
+def test_each_channel_has_its_share_of_the_bytes_in_flight() -> None:
+    dram = _dram(channels=2, interleave_bytes=1, latency_cycles=10, in_flight_bytes=10)
+    dram.assert_moved_at(dram.request(100), 100)

@@ -87,22 +87,24 @@ def test_the_buffer_port_may_be_slower_than_the_dram() -> None:
     assert dma_out.stalls == {"dram_bandwidth": 10, "buffer_port": 30 + 50 + 10, "sfu": 30}
 
 
-def test_queues_of_two_tensors_share_the_bandwidth() -> None:
-    """In turns of 4 cycles X ends at 18 and Y at 20; one after the other they end at 10 and 20."""
+def test_of_two_loads_the_older_is_served_first() -> None:
+    """X is asked for before Y in the same cycle: it ends at 10 and Y at 20, as in one queue."""
     both = _run(TWO_QUEUES)
     assert both.cycles == 20
-    assert both.engines["dma_in0"].busy == 18
+    assert both.engines["dma_in0"].busy == 10
     assert both.engines["dma_in1"].busy == 20
     single = _run(TWO_QUEUES, single=True)
     assert single.cycles == 20
     assert single.engines["dma_in"].busy == 20
 
 
-def test_a_limit_of_one_request_makes_the_other_queue_wait() -> None:
-    """Y is accepted when X has arrived, after 10 cycles and a latency of 5."""
-    run = _run(TWO_QUEUES, dram={"max_outstanding": 1, "latency_cycles": 5})
-    assert run.engines["dma_in1"].stalls["dram_queue"] == 15
-    assert run.cycles == 15 + 10
+def test_what_waits_for_requests_in_flight_says_so() -> None:
+    """20 B in each latency of 5 cycles are 4 B/cycle: 80 B take 20 cycles instead of 10."""
+    run = _run(ONE, dram={"in_flight_bytes": 20, "latency_cycles": 5})
+    assert run.cycles == 20 + 5 + 30 + 10
+    assert run.engines["sfu"].stalls == {"dram_queue": 20, "dram_latency": 5, "drain": 10}
+    enough = _run(ONE, dram={"in_flight_bytes": 40, "latency_cycles": 5})
+    assert enough.engines["sfu"].stalls == {"dram_bandwidth": 10, "dram_latency": 5, "drain": 10}
 
 
 def test_channels_share_a_transfer() -> None:

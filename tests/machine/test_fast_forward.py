@@ -6,12 +6,6 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from simaccel.hardware.load import load_accelerator
-from simaccel.machine.fast_forward import FastForward, Scope, Snapshot
-from simaccel.machine.machine import Machine, Run
-from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
-from simaccel.machine.turns import Entry, Turns
 from simaccel.mapping.choices import (
     FusedGroup,
     FusedMapping,
@@ -19,6 +13,12 @@ from simaccel.mapping.choices import (
     SoftmaxMapping,
     StagedGroup,
 )
+
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.fast_forward import FastForward, Scope, Snapshot
+from simaccel.machine.machine import Machine, Run
+from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
+from simaccel.machine.turns import Entry, Turns
 from simaccel.program.program import (
     Compute,
     Folds,
@@ -33,7 +33,7 @@ from simaccel.program.program import (
 )
 from simaccel.workload import Dimensions, attention, gemm
 from tests.machine.accelerators import accelerator
-from tests.machine.test_fast_forward_cases import cases
+from tests.machine.trees import cases
 from tests.program.programs import LA, attention_workload, case, gemm_case
 
 EDGE = load_accelerator("edge", ["buffer.capacity_bytes=unlimited"])

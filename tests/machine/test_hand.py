@@ -17,7 +17,7 @@ def _accelerator(bytes_per_cycle: int, **dram: Any) -> Accelerator:  # noqa: ANN
     return accelerator(
         dram={
             "bandwidth_bytes_per_second": gigabytes(bytes_per_cycle),
-            "turn_cycles": 1000,
+            "batch_bytes": 2**20,
             **dram,
         },
         sfu={"lanes": 4},
@@ -50,13 +50,13 @@ def test_double_buffered_loads() -> None:
     ready   B 18   A0 38    A1 58          A2 88             A3 108
     array           gemm0 38-58  gemm1 58-78       gemm2 88-108  gemm3 108-128
 
-    A2 waits for the slot of A0 (58), A3 for that of A1 (78). The array waits 0-8 for the
-    transfer of B, 8-18 for its latency, 18-28 and 28-38 likewise for A0; 78-88 for A2's latency.
+    A2 waits for the slot of A0 (58), A3 for that of A1 (78). Of B and A0 the array gets A0 last: it
+    waits 0-28 for transfers, 28-38 for A0's latency; 78-88 for A2's latency.
     """
     run = _run(_accelerator(4, latency_cycles=10), LOADS)
     assert run.cycles == 128
     assert run.engines["array"].busy == 4 * 20
-    assert run.engines["array"].stalls == {"dram_bandwidth": 8 + 10, "dram_latency": 10 + 10 + 10}
+    assert run.engines["array"].stalls == {"dram_bandwidth": 28, "dram_latency": 10 + 10}
     dma = run.engines["dma_in"]
     assert dma.busy == 8 + 4 * 20
     # 48-58 for a slot that the array holds; 98-128 nothing is left to load
@@ -69,10 +69,10 @@ def test_one_slot_doesn_t_overlap() -> None:
     """The same with one slot: after B, each A takes 20 + 10 + 20 cycles, one after the other."""
     run = _run(_accelerator(4, latency_cycles=10), LOADS.replace("1x10x4 x2", "1x10x4 x1"))
     assert run.cycles == 8 + 4 * (20 + 10 + 20)
-    # for B 0-8 and 8-18, for A0 18-28 and 28-38; for each later A its 20 and 10
+    # for A0, which comes after B, 0-28 and 28-38; for each later A its 20 and 10
     assert run.engines["array"].stalls == {
-        "dram_bandwidth": 8 + 10 + 3 * 20,
-        "dram_latency": 10 + 10 + 3 * 10,
+        "dram_bandwidth": 28 + 3 * 20,
+        "dram_latency": 10 + 3 * 10,
     }
 
 

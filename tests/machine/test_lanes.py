@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import simpy
 
-from simaccel.hardware import Rate
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.lanes import ChannelLane, TileLane
 from simaccel.machine.stateful import FOREVER, NEVER, Skip, Stretch
+from simaccel.machine.turns import Turns
 from tests.properties.test_fast_forward import Heard, Told
 
 
@@ -20,7 +20,7 @@ def _told(heard: Heard) -> list[tuple[object, ...]]:
 
 def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelLane, Heard]:
     clock, heard = Clock(), Heard()
-    channel = Channel(clock, Rate(1, 1), quantum, turnaround)
+    channel = Channel(clock, Turns(quantum, turnaround))
     channel.lane = ChannelLane("c", clock, heard, channel)
     return channel, channel.lane, heard
 

@@ -1,5 +1,7 @@
 """Every fault of a mapping, with its place and what is allowed."""
 
+# ruff: noqa: ISC004, E501 - a tree and its lines stand together
+
 import pytest
 
 from simaccel.errors import InputError
@@ -56,8 +58,18 @@ def la(*lines: str) -> str:
 CASES: dict[str, tuple[Workload, str, str, str]] = {
     "operator": (GEMM, "group FX\n  do FX array ws", "operators[0]", "one of FF"),
     "rank": (GEMM, GEMM_TREE.replace("keep x", "loop q 2\n  keep x"), "tree[0]", "one of m, n, k"),
-    "large": (GEMM, GEMM_TREE.replace("keep x", "loop m 8\n  keep x"), "tree[0]", "pieces of 1 to 7"),
-    "zero": (GEMM, GEMM_TREE.replace("keep x", "loop m 0\n  keep x"), "tree[0]", "pieces of 1 to 7"),
+    "large": (
+        GEMM,
+        GEMM_TREE.replace("keep x", "loop m 8\n  keep x"),
+        "tree[0]",
+        "pieces of 1 to 7",
+    ),
+    "zero": (
+        GEMM,
+        GEMM_TREE.replace("keep x", "loop m 0\n  keep x"),
+        "tree[0]",
+        "pieces of 1 to 7",
+    ),
     "tensor": (GEMM, GEMM_TREE.replace("keep x", "keep y buffer, x"), "tree[0]", "a tensor of the"),
     "level": (GEMM, GEMM_TREE.replace("x buffer", "x dram"), "tree[0]", "level buffer or pe"),
     "slots": (GEMM, GEMM_TREE.replace("x buffer", "x buffer x0"), "tree[0]", "at least one slot"),
@@ -76,10 +88,20 @@ CASES: dict[str, tuple[Workload, str, str, str]] = {
         "no axis",
     ),
     "padded": (GEMM, GEMM_TREE.replace("FF\n", "FF padded m=6\n", 1), "padded.m", "7 or more"),
-    "not kept": (GEMM, "group FF\n  keep x buffer, out buffer\n  do FF array ws", "tree[2]", "keep W"),
+    "not kept": (
+        GEMM,
+        "group FF\n  keep x buffer, out buffer\n  do FF array ws",
+        "tree[2]",
+        "keep W",
+    ),
     "not for sfu": (NORM, "group norm\n  do norm sfu", "tree[0]", "the SFU works in the buffer"),
     "sums nowhere": (GEMM, "group FF\n  do FF mac", "tree[0]", "partial sums need a place"),
-    "never done": (ATTENTION, la(ALL, "fork\n  | do L array ws\n  | do A array ws"), "tree", "once"),
+    "never done": (
+        ATTENTION,
+        la(ALL, "fork\n  | do L array ws\n  | do A array ws"),
+        "tree",
+        "once",
+    ),
     "done twice": (
         CHAIN,
         "group one+two\n  keep A buffer, B buffer, C buffer, T buffer, U buffer\n  fork\n"
@@ -100,7 +122,12 @@ CASES: dict[str, tuple[Workload, str, str, str]] = {
         "tree[0]",
         "together at most 7",
     ),
-    "part branches": (GEMM, "group FF\n  part m 4 rest\n    | do FF array ws", "tree[0]", "2 branches"),
+    "part branches": (
+        GEMM,
+        "group FF\n  part m 4 rest\n    | do FF array ws",
+        "tree[0]",
+        "2 branches",
+    ),
     "part uneven": (
         GEMM,
         "group FF\n  loop m 3\n  part m 1 rest\n    | do FF array ws\n    | do FF array ws",

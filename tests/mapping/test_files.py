@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given, settings
 
 from simaccel.errors import InputError
-from simaccel.mapping.files import load_mapping, mapping_text, require_same, save_mapping
 from simaccel.mapping.files import _Reader as Reader
+from simaccel.mapping.files import load_mapping, mapping_text, require_same, save_mapping
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import gemm
@@ -91,11 +91,27 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
     ("old", "new", "fault"),
     [
         ("loop q 3", "loop q 8", "groups[0].tree[1]: got 'loop q 8'; allowed: pieces of 1 to 7"),
-        ("keep S buffer x2", "keep S buffer", "groups[0].tree[8]: got 'fork ahead 1'; allowed: two"),
-        ("- fork ahead 1:", "- fork ahead 1\n  - x:", "groups[0].tree[9]: got 'x'; allowed: a node"),
-        ("  tree:", "  kind: gemm\n  tree:", "groups: got 'groups with a kind, of the first version'"),
+        (
+            "keep S buffer x2",
+            "keep S buffer",
+            "groups[0].tree[8]: got 'fork ahead 1'; allowed: two",
+        ),
+        (
+            "- fork ahead 1:",
+            "- fork ahead 1\n  - x:",
+            "groups[0].tree[9]: got 'x'; allowed: a node",
+        ),
+        (
+            "  tree:",
+            "  kind: gemm\n  tree:",
+            "groups: got 'groups with a kind, of the first version'",
+        ),
         ("  tree:", "  trees:", "groups[0].trees: got 'a list'; allowed: did you mean 'tree'?"),
-        ("  tree:", "  padded: {q: 1.5}\n  tree:", "groups[0].padded.q: got 1.5; allowed: an integer"),
+        (
+            "  tree:",
+            "  padded: {q: 1.5}\n  tree:",
+            "groups[0].padded.q: got 1.5; allowed: an integer",
+        ),
     ],
 )
 def test_a_fault_says_what_is_allowed(old: str, new: str, fault: str, tmp_path: Path) -> None:
@@ -109,7 +125,7 @@ def test_an_old_file_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_a_mapping_for_another_workload_is_refused() -> None:
     of, one = CASES["gemm"]
-    with pytest.raises(NotThisWorkloadError, match="is for workload small .* not for gemm"):
+    with pytest.raises(NotThisWorkloadError, match=r"is for workload small .* not for gemm"):
         require_same(gemm(m=2, k=2, n=2), one)
     other, _ = CASES["ffn"]
     with pytest.raises(NotThisWorkloadError, match="cover nothing; the workload needs FF1, gelu"):

@@ -44,7 +44,11 @@ def test_any_mapping_parses_back(one: Mapping) -> None:
     [
         ("mapping flat", "map flat", "line 1: got 'map flat of.*allowed: mapping DATAFLOW of"),
         ("loop bn 64", "loop bn", "line 3: got 'loop bn'; allowed: loop RANK SIZE"),
-        ("loop bn 64", "lop bn 64", "line 3: got 'lop bn 64'; allowed: a node; did you mean 'loop'"),
+        (
+            "loop bn 64",
+            "lop bn 64",
+            "line 3: got 'lop bn 64'; allowed: a node; did you mean 'loop'",
+        ),
         ("buffer x2, Wq", "buffer y2, Wq", "line 4: .*allowed: keep TENSOR LEVEL xSLOTS"),
         ("8 rows", "8 rings", "line 5: .*allowed: spread RANK SIZE rows|cols"),
         ("do Q array ws", "do Q array xs", "line 6: .*allowed: do OPERATOR"),

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.hardware.dataflow import LevelConstraint, parse_constraints
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
-from simaccel.mapping.nest import Nests
+from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.limits import limits
 from simaccel.mapspace.orders import dependences, distinct_orders
-from simaccel.mapspace.space import STRATEGIES, Strategy, spaces
+from simaccel.mapspace.space import STRATEGIES, Space, Strategy, spaces
 from simaccel.workload import Einsum, gemm
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import operand
@@ -60,10 +60,9 @@ def rank_one(size: int) -> Einsum:
     return Einsum("one", {"d": size}, (operand("A d"), operand("B d")), operand("Z d"))
 
 
-def rows_of(nests: Nests) -> Iterator[tuple[object, ...]]:
+def rows_of(space: Space, nests: Candidates) -> Iterator[tuple[object, ...]]:
     """Give each mapping with only what counts: no order of loops of one trip."""
-    sizes = nests.sizes
-    left = sizes
+    left = np.broadcast_to(space.book.extents, nests.factors[:, 0].shape)
     for level in reversed(range(1, nests.factors.shape[1])):
         left = -(-left // nests.factors[:, level])
     for at in range(len(nests)):
@@ -85,7 +84,7 @@ def test_the_size_is_that_of_all_blocks() -> None:
                 for n, nests in space.blocks(block=97):
                     gone += n
                     seen += len(nests)
-                    found |= {str(row) for row in rows_of(nests)}
+                    found |= {str(row) for row in rows_of(space, nests)}
                 assert gone == space.size()
                 assert seen == len(found) <= gone
 
@@ -151,9 +150,9 @@ def test_a_given_order_is_kept() -> None:
 
 def test_random_mappings_are_of_the_mapspace_and_spread_over_it() -> None:
     (space,) = spaces(rank_one(100), toy(6), "ruby-s")
-    listed = {str(row) for _, nests in space.blocks() for row in rows_of(nests)}
+    listed = {str(row) for _, nests in space.blocks() for row in rows_of(space, nests)}
     genes, factors = space.fitting(space.random(np.random.default_rng(1), 4000))
-    drawn = [str(row) for row in rows_of(space.nests(genes, factors))]
+    drawn = [str(row) for row in rows_of(space, space.candidates(genes, factors))]
     assert set(drawn) == listed
     most = max(drawn.count(row) for row in listed)
     assert most < 3 * len(drawn) / len(listed)
@@ -274,22 +273,21 @@ def test_a_block_is_no_wider_than_promised() -> None:
 def test_a_mapping_of_the_mapspace_is_the_nearest_to_itself(strategy: Strategy) -> None:
     (space,) = spaces(convolution("M=4,C=1,P=3,Q=2,R=2,S=1"), eyeriss(), strategy)
     genes, factors = space.fitting(space.random(np.random.default_rng(3), 300))
-    nests = space.nests(genes, factors)
+    nests = space.candidates(genes, factors)
     near = space.near(nests)
-    again = space.nests(*space.fitting(near))
+    again = space.candidates(*space.fitting(near))
     assert np.array_equal(near.chains, genes.chains)
     assert np.array_equal(near.keeps, genes.keeps)
-    assert list(rows_of(again)) == list(rows_of(nests))
+    assert list(rows_of(space, again)) == list(rows_of(space, nests))
 
 
 def test_of_a_mapping_of_another_mapspace_the_nearest_is_found() -> None:
     """7 pieces of 12 and then 2 of 2: no perfect chain has 7, so it gets 6; 2 of 2 are left."""
     (space,) = spaces(rank_one(12), toy(), "pfm")
-    given = Nests(
+    given = Candidates(
         factors=np.array([[[1], [2], [7]]]),
         orders=np.zeros((1, 2, 1), dtype=np.int64),
         keeps=np.zeros((1, 2, 3), dtype=bool),
-        sizes=np.array([[12]]),
     )
     _, factors = space.fitting(space.near(given))
     assert factors[0, :, 0].tolist() == [1, 2, 6]

@@ -139,6 +139,7 @@ def softmax_group(workload: Workload, operator: str, tiles: Rows, *, keep: bool 
     tree: list[Node] = [Loop(head, 1)] if heads else []
     tree.append(Loop(row, tiles.rows))
     if keep:
+        assert vector.axis is not None
         tree += [Loop(vector.axis, tiles.cols), Keep(vector.input.tensor, "buffer", tiles.slots)]
     return Group(operators=(operator,), tree=(*tree, Do(operator, "sfu")), merged=merged)
 

@@ -29,7 +29,9 @@ _RESIDUAL = workload(
     einsum("Wo", "Y r o", "N r e", "W e o", r=7, e=5, o=11),
     vector("add", "residual", "T r o", "Y r o", "X r o", r=7, o=11),
 )
-_CONV = workload(einsum("conv2", "O m p q", "I c p+r q+s", "W m c r s", m=5, c=3, p=7, q=5, r=3, s=3))
+_CONV = workload(
+    einsum("conv2", "O m p q", "I c p+r q+s", "W m c r s", m=5, c=3, p=7, q=5, r=3, s=3)
+)
 _CONVS = workload(
     einsum("c1", "T m p q", "I c p+r q+s", "W1 m c r s", m=3, c=2, p=9, q=7, r=3, s=3),
     einsum("c2", "O n p q", "T m p+r q+s", "W2 n m r s", n=5, m=3, p=7, q=5, r=3, s=3),

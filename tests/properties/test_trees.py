@@ -1,13 +1,17 @@
 """Trees by example and drawn: machine, closed form, numpy and fast-forward agree on each."""
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, nodes
 from tests.agreement import assert_counts, assert_exact
+from tests.drawn_trees import draw_case
 from tests.program.tree_cases import CASES
+from tests.trees import assert_computes
 
 SYSTOLIC = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
 SPATIAL = load_accelerator(
@@ -36,3 +40,24 @@ def test_an_example_moves_what_the_closed_form_counts(name: str) -> None:
     on = _accelerator(one)
     assert faults(of, one, on) == []
     assert_exact(of, one, on, assert_counts(of, one, on))
+
+
+def _check(seed: int, *, spatial: bool) -> None:
+    case = draw_case(seed, spatial=spatial)
+    assume(case is not None)
+    assert case is not None
+    assert_computes(case.of, case.mapping)
+    run = assert_counts(case.of, case.mapping, case.on)
+    assert_exact(case.of, case.mapping, case.on, run)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.filter_too_much])
+def test_a_random_tree_on_a_systolic_array(seed: int) -> None:
+    _check(seed, spatial=False)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.filter_too_much])
+def test_a_random_tree_on_a_spatial_array(seed: int) -> None:
+    _check(seed, spatial=True)

@@ -2,7 +2,6 @@ import inspect
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest

@@ -9,9 +9,8 @@ import pytest
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, Trace, TraceError
-from simaccel.trace.schema import OPENED
 from simaccel.trace.rows import _CACHED_BLOCKS, Rows
-from simaccel.trace.schema import Events
+from simaccel.trace.schema import OPENED, Events
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
@@ -221,7 +220,7 @@ CHANGES: list[tuple[Change, str]] = [
     (_set("index/rows", (0, 0), 9), "the index does not describe 8 rows"),
     (_set("tables/causes", 0, b"lazy"), "damaged: causes"),
     (_set("header/figures", 0, ord("x")), "damaged"),
-    (_attribute("cycles", 65), "not 0 to 65"),
+    (_attribute("cycles", 65), "is of 64 cycles, the run has 65"),
     (_attribute("block_rows", 0), "damaged"),
     (_attribute("block_rows", 3), "the index does not describe 8 rows"),
     (_remove("events/site"), "damaged"),
@@ -246,7 +245,7 @@ def test_check_names_engines_without_a_total_and_shows_five_faults(path: Path) -
         cycles = file["totals/cycles"][:] + 1
         del file["totals"]
         file["totals/engine"], file["totals/cycles"] = n[:2], cycles[:2]
-        file["totals/channel"], file["totals/served"] = n[:0], n[:0]
+        file["totals/channel"], file["totals/served"] = n[:0], cycles[:0, 0]
     with pytest.raises(TraceError, match=r"; .*; .*; .*; .* and 16 more; allowed"):
         _check(path)
     with h5py.File(path, "r+") as file:

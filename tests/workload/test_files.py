@@ -333,7 +333,7 @@ def test_only_a_mapping_is_a_workload(tmp_path: Path, text: str, got: str) -> No
 )  # fmt: skip
 def test_what_is_not_yaml_is_refused(tmp_path: Path, text: str) -> None:
     (fault,) = _faults(tmp_path, text)
-    assert fault.startswith(("file: got ", "line 1: got "))
+    assert fault.startswith(("file: got ", "line 1: got ", "line 2: got "))
     assert fault.endswith("; allowed: YAML")
 
 

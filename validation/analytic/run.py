@@ -1,178 +1,114 @@
-"""Machine against closed form over a seeded draw of experiments: table, CSV and picture.
+"""Machine against closed form over seeded draws of experiments: tables, CSV and pictures.
 
-``python -m validation.analytic.run [COUNT]`` writes ``points.csv``, ``scatter.png`` and the
-figures between the markers of ``README.md``; without COUNT also what
-``validation.analytic.nest_run`` writes. It fails when an exact figure differs (MACs,
-bytes per tensor and level), when a run is shorter than its resource bound, or when the errors
-leave the tolerance.
+``python -m validation.analytic.run [points] [nests] [small] [--count N]`` measures the draws that
+are named, or all. A draw in its own size writes its CSV and picture and the figures between its
+markers in ``README.md``. It fails where an exact figure differs (MACs, bytes by tensor and level),
+where a run is shorter than its resource bound or holds more than the footprint, or where the errors
+leave the tolerances.
 """
 
 from __future__ import annotations
 
-import csv
+import argparse
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
-import numpy as np
-from rich.progress import track
-
-from simaccel.experiment.run import simulate
-from simaccel.schedulers import NothingFitsError, Options
-from validation.analytic import nest_run
-from validation.analytic.points import Point, draw
+from validation.analytic.compared import HEAD, draw_scatter, figures, judge, markdown, measure_all
+from validation.analytic.draws import ASKED, DRAWS, HERE, WHAT_IFS, Draw, Outcome, write_csv
 from validation.analytic.readme import write_figures
 
-HERE = Path(__file__).parent
-COUNT = 400
-MEDIAN_TOLERANCE = 0.01
-"""The aim of the project for the median of the absolute relative errors."""
-P95_TOLERANCE = 0.10
-"""Above what is measured (see README.md), so that a regression shows."""
+_WORST = 10
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One point: what machine and closed form say, or that nothing fits."""
-
-    point: Point
-    cycles: int = 0
-    estimate: int = 0
-    resource_bound: int = 0
-    exact: bool = True
-    bound_by: str = ""
-    worst_operator: str = ""
-    note: str = ""
-
-    @property
-    def error(self) -> float:
-        """(estimate - simulated) / simulated."""
-        return (self.estimate - self.cycles) / self.cycles
-
-
-def measure(point: Point) -> Outcome:
-    """Run one point on the machine and through the closed form."""
-    try:
-        result = simulate(
-            point.workload(),
-            point.accelerator(),
-            point.dataflow,
-            options=Options(pipeline=point.pipeline),
-        )
-    except NothingFitsError as error:
-        return Outcome(point, note=str(error))
-    pairs = result.operators()
-    worst = max(pairs, key=lambda pair: abs(pair[1].cycles - pair[0].cycles))
-    run, predicted = worst
-    longest = max(pairs, key=lambda pair: pair[0].cycles)[1]
-    return Outcome(
-        point,
-        cycles=result.run.cycles,
-        estimate=result.estimate.cycles,
-        resource_bound=result.estimate.resource_bound_cycles,
-        exact=result.run.moved == result.estimate.moved and result.run.macs == result.estimate.macs,
-        bound_by=longest.bound_by,
-        worst_operator=f"{run.name} {(predicted.cycles - run.cycles) / run.cycles:+.1%}",
-    )
-
-
-def measure_all(points: list[Point]) -> list[Outcome]:
-    """Measure in parallel, in the order of the points, with progress."""
-    with ProcessPoolExecutor() as pool:
-        found = pool.map(measure, points, chunksize=2)
-        return list(track(found, description="points", total=len(points)))
-
-
-def write_csv(outcomes: list[Outcome], path: Path) -> None:
-    """Write one row a point."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        columns = [*asdict(outcomes[0].point), "cycles", "estimate", "resource_bound"]
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*columns, "relative_error", "bound_by", "note"])
-        for o in outcomes:
-            error = f"{o.error:.5f}" if o.cycles else ""
-            figures = [o.cycles, o.estimate, o.resource_bound, error, o.bound_by, o.note]
-            writer.writerow([*asdict(o.point).values(), *figures])
-
-
-def draw_scatter(outcomes: list[Outcome], path: Path) -> None:
-    """Draw estimate over simulated cycles, and the error below, by what bounds the run."""
-    import matplotlib as mpl  # noqa: PLC0415 - only this script draws
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-
-    figure, (above, below) = plt.subplots(
-        2, 1, figsize=(5.5, 6.0), sharex=True, height_ratios=(2, 1), layout="constrained"
-    )
-    styles = {"array": ("o", "#0072B2"), "dram": ("s", "#D55E00"), "sfu": ("^", "#009E73")}
-    for name in ("array", "dram", "sfu", "buffer"):
-        marker, colour = styles.get(name, ("D", "#CC79A7"))
-        chosen = [o for o in outcomes if o.bound_by.startswith(name)]
-        x = np.array([o.cycles for o in chosen], dtype=float)
-        label = f"bound by {name} ({len(chosen)})"
-        style = {"s": 14, "marker": marker, "color": colour, "alpha": 0.7, "linewidths": 0}
-        above.scatter(x, [o.estimate for o in chosen], label=label, **style)
-        below.scatter(x, [100 * o.error for o in chosen], **style)
-    ends = [min(o.cycles for o in outcomes), max(o.cycles for o in outcomes)]
-    above.plot(ends, ends, color="black", linewidth=0.6)
-    above.set(xscale="log", yscale="log", ylabel="estimated cycles")
-    above.legend(frameon=False, fontsize=8)
-    below.axhline(0, color="black", linewidth=0.6)
-    for limit in (-5, 5):
-        below.axhline(limit, color="grey", linewidth=0.6, linestyle="--")
-    below.set(xlabel="simulated cycles", ylabel="error of the estimate (%)")
-    figure.savefig(path, dpi=150)
-
-
-def summary(outcomes: list[Outcome]) -> str:
-    """Give the figures and the worst ten as Markdown."""
-    ran = [o for o in outcomes if o.cycles]
-    errors = np.abs([o.error for o in ran])
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Give the figures by group and the worst points as Markdown."""
+    ran = [one for one in outcomes if one.compared.cycles]
+    names = sorted({one.group for one in ran})
+    groups = {name: [one.compared for one in ran if one.group == name] for name in names}
+    rows = [figures(name, found) for name, found in groups.items()]
+    rows.insert(0, figures("all", [one.compared for one in ran]))
+    worst = sorted(ran, key=lambda one: -abs(one.compared.error))[:_WORST]
     lines = [
-        f"{len(outcomes)} points drawn, {len(ran)} run, {len(outcomes) - len(ran)} don't fit.",
+        f"{len(outcomes):,} points drawn, {len(ran):,} run.",
         "",
-        "| median | 90% | 95% | 99% | worst | within 1% | within 5% |",
-        "|---|---|---|---|---|---|---|",
-        "| "
-        + " | ".join(f"{np.percentile(errors, q):.2%}" for q in (50, 90, 95, 99, 100))
-        + f" | {np.mean(errors <= 0.01):.0%} | {np.mean(errors <= 0.05):.0%} |",
+        markdown(HEAD, rows),
         "",
         "The worst ten:",
         "",
-        "| error | cycles | accelerator | buffer B | DRAM B/s | workload | dataflow | operator |",
-        "|---|---|---|---|---|---|---|---|",
+        markdown(_head(ran), [_line(one) for one in worst]),
     ]
-    for o in sorted(ran, key=lambda o: -abs(o.error))[:10]:
-        p = o.point
-        flow = p.dataflow + (" pipelined" if p.pipeline and p.dataflow[:2] == "fl" else "")
-        lines.append(
-            f"| {o.error:+.1%} | {o.cycles:,} | {p.hw} | {p.buffer_bytes:,} | "
-            f"{p.dram_bytes_per_second:,} | {p.model} {p.scope} B={p.batch} N={p.seq_len} | "
-            f"{flow} | {o.worst_operator} |"
-        )
+    if asked := [one for one in ran if one.columns.get(next(iter(WHAT_IFS)))]:
+        lines += ["", _reasons(asked)]
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Measure, write, judge."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
-    outcomes = measure_all(draw(count))
-    ran = [o for o in outcomes if o.cycles]
+def _head(outcomes: Sequence[Outcome]) -> list[str]:
+    others = [name for name in WHAT_IFS if outcomes and name in outcomes[0].columns]
+    return ["error", *others, "cycles", "point", "waits", "group"]
+
+
+def _line(one: Outcome) -> list[str]:
+    found = one.compared
+    others = [str(one.columns[name]) for name in WHAT_IFS if name in one.columns]
+    cells = [f"{float(text):+.1%}" if text else "" for text in others]
+    waits = f"{found.idle:.0%}, {found.waits}"
+    return [
+        f"{found.error:+.1%}",
+        *cells,
+        f"{found.cycles:,}",
+        one.text,
+        waits,
+        found.worst_group,
+    ]
+
+
+def _reasons(asked: Sequence[Outcome]) -> str:
+    """Say how many errors go away without what may be their reason."""
+    rows = []
+    for name in WHAT_IFS:
+        gone = sum(abs(float(str(one.columns[name]))) <= ASKED for one in asked)
+        rows.append([name, f"{gone:,}", f"{gone / len(asked):.0%}"])
+    left = sum(
+        all(abs(float(str(one.columns[name]))) > ASKED for name in WHAT_IFS) for one in asked
+    )
+    rows.append(["none of these", f"{left:,}", f"{left / len(asked):.0%}"])
+    return (
+        f"Of {len(asked):,} points beyond {ASKED:.0%}, so many are within it in another "
+        f"machine:\n\n{markdown(['', 'points', 'part'], rows)}"
+    )
+
+
+def check(one: Draw, count: int | None, processes: int | None) -> int:
+    """Measure a draw, write, judge: 1 if anything is wrong."""
+    outcomes = measure_all(one.measure, one.points(count or one.count), one.name, processes)
+    ran = [outcome.compared for outcome in outcomes if outcome.compared.cycles]
     text = summary(outcomes)
-    sys.stdout.write(text + "\n")
-    if count == COUNT:
-        write_csv(outcomes, HERE / "points.csv")
-        draw_scatter(ran, HERE / "scatter.png")
-        write_figures("figures", text, HERE / "README.md")
-    errors = np.abs([o.error for o in ran])
-    broken = [o for o in ran if not o.exact or o.resource_bound > o.cycles]
-    for o in broken:
-        sys.stderr.write(f"not exact, or below the resource bound: {o.point}\n")
-    within = np.median(errors) <= MEDIAN_TOLERANCE and np.percentile(errors, 95) <= P95_TOLERANCE
-    others = nest_run.check() if count == COUNT else 0
-    return 0 if within and not broken and not others else 1
+    print(f"{one.name}\n\n{text}\n")
+    if count in (None, one.count):
+        write_csv(outcomes, one.table)
+        draw_scatter(ran, one.picture)
+        write_figures(one.name, text, HERE / "README.md")
+    wrong = [outcome for outcome in outcomes if outcome.compared.faults]
+    for outcome in wrong:
+        sys.stderr.write(f"{outcome.text}: {outcome.compared.faults}\n")
+    left = judge(ran, one.median, one.p95, one.worst)
+    for words in left:
+        sys.stderr.write(f"{one.name}: {words}\n")
+    return int(bool(wrong or left))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, write, judge."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    names = [one.name for one in DRAWS]
+    parser.add_argument("draws", nargs="*", metavar="DRAW", help=" ".join(names))
+    parser.add_argument("--count", type=int, metavar="N")
+    parser.add_argument("--processes", type=int, metavar="N")
+    asked = parser.parse_args(arguments)
+    if unknown := set(asked.draws) - set(names):
+        parser.error(f"no draw {' '.join(sorted(unknown))}; there are {' '.join(names)}")
+    chosen = [one for one in DRAWS if not asked.draws or one.name in asked.draws]
+    return max([check(one, asked.count, asked.processes) for one in chosen])
 
 
 if __name__ == "__main__":

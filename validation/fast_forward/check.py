@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine, Run
 from simaccel.program.program import Loop, Node, Operator, Program, ProgramError
-from tests.machine.test_fast_forward_cases import Case, cases
+from tests.machine.trees import Case
 from tests.properties.test_fast_forward import Heard, merged
+from validation.fast_forward.cases import KINDS, cases
 
 MOST_STEPS = 20_000
 """Longer runs are left out: the run event by event is what takes the time."""
@@ -17,7 +18,6 @@ TRACED = 10
 """The expanded trace of one in so many cases is compared as well."""
 _SEEDS = 1 << 10
 """Seeds that a case may try; about half of them give a valid, short program."""
-_KINDS = {"random": "tree", "drawn-drawn": "nest"}
 _ENDLESS = 100_000
 """Events beyond those of the full run after which a wrong skip is taken to be endless."""
 
@@ -46,26 +46,26 @@ class Outcome:
         return self.fast_events < self.events
 
 
-def draw(seed: int, number: int) -> Case:
-    """Give case ``number``: the first of its own seeds whose program is valid and short.
+def draw(seed: int, number: int) -> tuple[str, Case]:
+    """Give kind and program of case ``number``: the first of its seeds that is valid and short.
 
-    What is drawn depends on the seed's remainder by 4; each is the first to be tried equally
+    What is drawn depends on the seed's remainder by four; each is the first to be tried equally
     often, among the traced cases too.
     """
     first = ((seed << 32) + number) * _SEEDS
-    begin = first + number // TRACED % 4
+    begin = first + number // TRACED % len(KINDS)
     return next(cases(range(begin, first + _SEEDS), MOST_STEPS))
 
 
 def measure(seed: int, number: int) -> Outcome:
     """Draw a case, run it both ways and compare."""
-    case = draw(seed, number)
+    kind, case = draw(seed, number)
     traced = number % TRACED == 0
     fast_events, fault = compare(case.on, case.program, case.run, traced=traced)
     levels, operators, most_trips = extent(case.program)
     return Outcome(
         seed=case.seed,
-        kind=_KINDS.get(case.program.name, "mapping"),
+        kind=kind,
         levels=levels,
         operators=operators,
         most_trips=most_trips,

@@ -111,7 +111,7 @@ def report_failures(outcomes: Sequence[Outcome], seed: int) -> None:
     numbers = [number for number, one in enumerate(outcomes) if one.fault]
     for number in numbers:
         sys.stderr.write(f"case {number} differs:\n{outcomes[number].fault}\n")
-    shortest = draw(seed, min(numbers, key=lambda number: outcomes[number].events))
+    _, shortest = draw(seed, min(numbers, key=lambda number: outcomes[number].events))
     sys.stderr.write(reproduction(shortest.on, shortest.program))
 
 

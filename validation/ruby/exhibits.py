@@ -51,7 +51,7 @@ def figures(case: Case, mapped: Mapped) -> Row:
         "mapspace": case.goal.strategy,
         "mappings": mapped.found.size,
         "complete": mapped.found.complete,
-        "cycles": int(mapped.costs.cycles[0]),
+        "cycles": mapped.cycles,
         "utilisation": round(mapped.utilisation, 4),
         "energy_uj": _digits(energy_uj(mapped)),
         "edp_j_cycles": _digits(edp(mapped)),
@@ -63,14 +63,12 @@ def figures(case: Case, mapped: Mapped) -> Row:
     row["timeloop_energy_uj"] = "" if theirs is None else float(theirs["energy_uJ"])
     row["timeloop_edp_j_cycles"] = "" if theirs is None else float(theirs["edp_J_cycle"])
     row["timeloop_mapping_in_our_model_cycles"] = (
-        "" if ours_of_theirs is None else int(ours_of_theirs.cycles[0])
+        "" if ours_of_theirs is None else ours_of_theirs.cycles
     )
     row["timeloop_mapping_in_our_model_edp"] = (
-        "" if ours_of_theirs is None else _digits(float(ours_of_theirs.edp[0]) * 1e-12)
+        "" if ours_of_theirs is None else _digits(ours_of_theirs.edp * 1e-12)
     )
-    row["timeloop_mapping_fits_ours"] = (
-        "" if ours_of_theirs is None else bool(ours_of_theirs.valid[0])
-    )
+    row["timeloop_mapping_fits_ours"] = "" if ours_of_theirs is None else ours_of_theirs.valid
     return row
 
 
@@ -148,11 +146,11 @@ def fig_8(sizes: tuple[int, ...] = FIG8_SIZES) -> list[Row]:
         }
         row: Row = {"d": size}
         for strategy, mapped in found.items():
-            row[f"{strategy} cycles"] = int(mapped.costs.cycles[0])
+            row[f"{strategy} cycles"] = mapped.cycles
             row[f"{strategy} edp"] = _digits(edp(mapped))
         for strategy in ("pfm", "padded"):
             row[f"{strategy} over ruby-s"] = _digits(edp(found[strategy]) / edp(found["ruby-s"]))
-        row["ineffectual macs"] = int(found["padded"].costs.ineffectual[0])
+        row["ineffectual macs"] = found["padded"].ineffectual
         row["machine_differs"] = "; ".join(filter(None, map(differs, found.values())))
         rows.append(row)
     return rows
@@ -164,10 +162,10 @@ FIG7 = ("matmul, 5 PEs", "matmul, 16 PEs", "conv 3x3, 8 PEs", "conv 3x3, 15 PEs"
 def fig_7_goal(name: str, strategy: Strategy) -> Target:
     """Give one of the four cases of Fig. 7; convolutions split only C and M over the PEs."""
     problem, _, pes = name.partition(", ")
-    hierarchy = toy(int(pes.split()[0]))
+    accelerator = toy(int(pes.split()[0]))
     if problem == "matmul":
-        return target(matmul(), hierarchy, strategy)
-    return target(conv3(), hierarchy, strategy, ("pes=C,M",))
+        return target(matmul(), accelerator, strategy)
+    return target(conv3(), accelerator, strategy, ("cols=C,M",))
 
 
 def fig_7(repeats: int, mappings: int = 10_000) -> list[Row]:

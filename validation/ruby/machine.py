@@ -10,8 +10,8 @@ from typing import Final
 
 from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
-from simaccel.experiment.run import energy_pj, simulate
-from simaccel.mapping.choices import NestGroup
+from simaccel.machine.machine import Machine
+from simaccel.program.lowering import lower
 from simaccel.schedulers.problems import mapping_of
 from validation.ruby.networks import Comparison, Row
 from validation.ruby.points import FOLDER, Point, Result, hardware, solve, workload
@@ -33,10 +33,10 @@ class Confirmed:
 def confirm(point: Point, found: Result) -> Confirmed:
     """Run a winner; without limits of bandwidth its cycles and energy are the closed form's."""
     work, accelerator = workload(point), hardware(point.accelerator, point.array)
-    (operator,) = work.operators
-    group = NestGroup(operator=operator.name, mapping=found.mapping)
-    run = simulate(work, accelerator, mapping_of(work, point.strategy, [group])).run
-    energy = sum(energy_pj(run, accelerator).values())
+    mapping = mapping_of(work, point.strategy, [found.mapping])
+    run = Machine(accelerator, lower(work, mapping)).run()
+    by_level = accelerator.energy_by_level(run.macs, run.elements, run.moved)
+    energy = float(sum(by_level.values()))
     wrong = ""
     if run.cycles != found.cycles or abs(energy / found.energy_pj - 1) > SLACK:
         wrong = (

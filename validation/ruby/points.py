@@ -19,16 +19,14 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 import simaccel
-from simaccel.analytic.nest import evaluate
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.mapping.choices import NestMapping
-from simaccel.mapping.nest import Nests
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
 from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.candidates import candidates_of
 from simaccel.mapspace.nests import Mapped, Target, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import Strategy
@@ -43,7 +41,7 @@ _WIDTHS: Final[Mapping[str, Mapping[str, int]]] = {
 """Bytes per element: 8-bit factors and sums of 24 bits; all others have words of 16 bits."""
 _SPACES: Final = 4
 """Padding has up to 15 mapspaces, one for each choice of ranks: so many times the patience."""
-_CODE: Final = ("schedulers", "analytic", "mapping", "hardware")
+_CODE: Final = ("schedulers", "mapspace", "analytic", "mapping", "hardware")
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Point:
 class Result:
     """The best mapping, its figures, and how it was found."""
 
-    mapping: NestMapping
+    mapping: Group
     cycles: int
     energy_pj: float
     utilisation: float
@@ -122,7 +120,7 @@ def goal(point: Point) -> Target:
     return Target(
         einsum=einsum,  # type: ignore[arg-type]
         tensors=work.tensors,
-        hierarchy=levels(found),
+        accelerator=found,
         strategy=point.strategy,
         dataflow=parse_constraints(found.array.dataflow),
         asked={},
@@ -163,33 +161,61 @@ def _searched(point: Point) -> Result:
     scores = tuple(run.found.score for run in runs)
     best = runs[scores.index(min(scores))]
     tried = sum(run.found.valid for run in runs)
-    found = _figures(point, best.mapping, scores, tried, complete=best.found.complete)
+    found = _figures(point, best.group, scores, tried, complete=best.found.complete)
     assert found is not None
     return found
 
 
 def _figures(
-    point: Point, mapping: NestMapping, scores: Sequence[float], tried: int, *, complete: bool
+    point: Point, mapping: Group, scores: Sequence[float], tried: int, *, complete: bool
 ) -> Result | None:
     """Compute the figures of a mapping; nothing if it isn't one of this point."""
     target = goal(point)
+    setting, ranks = target.setting, target.einsum.ranks
+    if mapping.operators != (target.einsum.name,):
+        return None
+    (space, *_) = target.problem().spaces
     try:
-        nests = Nests.of(target.einsum, target.hierarchy, [mapping])
-    except InputError:
+        seen = setting.ranks(space).operators[0]
+        one = candidates_of(ranks, seen, target.hierarchy, [mapping])
+    except (InputError, ValueError):
         return None
-    costs = evaluate(target.einsum, target.tensors, target.hierarchy, nests)
-    if not costs.valid[0]:
+    padded = {rank: mapping.padded.get(rank, size) for rank, size in ranks.items()}
+    space = replace(space, einsum=replace(space.einsum, ranks=padded))
+    pieces = [one.factors[0, at].prod() for at in target.hierarchy.spatial]
+    fans = target.hierarchy.fanouts
+    fits = all(n <= fan.fanout for n, fan in zip(pieces, fans, strict=True))
+    if not (fits and setting.fits(space, one)[0]):
         return None
-    cycles = int(costs.cycles[0])
+    totals = setting.totals(mapping)
+    cycles = int(totals.bound())
     return Result(
         mapping=mapping,
         cycles=cycles,
-        energy_pj=float(costs.energy_pj[0]),
+        energy_pj=sum(float(level) for level in totals.energy_pj().values()),
         utilisation=target.einsum.macs / (cycles * target.hierarchy.macs_per_cycle),
         scores=tuple(scores),
         tried=tried,
         complete=complete,
     )
+
+
+_NODES: Final[dict[str, Any]] = {one.__name__.lower(): one for one in (Loop, Spread, Keep, Do)}
+
+
+def _written(group: Group) -> dict[str, Any]:
+    """Give a mapping as plain data."""
+    tree = [[type(node).__name__.lower(), _plain(node)] for node in nodes(group.tree)]
+    return {"operator": group.name, "tree": tree, "padded": dict(group.padded)}
+
+
+def _mapping(body: Mapping[str, Any]) -> Group:
+    """Read what `_written` gives."""
+    tree = tuple(
+        _NODES[kind](**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+        for kind, fields in body["tree"]
+    )
+    return Group(operators=(body["operator"],), tree=tree, padded=body["padded"])
 
 
 def key(point: Point) -> str:
@@ -246,7 +272,7 @@ def _write(point: Point, found: Result, folder: Path) -> None:
     """Put a result into the folder: whole or not at all."""
     body = {
         "key": key(point),
-        "mapping": found.mapping.model_dump(mode="json"),
+        "mapping": _written(found.mapping),
         "scores": list(found.scores),
         "tried": found.tried,
         "complete": found.complete,
@@ -264,7 +290,7 @@ def _read(point: Point, folder: Path) -> Result | None:
         body = json.loads(_file(point, folder).read_text(encoding="utf-8"))
         if body.pop("digest") != _digest(body) or body["key"] != key(point):
             return None
-        mapping = NestMapping.model_validate(body["mapping"])
+        mapping = _mapping(body["mapping"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return _figures(point, mapping, body["scores"], body["tried"], complete=body["complete"])

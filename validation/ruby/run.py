@@ -20,7 +20,7 @@ from validation.ruby.exhibits import fig_7, fig_8, figures, layer, table_1, toys
 from validation.ruby.pictures import draw_fig_7, draw_fig_8, draw_fig_9, draw_table_1
 from validation.ruby.problems import best
 from validation.ruby.schedule_picture import draw_schedules
-from validation.ruby.small_runs import Work, run, work
+from validation.ruby.small_runs import Work, work
 
 HERE = Path(__file__).parent
 REPEATS = 100
@@ -167,7 +167,7 @@ def schedules() -> list[tuple[str, str, list[Work]]]:
     """Give title, mapspace and what each PE does for figures 4 and 5."""
     titles = ("Fig. 4, perfect factors", "Fig. 5, with a remainder")
     return [
-        (title, case.goal.strategy, work(run(best(case.goal))))
+        (title, case.goal.strategy, work(best(case.goal)))
         for title, case in zip(titles, toys(), strict=False)
     ]
 

@@ -1,20 +1,20 @@
-"""Timeloop's results and mappings: read, and put onto our hierarchies."""
+"""Timeloop's results and mappings: read, and put onto our accelerators."""
 
 from __future__ import annotations
 
 import csv
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from simaccel.analytic.nest import Costs, evaluate
-from simaccel.hardware.levels import ROLES
-from simaccel.mapping.choices import NestLevel, NestMapping
-from simaccel.mapping.nest import Nests
+import numpy as np
+
+from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.nests import Target
 
 DATA = Path(__file__).parent / "data"
 _LOOP = re.compile(r"(?P<rank>[A-Z])(?P<pieces>\d+)(;(?P<last>\d+))?(?P<axis>[XY])?")
-_TOY = {"L1": "dram", "L1X": "pes", "L0": "pad"}
+_TOY = {"L1": "dram", "L1X": "cols", "L0": "pe"}
 _EYERISS = {
     "L5": "dram",
     "L4": "buffer",
@@ -33,13 +33,13 @@ def results() -> dict[str, dict[str, str]]:
         return {row["name"]: row for row in csv.DictReader(file)}
 
 
-def mapping(goal: Target, text: str) -> NestMapping:
+def mapping(goal: Target, text: str) -> Candidates:
     """Translate a mapping such as ``L1[AZ] D17 D6;4X - L0[AZ] D1``.
 
     Eyeriss' three scratchpads are three levels there and one here; the order of their loops moves
     nothing, as all that they use is there.
     """
-    places = _TOY if "pad" in goal.hierarchy.names else _EYERISS
+    places = _EYERISS if "buffer" in goal.hierarchy.names else _TOY
     factors: dict[str, dict[str, int]] = {name: {} for name in goal.hierarchy.names}
     orders: dict[str, list[str]] = {name: [] for name in goal.hierarchy.names}
     for part in text.split(" - "):
@@ -52,32 +52,50 @@ def mapping(goal: Target, text: str) -> NestMapping:
             if pieces > 1:
                 factors[place][rank] = factors[place].get(rank, 1) * pieces
                 orders[place] += [rank] if rank not in orders[place] else []
-    (keeps,) = goal.problem().spaces[0].limits.keeps[:1]
-    return NestMapping(levels=tuple(_levels(goal, factors, orders, keeps)))
-
-
-def _levels(
-    goal: Target,
-    factors: dict[str, dict[str, int]],
-    orders: dict[str, list[str]],
-    keeps: tuple[tuple[bool, ...], ...],
-) -> list[NestLevel]:
-    kept = {
-        level.name: tuple(role for role, here in zip(ROLES, row, strict=True) if here)
-        for level, row in zip(goal.hierarchy.memories, keeps, strict=True)
-    }
-    return [
-        NestLevel(
-            level=name,
-            factors=factors[name] if at else {},
-            order=tuple(orders[name]) if name in kept else (),
-            keep=kept.get(name, ()),
-        )
-        for at, name in enumerate(goal.hierarchy.names)
+    hierarchy, ranks = goal.hierarchy, list(goal.einsum.ranks)
+    counts = np.ones((1, len(hierarchy.levels), len(ranks)), dtype=np.int64)
+    for at, name in enumerate(hierarchy.names):
+        for rank, n in factors[name].items():
+            counts[0, at, ranks.index(rank)] = n
+    rows = [
+        [*orders[level.name], *(rank for rank in ranks if rank not in orders[level.name])]
+        for level in hierarchy.memories
     ]
+    (space,) = goal.problem().spaces
+    return Candidates(
+        factors=counts,
+        orders=np.array([[[ranks.index(rank) for rank in row] for row in rows]]),
+        keeps=np.array(space.limits.keeps[:1]),
+    )
 
 
-def in_our_model(goal: Target, text: str) -> Costs:
+@dataclass(frozen=True)
+class Ours:
+    """A mapping of Timeloop's in our model."""
+
+    cycles: int
+    energy_pj: float
+    macs: int
+    valid: bool
+
+    @property
+    def edp(self) -> float:
+        """Energy times delay in pJ cycles."""
+        return self.energy_pj * self.cycles
+
+
+def in_our_model(goal: Target, text: str) -> Ours:
     """Evaluate a mapping of Timeloop's with our closed form."""
-    nests = Nests.of(goal.einsum, goal.hierarchy, [mapping(goal, text)])
-    return evaluate(goal.einsum, goal.tensors, goal.hierarchy, nests)
+    candidates, setting = mapping(goal, text), goal.setting
+    (space,) = goal.problem().spaces
+    totals = setting.totals(setting.group(space, candidates))
+    spread = [
+        candidates.factors[0, at].prod() <= fan.fanout
+        for at, fan in zip(goal.hierarchy.spatial, goal.hierarchy.fanouts, strict=True)
+    ]
+    return Ours(
+        cycles=int(totals.bound()),
+        energy_pj=sum(float(level) for level in totals.energy_pj().values()),
+        macs=int(totals.counts.macs),
+        valid=all(spread) and bool(setting.fits(space, candidates)[0]),
+    )

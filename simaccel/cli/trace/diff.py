@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.trace.sound import sound
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("a")
 @click.argument("b")
 @click.option(
@@ -28,9 +30,8 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
         difference_lines,
         groups_table,
     )
-    from simaccel.trace import Trace  # noqa: PLC0415 - as above
 
-    with Trace.open(a) as first, Trace.open(b) as second:
+    with sound(a) as first, sound(b) as second:
         found = compare(first, second, engine)
     if as_json:
         show_json(difference_json(found))

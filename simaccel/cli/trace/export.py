@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
 from simaccel.cli.asked import number
-from simaccel.cli.faults import fault
+from simaccel.cli.command import Command
+from simaccel.cli.faults import fault, require_stdout_free
 from simaccel.cli.options import force_option, json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.trace.sound import sound
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.files.targets import require_target, writing_text
+from simaccel.files.targets import STDOUT, require_target, writing_text
 from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
     from simaccel.trace import Trace
-    from simaccel.trace.exports import Excerpt, Format
+    from simaccel.trace.exports import Excerpt
 
-_STDOUT = "-"
 _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
 @click.option(
     "--format", "name", required=True, metavar="NAME", help="What to write: perfetto, csv or vcd."
@@ -71,16 +70,13 @@ def export(
     csv        a table for pandas and spreadsheets
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
-    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.trace.exports import FORMATS, excerpt  # noqa: PLC0415 - as above
 
     if name not in FORMATS:
         raise InputError([fault("--format", name, suggest(name, FORMATS))])
-    if output != _STDOUT:
-        require_target(output, force=force)
-    elif as_json:
-        raise InputError([fault("--json", "with -o -", "a file for -o: both go to the output")])
-    with Trace.open(file) as trace:
+    require_stdout_free(output, "-o", others={"--json": as_json})
+    require_target(output, force=force, inputs=(file,), text=True)
+    with sound(file) as trace:
         given = {"--from": start, "--bins": bins, "--at-most": at_most}
         window = _numbers(trace, {**given, "--to": str(trace.cycles) if end is None else end})
         part = excerpt(
@@ -91,8 +87,9 @@ def export(
             bins=window["--bins"],
             at_most=window["--at-most"],
         )
-        _write(FORMATS[name], part, output, force=force)
-    if output != _STDOUT:
+        with writing_text(output, force=force, inputs=(file,)) as stream:
+            FORMATS[name](stream, part)
+    if output != STDOUT:
         _tell(part, output, as_json=as_json)
 
 
@@ -117,12 +114,6 @@ def _numbers(trace: Trace, given: dict[str, str]) -> dict[str, int]:
     if faults:
         raise InputError(faults)
     return found
-
-
-def _write(write: Format, part: Excerpt, output: str, *, force: bool) -> None:
-    out = nullcontext(sys.stdout) if output == _STDOUT else writing_text(output, force=force)
-    with out as stream:
-        write(stream, part)
 
 
 def _tell(part: Excerpt, output: str, *, as_json: bool) -> None:

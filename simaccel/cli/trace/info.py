@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.report.catalogues import fields_table
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
@@ -19,15 +21,12 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 """Texts of the header that `simaccel run` takes as files."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
 @json_option
 def info(file: str, as_json: bool) -> None:
     """Say what a trace holds, and check that busy + stalls + idle = total."""
-    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where needed
-
-    with Trace.open(file) as opened:
-        opened.check()
+    with sound(file) as opened:
         found = _found(opened)
         if as_json:
             show_json(found)

@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
+from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
+from simaccel.cli.trace.sound import sound
 from simaccel.report.figures import KINDS
 from simaccel.report.units import cycles_text
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
 @click.option(
     "--output", "-o", required=True, metavar="FILE", help="Where to write: *.png, *.svg or *.pdf."
@@ -49,10 +51,11 @@ def plot(
     """
     # h5py and matplotlib only where they are needed
     from simaccel.report.figures.page import Asked, plot_trace  # noqa: PLC0415
-    from simaccel.trace import Trace  # noqa: PLC0415
+    from simaccel.report.figures.style import require_figure_target  # noqa: PLC0415
 
     kinds = KINDS if kind == "all" else (kind,)
-    with Trace.open(file) as trace:
+    require_figure_target(output, force=force, inputs=(file,))
+    with sound(file) as trace:
         shown = plot_trace(trace, output, Asked(kinds=kinds, **asked), force=force)
     for one in kinds:
         first, last = shown.cycles(one)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from simaccel.cli.asked import number
+from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
+from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from simaccel.trace import Trace
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
 @click.option("--operator", metavar="NAME", help="Look at one operator or fused group.")
 @click.option("--from", "start", metavar="CYCLE", default="0", help="Start of a window (0).")
@@ -52,9 +54,9 @@ def stalls(
     """
     from simaccel.experiment.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.report.stalls import Analysis, stalls_json  # noqa: PLC0415 - as above
-    from simaccel.trace import Trace, TraceError  # noqa: PLC0415 - as above
+    from simaccel.trace import TraceError  # noqa: PLC0415 - as above
 
-    with Trace.open(file) as opened:
+    with sound(file) as opened:
         if not opened.cycles:
             raise TraceError(opened.path, "holds no cycle", "a trace of a run")
         found = diagnose(opened, *window(start, end, opened.cycles))

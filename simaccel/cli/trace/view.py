@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import click
 
+from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
-from simaccel.files.targets import require_target
+from simaccel.cli.trace.sound import sound
+from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.units import bytes_text
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file")
-@click.option("-o", "--output", metavar="PAGE", required=True, help="HTML file to write.")
+@click.option(
+    "-o", "--output", metavar="PAGE", required=True, help="HTML file to write; - is the output."
+)
 @force_option
 def view(file: str, output: str, force: bool) -> None:
     """Write a page with the whole run: zoom, hover and click in a browser, without a network."""
     from simaccel.report.page import write_page  # noqa: PLC0415 - h5py only where it is needed
-    from simaccel.trace import Trace  # noqa: PLC0415 - as above
 
-    require_target(output, force=force)
-    with Trace.open(file) as opened:
+    require_target(output, force=force, inputs=(file,), text=True)
+    with sound(file) as opened:
         n_bytes = write_page(opened, output, force=force)
-    show(f"page: {output} ({bytes_text(n_bytes)})")
+    if output != STDOUT:
+        show(f"page: {output} ({bytes_text(n_bytes)})")

@@ -78,10 +78,11 @@ def plot_trace(trace: Trace, path: str | Path, asked: Asked, *, force: bool = Fa
             file can't be written.
 
     """
-    require_figure_target(path, force=force)
+    inputs = (trace.path,)
+    require_figure_target(path, force=force, inputs=inputs)
     with style():
         shown = what_is_shown(trace, asked)
-        save_figure(draw_page(trace, shown, asked), path, force=force)
+        save_figure(draw_page(trace, shown, asked), path, force=force, inputs=inputs)
     return shown
 
 

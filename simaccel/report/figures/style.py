@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.files.targets import require_target, writing
+from simaccel.files.targets import STDOUT, require_target, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,22 +154,25 @@ def _place(cause: str, known: list[str]) -> int:
     return known.index(cause) if cause in known else len(known)
 
 
-def require_figure_target(path: str | Path, *, force: bool = False) -> Path:
+def require_figure_target(
+    path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
+) -> Path:
     """Refuse a path that a figure can't be written to, before anything is drawn.
 
     Raises:
-        InputError: the suffix is none of ``SUFFIXES``, the folder is missing or can't be
-            written, or the file exists and ``force`` is not given.
+        InputError: the suffix is none of ``SUFFIXES``, or it is no target (``require_target``).
 
     """
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
+    if path != STDOUT and Path(path).suffix.lower() not in SUFFIXES:
+        path = Path(path)
         given = path.suffix.lower() or path.name
         raise InputError([Fault(str(path), "suffix", given, suggest(given, SUFFIXES))])
-    return require_target(path, force=force)
+    return require_target(path, force=force, inputs=inputs)
 
 
-def save_figure(figure: Figure, path: str | Path, *, force: bool = False) -> Path:
+def save_figure(
+    figure: Figure, path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
+) -> Path:
     """Write a figure; the suffix says how. Call it inside ``style()``.
 
     The same figure gives the same bytes, and at the target there is never a part of it.
@@ -178,9 +181,9 @@ def save_figure(figure: Figure, path: str | Path, *, force: bool = False) -> Pat
         InputError: see ``require_figure_target``, or the disk refuses.
 
     """
-    path = require_figure_target(path, force=force)
+    path = require_figure_target(path, force=force, inputs=inputs)
     suffix = path.suffix.lower()
     kind: dict[str, Any] = {"format": suffix[1:], "metadata": dict(_NO_DATES[suffix])}
-    with writing(path, force=force) as partial:
+    with writing(path, force=force, inputs=inputs) as partial:
         figure.savefig(partial, dpi=DPI, **kind)
     return path

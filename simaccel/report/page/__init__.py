@@ -11,7 +11,7 @@ from typing import Any
 
 from simaccel.files.targets import require_target, writing_text
 from simaccel.report.page.data import document, timeline
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import Trace
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
 
@@ -35,15 +35,14 @@ def write_page(trace: Trace, path: str | Path, *, force: bool = False) -> int:
     """Write a trace's page to ``path`` and give its size in bytes.
 
     Raises:
-        InputError: the file exists and ``force`` is not given, or it can't be written.
-        TraceError: ``path`` is the trace, or the trace is damaged or too long for a page.
+        InputError: the page can't be written (see ``require_target``), or would replace the trace.
+        TraceError: the trace is damaged or too long for a page.
 
     """
-    path = require_target(path, force=force)
-    if path.exists() and path.samefile(trace.path):
-        raise TraceError(path, "is the trace itself", "another file for the page")
+    inputs = (trace.path,)
+    require_target(path, force=force, inputs=inputs, text=True)
     text = page_text(document(trace))
-    with writing_text(path, force=force) as stream:
+    with writing_text(path, force=force, inputs=inputs) as stream:
         stream.write(text)
     return len(text.encode())
 

@@ -1,0 +1,37 @@
+"""Who cuts the axis of a vector operator: loops for it alone, or loops that others share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simaccel.analytic.family import Bools, Family, Path
+from simaccel.analytic.pieces import Cuts
+
+
+def own_axis(family: Family, path: Path, upto: int) -> Bools:
+    """Say whether loops outside of an entry cut the axis of the leaf for it alone."""
+    axis = family.space.axes.get(path.leaf.operator)
+    if axis is None:
+        return np.zeros((), dtype=np.bool_)
+    cuts = Cuts(family.space, path)
+    mine = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]
+    cutting = [at for (at, rank) in cuts.places if rank == axis]
+    if not mine or shared_entries(family, path) > min(cutting):
+        return np.zeros((), dtype=np.bool_)
+    stacked = np.stack(np.broadcast_arrays(*[place >= 0 for place in mine]))
+    return np.asarray(stacked.any(axis=0), dtype=np.bool_)
+
+
+def shared_entries(family: Family, path: Path) -> int:
+    """Return how many entries of a path other leaves have too."""
+    found = 0
+    for other in family.paths():
+        if other.leaf is path.leaf:
+            continue
+        same = 0
+        for one, two in zip(path.entries, other.entries, strict=False):
+            if one is not two:
+                break
+            same += 1
+        found = max(found, same)
+    return found

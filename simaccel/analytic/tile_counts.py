@@ -1,0 +1,294 @@
+"""What tiles move and the space that they take, exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.analytic.axes import own_axis
+from simaccel.analytic.blocks import Units
+from simaccel.analytic.family import Bools, Cut, Family, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import PLACES, Cuts, expanded, extent, tiles
+from simaccel.analytic.totals import Counts, port_of
+from simaccel.analytic.transfers import Transfer
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.tree import BUFFER, DRAM, PE
+from simaccel.mapping.view import View
+
+_TRUE: Bools = np.ones((), dtype=np.bool_)
+_HUGE = 1 << 62
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Where tiles come from for some candidates: entry (-1 for DRAM) and place."""
+
+    at: int
+    far: str
+    served: Bools
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A tile on its path, and the memories outside."""
+
+    cuts: Cuts
+    view: View
+    kept: Kept
+    at: int
+    place: str
+    ways: tuple[_Way, ...]
+    again: frozenset[str]
+    """Ranks that the operator that makes it lacks: loops over them make it anew."""
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass
+class TileCounter:
+    """Counts the transfers and the space of tiles, and what MACs access."""
+
+    family: Family
+    accelerator: Accelerator
+    units: Units
+    found: Counts
+    known: set[tuple[object, ...]] = field(default_factory=set)
+    transfers: dict[object, Transfer] = field(default_factory=dict)
+    stepped: dict[int, Cuts] = field(default_factory=dict)
+
+    @property
+    def space(self) -> Space:
+        """The ranks of the group."""
+        return self.family.space
+
+    def operand(self, path: Path, cuts: Cuts, seen: Seen, position: int) -> None:
+        """Count the tiles of an operand, from the outermost in."""
+        use, view = seen.uses[position]
+        name = self.family.aliases.get(use, use)
+        outside: list[tuple[int, Bools]] = []
+        for at, entry in enumerate(path.entries):
+            if not isinstance(entry, Kept) or entry.tensor != name or not np.any(entry.slots):
+                continue
+            place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
+            made = self.space.made.get(name)
+            if place != BUFFER and made != seen.name:
+                made = None
+            own = self.space.seen(made).output if made else view
+            key = self._home(path, cuts, own, at, place, seen)
+            if key not in self.known:
+                self.known.add(key)
+                ways = self._ways(path, outside, entry.slots > 0)
+                again = self._lacked(made) if made else _NONE
+                self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
+            outside.append((at, entry.slots > 0))
+        if path.leaf.unit == "mac":
+            self._accesses(path, seen, position, self._ways(path, outside, _TRUE))
+
+    def _home(
+        self, path: Path, cuts: Cuts, view: View, at: int, place: str, seen: Seen
+    ) -> tuple[object, ...]:
+        """Return what tells a tile from others: the loop that moves it, and its tensor.
+
+        Keeps of a tensor in several branches are one tile where nothing inside moves it.
+        """
+        ranks = frozenset(rank for dim in expanded(self.space, view) for rank, _ in dim)
+        inside = int(np.max(cuts.position(ranks, at))) // PLACES
+        for number, entry in enumerate(path.entries[:at]):
+            if isinstance(entry, Cut) and entry.rank in ranks:
+                inside = max(inside, number)
+        outside = tuple(id(entry) for entry in path.entries[: inside + 1])
+        user = "" if place == BUFFER else seen.name
+        return (path.entries[at].tensor, place, user, *outside)  # type: ignore[union-attr]
+
+    def _lacked(self, maker: str) -> frozenset[str]:
+        """Return the ranks that an operator lacks: loops over them run it again."""
+        derived, mine = self.space.derived, self.space.seen(maker).ranks
+        own = {one for rank in mine for one, _ in derived.get(rank, ((rank, 1),))}
+        return frozenset(self.space.sizes) - own
+
+    @staticmethod
+    def _ways(path: Path, outside: list[tuple[int, Bools]], here: Bools) -> tuple[_Way, ...]:
+        """Return where tiles come from: what keeps them next outside, by candidate."""
+        found = []
+        for at, keeps in reversed(outside):
+            if np.any(served := here & keeps):
+                entry = path.entries[at]
+                buffered = isinstance(entry, Kept) and entry.level == BUFFER
+                found.append(_Way(at, BUFFER if buffered else PE, served))
+            here = here & ~keeps
+        if np.any(here):
+            found.append(_Way(-1, DRAM, here))
+        return tuple(found)
+
+    def _transfer(
+        self, cuts: Cuts, view: View, child: int, outside: int, again: frozenset[str] = _NONE
+    ) -> Transfer:
+        """Return what goes to a place from one outside; the same if only loops are between."""
+        fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Fan))
+        shared = next(fans, child)
+        key = (id(cuts), id(view), child, shared, again)
+        if key not in self.transfers:
+            self.transfers[key] = Transfer(
+                cuts=cuts, view=view, child=child, shared=shared, again=again
+            )
+        return self.transfers[key]
+
+    def _tile(self, path: Path, side: _Side, made: str | None) -> None:
+        name, on = side.kept.tensor, side.kept.slots > 0
+        inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again)
+        doubled = own_axis(self.family, path, side.at)
+        tile_width = self.units.tile_width(name, side.view)
+        stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
+        width, times = tile_width, ints(1 + doubled)
+        if made is not None:
+            times = ints(self._last_reduction(side, inside, made) >= 0)
+        elif side.place == BUFFER:
+            width = self.units.width(name)
+        if np.any(times):
+            inner = self._coming(inside, made) * (on * times * width)
+            for way in side.ways:
+                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
+                outer = self._coming(one, made) * (way.served * times * width)
+                self._down(side, way.far, outer, inner * way.served)
+            self.found.move(f"{side.place}_write", side.view.name, inner)
+        for view in stored:
+            width = view.bytes_per_element if side.place == BUFFER else tile_width
+            for way in side.ways:
+                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
+                outer = one.sums()[0] * (way.served * width)
+                self.found.move(f"{way.far}_write", view.name, outer)
+                if side.place != BUFFER:
+                    self.found.move("noc_collection", view.name, outer)
+            self.found.move(f"{side.place}_read", view.name, inside.sums()[0] * (on * width))
+        self._hold(side, inside, made, stored, doubled)
+
+    @staticmethod
+    def _coming(one: Transfer, made: str | None) -> Ints:
+        """Return the elements that come down: of sums those that come back."""
+        if made is None:
+            return one.elements()
+        every, first = one.sums()
+        return every - first
+
+    def _down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
+        self.found.move(f"{far}_read", side.view.name, outer)
+        if side.place != BUFFER:
+            multicasts = self.accelerator.noc.distribution.multicasts
+            self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
+
+    def _stored(self, name: str) -> list[View]:
+        """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
+        made = [name, *self.units.in_place(name)]
+        views = (
+            self.space.seen(self.space.made[one]).output for one in made if one in self.space.made
+        )
+        return [view for view in views if view.name in self.space.escapes]
+
+    def _last_reduction(self, side: _Side, inside: Transfer, made: str) -> Ints:
+        """Return the place of the innermost loop that adds to sums that leave their tile; or -1."""
+        cuts, last, position = side.cuts, ints(-1), inside.position
+        for (at, rank), place in cuts.places.items():
+            if at < side.at and rank in self.space.seen(made).reduced:
+                last = np.maximum(last, (place < position) * (place + 1) - 1)
+        return last
+
+    def _hold(
+        self,
+        side: _Side,
+        inside: Transfer,
+        made: str | None,
+        stored: list[View],
+        doubled: Bools,
+    ) -> None:
+        name, on = side.kept.tensor, side.kept.slots > 0
+        width = self.units.tile_width(name, side.view)
+        dims = expanded(self.space, side.view)
+        sizes = side.cuts.full[side.at]
+        n_bytes = on * width * math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
+        slots = side.kept.slots
+        if np.any(slots > 1):
+            slots = np.where(inside.position < 0, np.minimum(slots, 1), slots)
+        if made is not None:
+            last = self._last_reduction(side, inside, made)
+            spills = last >= 0
+            if np.any(spills):
+                slots = np.where(
+                    spills, np.minimum(slots, self._tiles_in_a_step(side, inside, last)), slots
+                )
+                if side.place == BUFFER:
+                    self.found.hold(side.place, f"{name}_sums", n_bytes * spills, slots * spills)
+                    n_bytes, slots = n_bytes * ~spills, slots * ~spills
+        self.found.hold(side.place, name, ints(n_bytes), ints(slots))
+        if np.any(doubled):
+            for view in stored:
+                again = ints(slots * doubled)
+                self.found.hold(side.place, view.name, ints(n_bytes * doubled), again)
+
+    def _tiles_in_a_step(self, side: _Side, inside: Transfer, last: Ints) -> Ints:
+        """Return how many tiles of sums a step of the reduction has, at least."""
+        cuts, most = side.cuts, ints(1)
+        for (at, rank), place in cuts.places.items():
+            if at < side.at and rank in inside.ranks:
+                tile = next(one for r, one in tiles(cuts.entries[at]) if r == rank)
+                least: Ints = ints(_HUGE)
+                for n, size in cuts.pieces(rank, at):
+                    least = np.minimum(least, np.where(n > 0, -(-size // tile), _HUGE))
+                most = most * np.where(place > last, least, 1)
+        return ints(most)
+
+    def _accesses(self, path: Path, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
+        """Count what MACs take from the innermost memory of an operand."""
+        if id(path) not in self.stepped:
+            self.stepped[id(path)] = Cuts(self.space, _stepped(path, seen.ranks))
+        cuts = self.stepped[id(path)]
+        view, end = seen.uses[position][1], len(cuts.entries)
+        name, width = (
+            self.units.names(path, seen)[position],
+            self.units.widths(path, seen)[position],
+        )
+        is_input, again = position < len(seen.inputs), self._lacked(seen.name)
+        behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
+        multicasts = self.accelerator.noc.distribution.multicasts
+        for way in ways:
+            in_pe = way.far == PE
+            place = f"{PE}.{port_of(seen, position)}" if in_pe else way.far
+            beyond = self._transfer(cuts, view, end, way.at, again)
+            each = self._transfer(cuts, view, end, behind, again)
+            scale = way.served * width
+            if is_input:
+                outer = down = beyond.elements() * scale
+                if not (in_pe or multicasts):
+                    down = each.elements() * scale
+                self.found.move(f"{place}_read", name, outer)
+            else:
+                every, first = (n * scale for n in beyond.sums())
+                down = every - first
+                self.found.move(f"{place}_write", name, every)
+                self.found.move(f"{place}_read", name, down)
+                if not (in_pe or multicasts):
+                    down = (each.sums()[0] - each.sums()[1]) * scale
+                if not in_pe:
+                    self.found.move("noc_collection", name, every)
+            if not in_pe:
+                self.found.move("noc_distribution", name, down)
+
+
+def _stepped(path: Path, sizes: Iterable[str]) -> Path:
+    """Return a path whose block is cut into the steps of PEs; lanes share a step."""
+    laned = {
+        entry.rank
+        for entry in path.entries
+        if isinstance(entry, Fan) and entry.level in ("vectors", "lanes")
+    }
+    ranks = tuple(rank for rank in sizes if rank not in laned)
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return Path((*path.entries, Loops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
+
+
+def _is_side(entry: object) -> bool:
+    return isinstance(entry, Fan) and entry.level in ("rows", "cols")

@@ -1,0 +1,43 @@
+"""The times of a family's engines and tiles, by candidate, and what they are called."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from simaccel.analytic.family import Bools, Floats, Ints
+from simaccel.analytic.schedule import TRUE
+
+Times = dict[object, Floats]
+Sizes = dict[str, Ints]
+RING: Final = 6
+"""Slots that are told apart; more never wait."""
+ZERO: Final[Floats] = np.zeros(())
+ARRAY, SFU, DMA_OUT, NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
+"""Where engines are; those of queues have a number behind them."""
+CHANNEL: Final = "channel"
+"""When the DRAM channel has served all loads so far."""
+DRAM, LOADS, STORES = "dram", "batches of loads", "batches of stores"
+READ, WRITE = "read port", "write port"
+COUNTERS: Final = frozenset({DRAM, LOADS, STORES, READ, WRITE})
+
+
+def pick(where: Bools, new: Floats, old: Floats) -> Floats:
+    """Take the new where something holds."""
+    return new if where is TRUE else np.where(where, new, old)
+
+
+class State:
+    """What each engine and tile has reached (``x``), in cycles by candidate."""
+
+    def __init__(self) -> None:
+        self.x: Times = {}
+
+    def get(self, key: object) -> Floats:
+        """Return a time; 0 if nothing has reached it."""
+        return self.x.get(key, ZERO)
+
+    def add(self, key: str, where: Bools, amount: Ints) -> None:
+        """Count an amount where something holds."""
+        self.x[key] = self.get(key) + (amount if where is TRUE else where * amount)

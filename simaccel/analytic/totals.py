@@ -1,0 +1,83 @@
+"""What a family moves and computes, exactly, and the space that its tiles take.
+
+Bytes by (level and direction, tensor), MACs and element passes are the machine's, to the byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.analytic.family import Ints, ints
+from simaccel.mapping.space import Seen
+
+Level = tuple[str, str]
+"""(level and direction, tensor), e.g. ("dram_read", "K")."""
+PORTS = ("input", "weight")
+"""The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
+_HUGE = 1 << 62
+_WORK = (
+    ("array", "compute"),
+    ("chain", "cycles"),
+    ("buffer_read", "read_port"),
+    ("buffer_write", "write_port"),
+    ("noc_distribution", "distribution"),
+    ("noc_collection", "collection"),
+)
+_MOVED = (
+    ("buffer_read", 0, "a_bytes"),
+    ("buffer_read", 1, "b_bytes"),
+    ("buffer_read", -1, "sums_bytes"),
+    ("buffer_write", -1, "out_bytes"),
+    ("noc_distribution", 0, "a_sent"),
+    ("noc_distribution", 1, "b_sent"),
+    ("noc_collection", -1, "out_bytes"),
+)
+_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED)))
+_TRUE = np.ones((), dtype=np.bool_)
+
+
+@dataclass
+class Counts:
+    """Totals of a family.
+
+    ``busy``: cycles of each unit's and channel's own work by name. ``tiles``: (bytes of a slot,
+    slots) by place and name.
+    """
+
+    macs: Ints = field(default_factory=lambda: ints(0))
+    elements: Ints = field(default_factory=lambda: ints(0))
+    busy: dict[str, Ints] = field(default_factory=dict)
+    moved: dict[Level, Ints] = field(default_factory=dict)
+    tiles: dict[Level, tuple[Ints, Ints]] = field(default_factory=dict)
+
+    def move(self, level: str, tensor: str, n_bytes: Ints) -> None:
+        """Count bytes."""
+        known = self.moved.get((level, tensor))
+        self.moved[level, tensor] = ints(n_bytes) if known is None else known + n_bytes
+
+    def work(self, name: str, cycles: Ints) -> None:
+        """Count cycles of a unit or channel."""
+        self.busy[name] = self.busy.get(name, ints(0)) + cycles
+
+    def hold(self, place: str, name: str, n_bytes: Ints, slots: Ints) -> None:
+        """Take space; tiles of one name share their slots."""
+        known = self.tiles.get((place, name), (ints(0), ints(0)))
+        self.tiles[place, name] = (np.maximum(known[0], n_bytes), np.maximum(known[1], slots))
+
+    def room(self, *places: str) -> Ints:
+        """Return the bytes that tiles in some places take together."""
+        found = (n * s for (place, _), (n, s) in self.tiles.items() if place in places)
+        return ints(sum(found, start=ints(0)))
+
+    def total(self, level: str) -> Ints:
+        """Return the bytes of all tensors at a level and direction."""
+        return ints(sum((n for (at, _), n in self.moved.items() if at == level), start=ints(0)))
+
+
+def port_of(seen: Seen, position: int) -> str:
+    """Return the memory of a PE that holds an operand, by its position among the uses."""
+    if position == len(seen.inputs):
+        return "output"
+    return PORTS[position] if position < len(PORTS) else f"input{position}"

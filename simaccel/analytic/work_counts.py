@@ -1,0 +1,175 @@
+"""What array and SFU do on all blocks, exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.analytic.axes import own_axis
+from simaccel.analytic.blocks import Units
+from simaccel.analytic.family import Family, Fan, Ints, Path, ints
+from simaccel.analytic.pieces import Cuts, number, tiles
+from simaccel.analytic.totals import Counts
+from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.tree import BUFFER
+from simaccel.workload import Vector
+from simaccel.workload.vectors import VECTORS, Step
+
+_WORK = (
+    ("array", "compute"),
+    ("chain", "cycles"),
+    ("buffer_read", "read_port"),
+    ("buffer_write", "write_port"),
+    ("noc_distribution", "distribution"),
+    ("noc_collection", "collection"),
+)
+_MOVED = (
+    ("buffer_read", 0, "a_bytes"),
+    ("buffer_read", 1, "b_bytes"),
+    ("buffer_read", -1, "sums_bytes"),
+    ("buffer_write", -1, "out_bytes"),
+    ("noc_distribution", 0, "a_sent"),
+    ("noc_distribution", 1, "b_sent"),
+    ("noc_collection", -1, "out_bytes"),
+)
+_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED)))
+
+
+@dataclass
+class WorkCounter:
+    """Counts MACs, vector work, folds and steps."""
+
+    family: Family
+    accelerator: Accelerator
+    units: Units
+    found: Counts
+
+    @property
+    def space(self) -> Space:
+        """The ranks of the group."""
+        return self.family.space
+
+    def leaf(self, path: Path, cuts: Cuts, seen: Seen) -> None:
+        """Count what an operator does on all its blocks."""
+        if isinstance(seen.operator, Vector):
+            self._vector(path, cuts, seen, seen.operator)
+            return
+        self.found.macs = self.found.macs + elements_of(cuts, seen.ranks)
+        if path.leaf.unit == "mac":
+            self._steps(cuts, seen)
+        else:
+            self._folds(path, cuts, seen)
+
+    def _vector(self, path: Path, cuts: Cuts, seen: Seen, vector: Vector) -> None:
+        axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
+        pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
+        if not np.any(pieces > 1):
+            self._pass(path, cuts, seen, steps["whole"])
+        elif np.any(own_axis(self.family, path, len(path.entries))):
+            self._pass(path, cuts, seen, steps["statistics"])
+            self._pass(path, cuts, seen, steps["normalise"])
+        else:
+            self._pass(path, cuts, seen, steps["online"])
+            first = next(
+                n for n, e in enumerate(path.entries) if axis in {rank for rank, _ in tiles(e)}
+            )
+            around = Cuts(self.space, Path(path.entries[:first], path.leaf))
+            for one in self.space.operators:
+                if seen.output.name in {v.name for v in one.inputs} and axis in one.reduced:
+                    self._correct(cuts, one, steps["rescale"])
+                    self._correct(cuts, one, steps["rescale"], frozenset({axis or ""}), -1)
+                    self._correct(around, one, steps["divide"])
+
+    def _pass(self, path: Path, cuts: Cuts, seen: Seen, step: Step) -> None:
+        names = self.units.names(path, seen)
+        for level, position, cost in self.units.vector_bytes(path, seen, step):
+            self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
+        for name, cost in self.units.vector_cycles(path, seen, step).items():
+            self.found.work(name, over_pieces(cuts, seen.ranks, cost))
+        passes = self.units.cost(step).passes
+        elements = elements_of(cuts, seen.ranks)
+        self.found.elements = self.found.elements + passes * elements
+
+    def _correct(
+        self,
+        cuts: Cuts,
+        summed: Seen,
+        step: Step,
+        first: frozenset[str] = frozenset(),
+        sign: int = 1,
+    ) -> None:
+        """Count a step in place on the sums of an einsum behind an online vector operator."""
+        view = summed.output
+        ranks = tuple(rank for dim in view.terms for rank, _ in dim)
+        name = self.family.aliases.get(view.name, view.name)
+        elements = over_pieces(cuts, ranks, lambda s: product(s, ranks), first) * sign
+        width = self.units.tile_width(name, view)
+        self.found.elements = self.found.elements + step.passes * elements
+        self.found.move(f"{BUFFER}_read", name, step.reads[0] * width * elements)
+        self.found.move(f"{BUFFER}_write", name, step.writes * width * elements)
+        for unit, cost in self.units.correction_cycles(view, step).items():
+            self.found.work(unit, sign * over_pieces(cuts, ranks, cost, first))
+
+    def _folds(self, path: Path, cuts: Cuts, seen: Seen) -> None:
+        """Count the folds of a systolic array; the first step of a reduction starts the sums."""
+        names = self.units.names(path, seen)
+        starts = not any(
+            start and rank in seen.reduced for rank, start in part_starts(cuts).items()
+        )
+
+        upto = next(
+            (n for n, entry in enumerate(cuts.entries) if isinstance(entry, Fan)),
+            len(cuts.entries),
+        )
+        totals: dict[str, Ints] = {}
+
+        def add(count: Ints, sizes: dict[str, Ints], *, accumulate: bool) -> None:
+            one = self.units.fold(path, cuts, sizes, accumulate=accumulate)
+            for what in _FOLDED:
+                totals[what] = totals.get(what, ints(0)) + count * getattr(one, what)
+
+        for count, sizes in blocks_of(cuts, seen.ranks, upto=upto):
+            add(count, sizes, accumulate=True)
+        if starts:
+            for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
+                add(count, sizes, accumulate=False)
+                add(-count, sizes, accumulate=True)
+        for name, what in _WORK:
+            self.found.work(name, totals[what])
+        for level, position, what in _MOVED:
+            self.found.move(level, names[position], totals[what])
+
+    def _steps(self, cuts: Cuts, seen: Seen) -> None:
+        """Count the steps of PEs with memories; a part lasts as its first PE."""
+        steps = ints(1)
+        for rank in self.space.sizes:
+            boxes = cuts.pieces(
+                rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], Fan)
+            )
+            laned = any(
+                isinstance(e, Fan) and e.level in ("vectors", "lanes") and e.rank == rank
+                for e in cuts.entries
+            )
+            each = rank in seen.ranks and not laned
+            steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
+        self.found.work("array", steps)
+        self.found.work("chain", steps)
+
+
+def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
+    """Return the elements of a block."""
+    return math.prod((sizes[rank] for rank in ranks), start=ints(1))
+
+
+def part_starts(cuts: Cuts) -> dict[str, int]:
+    """Return where the parts on a path start, by rank."""
+    found: dict[str, int] = {}
+    for entry in cuts.entries:
+        start = getattr(entry, "start", None)
+        if start is not None:
+            found[entry.rank] = found.get(entry.rank, 0) + start  # type: ignore[union-attr]
+    return found

@@ -1,0 +1,53 @@
+"""How every command reads its options: each once, none of them empty."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import click
+
+from simaccel.cli.faults import fault, require_none
+from simaccel.errors import Fault
+
+
+class Command(click.Command):
+    """A command that refuses an option that is given twice, and a value that is empty."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments.
+
+        Raises:
+            InputError: all options that are repeated or empty.
+
+        """
+        values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        faults = [*_repeated(order), *(_empty(self.get_params(ctx), values))]
+        if not ctx.resilient_parsing:
+            require_none(faults)
+        return super().parse_args(ctx, args)
+
+
+def _repeated(order: list[click.Parameter]) -> Iterator[Fault]:
+    """Find options that have one value and are given several times."""
+    for param, times in Counter(order).items():
+        single = isinstance(param, click.Option) and not param.multiple
+        switch = getattr(param, "is_flag", False) and not param.secondary_opts
+        if times > 1 and single and not switch:
+            yield fault(_name(param), f"{times} values", "one")
+
+
+def _empty(params: list[click.Parameter], values: dict[str, object]) -> Iterator[Fault]:
+    """Find values that are empty text."""
+    for param in params:
+        given = values.get(param.name or "")
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(value, str) and not value.strip():
+                yield fault(_name(param), value, "a value that is not empty")
+
+
+def _name(param: click.Parameter) -> str:
+    """Name a parameter as the help does: an option by its long name, an argument in capitals."""
+    if isinstance(param, click.Option):
+        return max(param.opts, key=len)
+    return param.human_readable_name

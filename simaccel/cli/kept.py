@@ -1,0 +1,67 @@
+"""The finished points of a comparison, kept where it ends before its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from simaccel.files.targets import STDOUT, partial_path, real_path
+from simaccel.report.comparison import Compared
+from simaccel.report.comparison_csv import comparison_csv
+
+WRITE_SECONDS = 1.0
+"""The file is written at most so often: that much is lost at a SIGKILL."""
+UNFINISHED = "not finished"
+
+
+@contextmanager
+def keeping(
+    table: str | None, expected: Sequence[Compared]
+) -> Iterator[Callable[[int, Compared], None]]:
+    """Give whom to tell each finished row, which is kept if the block does not end well.
+
+    While the others run, the rows stand in a file beside ``table`` (CSV; the unfinished ones say
+    so). It goes when the block ends; after an error, Ctrl-C or a kill it stays, and the user is
+    told where. Where ``table`` is standard output, they are printed then.
+    """
+    rows = [replace(row, problem=UNFINISHED, exit_code=1) for row in expected]
+    partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
+    finished, written = 0, time.monotonic()
+
+    def note(number: int, row: Compared) -> None:
+        nonlocal finished, written
+        rows[number] = row
+        finished += 1
+        if partial is not None and time.monotonic() - written >= WRITE_SECONDS:
+            _write(partial, rows)
+            written = time.monotonic()
+
+    try:
+        yield note
+    except BaseException:
+        if table is not None and finished:
+            _rescue(partial, rows, f"{finished} of {len(rows)} finished points")
+        raise
+    if partial is not None:
+        partial.unlink(missing_ok=True)
+
+
+def _rescue(partial: Path | None, rows: Sequence[Compared], what: str) -> None:
+    """Keep the rows in the file, or print them."""
+    if partial is None:
+        click.echo(comparison_csv(rows), nl=False)
+    elif _write(partial, rows):
+        click.echo(f"{what} are in {partial}", err=True)
+
+
+def _write(partial: Path, rows: Sequence[Compared]) -> bool:
+    """Write the rows, if the disk takes them: the run goes on without."""
+    with suppress(OSError):
+        partial.write_bytes(comparison_csv(rows).encode())
+        return True
+    return False

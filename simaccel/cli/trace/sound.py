@@ -1,0 +1,25 @@
+"""Opening a trace as every command does: what is shown was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simaccel.trace import Trace
+
+
+@contextmanager
+def sound(file: str) -> Iterator[Trace]:
+    """Open a trace whose rows add up to what the run counted.
+
+    Raises:
+        TraceError: they don't, or it is no trace.
+
+    """
+    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where it is needed
+
+    with Trace.open(file) as trace:
+        trace.check()
+        yield trace

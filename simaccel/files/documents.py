@@ -1,0 +1,166 @@
+"""YAML documents of limited size, and numbers that are what they look like.
+
+Of YAML 1.1's notations only those count that YAML 1.2 shares: ``1:30:00`` is text and not 5400,
+``no`` is text and not false, ``010`` is text and not 8, a date is text. What is text for YAML 1.1
+is text here, so what PyYAML writes is read as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+import yaml
+
+from simaccel.errors import ABSENT, Fault, InputError
+
+MAX_BYTES: Final = 4 * 2**20
+"""The largest input file: some 20,000 operators."""
+MAX_NODES: Final = 500_000
+"""The most values of a document, each counted as often as aliases repeat it."""
+MAX_DEPTH: Final = 100
+"""The deepest nesting of lists and mappings."""
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class DocumentError(ValueError):
+    """A document that is refused; the text says why."""
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """A loader of plain values, which reads numbers as YAML 1.2 does."""
+
+    yaml_implicit_resolvers: Final[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+
+_NUMBERS = "-+0123456789."
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
+    ("float", r"[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?|\.[0-9]+(?:[eE][-+][0-9]+)?", _NUMBERS),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", _NUMBERS),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), [*_first]
+    )
+
+
+def read_text(path: Path, kind: str, encoding: str = "utf-8") -> str:
+    """Read a text file of at most ``MAX_BYTES``; ``kind`` is what it should hold, such as YAML.
+
+    Raises:
+        InputError: there is no such file, it is no regular file (reading a FIFO or a device may
+            never end), it is too large, or no text.
+
+    """
+    file = str(path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            is_folder = stat.S_ISDIR(status.st_mode)
+            found = os.strerror(errno.EISDIR) if is_folder else "a FIFO, socket or device"
+            raise InputError([Fault(file, "file", found, f"a readable {kind} file")])
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            found, allowed = f"{max(status.st_size, len(data))} bytes", f"at most {MAX_BYTES} bytes"
+            raise InputError([Fault(file, "file", found, allowed)])
+        return data.decode(encoding)
+    except FileNotFoundError:
+        raise InputError([Fault(file, "file", ABSENT, f"an existing {kind} file")]) from None
+    except UnicodeDecodeError as error:
+        raise InputError([Fault(file, "file", error.reason, "UTF-8 text")]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError([Fault(file, "file", reason, f"a readable {kind} file")]) from None
+
+
+def compose(text: str) -> tuple[yaml.Node | None, Any]:
+    """Read a document: its nodes, and its value.
+
+    Raises:
+        yaml.YAMLError: it is no YAML.
+        DocumentError: it has too many values, directly or by aliases, or too deep a nesting.
+        ValueError: a value that Python can't hold.
+
+    """
+    _require_small(text)
+    loader = _Loader(text)
+    try:
+        root = cast("yaml.Node | None", loader.get_single_node())
+        if root is None:
+            return None, None
+        _require_bounded(root)
+        return root, loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def parse_document(text: str) -> Any:  # noqa: ANN401 - plain data of any form
+    """Read the value of a document.
+
+    >>> parse_document("{a: 1:30, b: no, c: 1.5, d: [2, ~]}")
+    {'a': '1:30', 'b': 'no', 'c': 1.5, 'd': [2, None]}
+
+    Raises:
+        ValueError: it is no YAML, or refused by ``compose``.
+
+    """
+    try:
+        return compose(text)[1]
+    except yaml.YAMLError as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+
+
+def _require_small(text: str) -> None:
+    """Refuse a text by its length, its number of values or its nesting, before a tree is made."""
+    if len(text) > MAX_BYTES:
+        raise DocumentError(f"a document of {len(text)} characters, more than {MAX_BYTES}")
+    depth = nodes = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise DocumentError(f"lists and mappings nested deeper than {MAX_DEPTH}")
+        if nodes > MAX_NODES:
+            raise DocumentError(f"more than {MAX_NODES} values")
+
+
+def _require_bounded(root: yaml.Node) -> None:
+    """Refuse a document whose aliases repeat too much, or contain themselves."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+    todo = [(root, False)]
+    while todo:
+        node, is_done = todo.pop()
+        key = id(node)
+        if is_done:
+            open_nodes.discard(key)
+            sizes[key] = 1 + sum(sizes[id(child)] for child in _children(node))
+            if sizes[key] > MAX_NODES:
+                raise DocumentError(f"more than {MAX_NODES} values, by its aliases")
+        elif key in open_nodes:
+            raise DocumentError("a value that contains itself")
+        elif key not in sizes:
+            open_nodes.add(key)
+            todo.append((node, True))
+            todo += [(child, False) for child in _children(node)]
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from pair
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value

@@ -1,0 +1,66 @@
+"""The run's figures in a trace: of the types that those who show them rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from simaccel.errors import InputError
+from simaccel.files.schema import faults_of
+from simaccel.trace.rows import damaged
+
+_MOST: Final = 2**60
+"""More bytes, MACs or cycles than any run has; sums of some of them are integers of 64 bits."""
+
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Share = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+    cycles: Count | None = None
+    macs: Count | None = None
+    utilisation: Share | None = None
+    bytes: dict[str, dict[str, dict[str, Count]]] | None = None
+
+    @model_validator(mode="after")
+    def _together(self) -> _Part:
+        if self.bytes and self.bytes.get("dram", {}).keys() not in (set(), {"read", "write"}):
+            raise ValueError("what the DRAM read and what it wrote")
+        return self
+
+
+class _Operator(_Part):
+    name: str
+
+
+class _Figures(_Part):
+    workload: str | None = None
+    accelerator: str | None = None
+    dataflow: str | None = None
+    operators: list[_Operator] = []
+
+
+def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:
+    """Give the figures of a run of so many cycles from their JSON text.
+
+    Raises:
+        TraceError: it is no JSON object, a figure has another type, or it is of another run.
+
+    """
+    try:
+        figures = json.loads(data)
+        _Figures.model_validate(figures)
+    except ValidationError as error:
+        first = InputError(faults_of(error, "header/figures", figures)[:1])
+        raise damaged(path, str(first)) from None
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"header/figures is no JSON: {error}") from None
+    found: dict[str, Any] = figures
+    if found.get("cycles", cycles) != cycles:
+        raise damaged(path, f"header/figures is of {found['cycles']} cycles, the run has {cycles}")
+    return found

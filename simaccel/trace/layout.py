@@ -1,0 +1,186 @@
+"""What the parts of a trace file must be: looked at before any of them is read.
+
+A file may declare more than it holds, and link to other files. Nothing is followed or allocated
+here: only what HDF5 says of a part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import h5py
+import numpy as np
+
+from simaccel.trace.rows import damaged
+from simaccel.trace.schema import (
+    COLUMNS,
+    EVENT,
+    FORMAT,
+    MAX_CYCLE,
+    OPENED,
+    SCHEMA_VERSION,
+    SEGMENT_FIELDS,
+    TABLES,
+    TEXTS,
+    TraceError,
+)
+from simaccel.trace.store import File
+
+MAX_PART_BYTES: Final = 64 * 2**20
+"""The largest part that is read whole; a column of events is read in blocks."""
+MAX_ENTRIES: Final = 2**20
+"""The most segments, sites, or texts of a table."""
+MAX_BLOCK_ROWS: Final = 2**20
+_MOST_COMPRESSION = 1100
+"""DEFLATE makes at most 1032 bytes of one."""
+_SLACK_BYTES = 2**20
+"""What a file that is still written may declare before it holds it."""
+_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
+_COUNTS: Final = {
+    "cycles": (0, MAX_CYCLE),
+    "rows": (0, MAX_CYCLE),
+    "segments": (0, MAX_ENTRIES),
+    "block_rows": (1, MAX_BLOCK_ROWS),
+    "seed": (-MAX_CYCLE, MAX_CYCLE),
+}
+"""Attributes that are integers, and what they may be."""
+_TEXT: Final = "text"
+_I8, _U2, _U1 = np.dtype("<i8"), np.dtype("<u2"), np.dtype("<u1")
+_PARTS: Final[dict[str, tuple[Any, int]]] = {
+    **{f"header/{name}": (_TEXT, 1) for name in TEXTS},
+    "sites/site": (np.dtype("<i4"), 1),
+    **{f"sites/{name}": (_TEXT, 1) for name in ("operator", "command")},
+    **{f"tables/{name}": (_TEXT, 1) for name in (*TABLES, "lane_kinds")},
+    **{f"segments/{name}": (_I8, 1) for name in SEGMENT_FIELDS},
+    **{f"index/{name}": (_I8, 2) for name in ("rows", "first_start", "last_end")},
+    **{f"events/{name}": (EVENT[name], 1) for name in COLUMNS},
+}
+"""The type and the number of dimensions of each part."""
+_END: Final[dict[str, tuple[Any, int]]] = {
+    "totals/engine": (_U2, 1),
+    "totals/channel": (_U2, 1),
+    "totals/served": (_I8, 1),
+    "totals/cycles": (_I8, 2),
+    "header/figures": (_U1, 1),
+}
+"""Parts that only a run that ended has."""
+
+
+def require_layout(path: Path, file: File) -> None:
+    """Refuse a file whose parts are not those of a trace.
+
+    Raises:
+        TraceError: it is no trace or of another version, or a part is missing, lies in another
+            file, has another type, or declares more than the file holds.
+
+    """
+    _require_attributes(path, file)
+    complete = bool(file.attrs["complete"])
+    faults: list[str] = []
+    for name in (*_PARTS, *(_END if complete else ())):
+        problem = _foreign(file, name) or "; ".join(_part_faults(path, file, name))
+        faults += [f"{name} {problem}"] * bool(problem)
+    if not faults:
+        faults = [*_event_faults(file), *_length_faults(file)]
+    if faults:
+        raise damaged(path, faults[0])
+
+
+def _require_attributes(path: Path, file: File) -> None:
+    """Refuse other files, other versions, and attributes that are not numbers in their range."""
+    text = _attribute(file, "format")
+    if text is None or text.shape != () or file.attrs["format"] != FORMAT:
+        raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
+    version = _integer(file, "schema_version")
+    if version is None:
+        raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
+    if version not in OPENED:
+        age = "a newer" if version > SCHEMA_VERSION else "an older"
+        problem = f"has schema version {version}, of {age} simaccel"
+        raise TraceError(path, problem, f"schema version {' or '.join(map(str, OPENED))}")
+    flag = _attribute(file, "complete")
+    if flag is None or flag.shape != () or flag.dtype != np.bool_:
+        raise damaged(path, "its attribute complete is not true or false")
+    for name, (low, high) in _COUNTS.items():
+        value = _integer(file, name)
+        if value is None or not low <= value <= high:
+            raise damaged(path, f"its attribute {name} is not an integer from {low} to {high}")
+
+
+def _attribute(file: File, name: str) -> Any:  # noqa: ANN401 - h5py has no types
+    return file.attrs.get_id(name) if name in file.attrs else None
+
+
+def _integer(file: File, name: str) -> int | None:
+    found = _attribute(file, name)
+    if found is None or found.shape != () or found.dtype.kind not in "iu":
+        return None
+    return int(file.attrs[name])
+
+
+def _foreign(file: File, name: str) -> str:
+    """Say why a part is not one of this very file; it is not opened before that is known."""
+    group, _, leaf = name.partition("/")
+    for parent, child in ((file, group), (file.get(group), leaf)):
+        if not isinstance(parent, h5py.Group) or child not in parent:
+            return "is missing"
+        if not isinstance(parent.get(child, getlink=True), h5py.HardLink):
+            return "is a link, perhaps to another file"
+    return "" if isinstance(file[name], h5py.Dataset) else "is no dataset"
+
+
+def _part_faults(path: Path, file: File, name: str) -> Iterator[str]:
+    """Say what is wrong with a part: where it lies, its type, its size."""
+    part, (kind, n_dimensions) = file[name], {**_PARTS, **_END}[name]
+    plist = part.id.get_create_plist()
+    if part.is_virtual or plist.get_external_count():
+        yield "lies in another file"
+        return
+    if not _is_of(part.dtype, kind):
+        yield f"has the type {part.dtype}, not {kind}"
+    if len(part.shape) != n_dimensions:
+        yield f"has {len(part.shape)} dimensions, not {n_dimensions}"
+    if {plist.get_filter(at)[0] for at in range(plist.get_nfilters())} - _FILTERS:
+        yield "is packed in a way that no trace is"
+    declared, stored = part.size * part.dtype.itemsize, part.id.get_storage_size()
+    held = min(stored, path.stat().st_size)
+    if declared > held * _MOST_COMPRESSION + _SLACK_BYTES:
+        yield f"declares {declared} bytes, of which the file can't hold more than {held} packed"
+    chunk = math.prod(part.chunks or (0,)) * part.dtype.itemsize
+    if max(chunk, 0 if name.startswith("events/") else declared) > MAX_PART_BYTES:
+        yield f"declares {max(chunk, declared)} bytes, more than {MAX_PART_BYTES} at a time"
+
+
+def _is_of(dtype: np.dtype[Any], kind: Any) -> bool:  # noqa: ANN401 - a type, or "text"
+    if kind != _TEXT:
+        return bool(dtype == kind)
+    text = h5py.check_string_dtype(dtype)
+    return text is not None and text.length is not None and text.encoding == "utf-8"
+
+
+def _event_faults(file: File) -> Iterator[str]:
+    """Say which columns of events and segments are shorter than they should be."""
+    rows, segments = int(file.attrs["rows"]), int(file.attrs["segments"])
+    complete = bool(file.attrs["complete"])
+    for name in COLUMNS:
+        found = file["events"][name].shape[0]
+        if found < rows or (complete and found != rows):
+            yield f"events/{name} has {found} rows of {rows}"
+    for name in SEGMENT_FIELDS:
+        if file["segments"][name].shape[0] < segments:
+            yield f"segments/{name} has fewer entries than {segments}"
+
+
+def _length_faults(file: File) -> Iterator[str]:
+    """Say which parts have too many entries, or not as many as others that belong to them."""
+    for group, names in (("sites", ("site", "operator", "command")), ("header", TEXTS)):
+        lengths = {file[group][name].shape[0] for name in names}
+        if len(lengths) > 1 or (group == "header" and lengths != {1}):
+            yield f"{group} has parts of different lengths"
+    for group in ("sites", "segments", "tables"):
+        for name, part in file[group].items():
+            if part.shape[0] > MAX_ENTRIES:
+                yield f"{group}/{name} has {part.shape[0]} entries, more than {MAX_ENTRIES}"

@@ -1,0 +1,29 @@
+"""Names of tensors, operators and ranks: what programs and traces can write and read back."""
+
+from collections.abc import Iterable
+
+from simaccel.errors import Fault
+
+MAX_NAME = 200
+"""Characters of a name at most."""
+_STRUCTURE = "[]{}(),;=<>\"'&*|`\\"
+_ALLOWED = f"1 to {MAX_NAME} visible characters, no blank, none of {_STRUCTURE}"
+_TITLE = f"1 to {MAX_NAME} visible characters or blanks"
+
+
+def name_faults(file: str, section: str, names: Iterable[str]) -> list[Fault]:
+    """Return a fault for each name that a program's text could not hold."""
+    return [
+        Fault(file, f"{section}.{name}", name, _ALLOWED)
+        for name in names
+        if not _visible(name) or any(one == " " or one in _STRUCTURE for one in name)
+    ]
+
+
+def title_faults(file: str, name: str) -> list[Fault]:
+    """Return a fault if the name of a workload is not one line of text."""
+    return [] if _visible(name) else [Fault(file, "name", name, _TITLE)]
+
+
+def _visible(name: str) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()

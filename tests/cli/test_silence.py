@@ -1,0 +1,189 @@
+"""What would be taken in silence is said: repeats, empty values, names, control characters."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import simaccel
+from simaccel import gemm, load_accelerator, simulate
+from simaccel.__main__ import _again
+from simaccel.cli import kept, main
+from simaccel.cli.command import Command
+from simaccel.errors import InputError
+from simaccel.report.comparison import Compared
+from simaccel.trace.interrupts import undisturbed
+
+Call = Callable[[str], Result]
+GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+
+
+def _commands(group: click.Command, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(group, click.Group):
+        return [words]
+    return [each for name, one in group.commands.items() for each in _commands(one, (*words, name))]
+
+
+def _find(words: tuple[str, ...]) -> click.Command:
+    found: click.Command = main
+    for word in words:
+        assert isinstance(found, click.Group)
+        found = found.commands[word]
+    return found
+
+
+@pytest.mark.parametrize("words", _commands(main), ids=" ".join)
+def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> None:
+    command = _find(words)
+    assert isinstance(command, Command)
+    for param in command.params:
+        name = param.opts[0] if isinstance(param, click.Option) else ""
+        valued = isinstance(param, click.Option) and not param.is_flag
+        if valued and not param.multiple:
+            result = CliRunner().invoke(main, [*words, name, "1", name, "2"])
+            assert result.exit_code == 2
+            long = max(param.opts, key=len)
+            assert f"error: command line: {long}: got '2 values'; allowed: one\n" in result.stderr
+        if valued or not isinstance(param, click.Option):
+            result = CliRunner().invoke(main, [*words, *([name] if name else []), " "])
+            assert result.exit_code == 2
+            assert ": got ' '; allowed: a value that is not empty\n" in result.stderr
+
+
+def test_what_contradicts_itself_is_refused(cli: Call) -> None:
+    said = cli(f"run {GEMM} --fast-forward --no-fast-forward").stderr
+    assert said == "error: command line: --fast-forward: got '2 values'; allowed: one\n"
+    assert cli(f"run {GEMM} --quiet --quiet").exit_code == 0
+    assert cli(f"run {GEMM} --set array.rows=2 --set array.cols=2 --quiet").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("--\x1b[31m",),
+        ("\x1b[31m",),
+        ("run", "--\x1b[31m"),
+        ("trace", "\x1b[31m"),
+        ("trace", "info", "\x1b[31m.h5"),
+        ("hw", "show", "\x1b[31m"),
+        ("run", "--hw", "toy", "--workload", "\x1b[31m"),
+        ("run", "--hw", "toy", "--workload", "bert", "--set", "\x1b[31m=3"),
+        ("map", "--hw", "toy", "--workload", "bert", "--objective", "\x1b[31m"),
+    ],
+)
+def test_no_message_controls_the_terminal(line: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, line)
+    assert result.exit_code == 2
+    assert "\\x1b[31m" in result.stderr
+    assert "\x1b" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("a b", "tensors.a b"), ("</script>", "tensors.</script>"), ("a[0]", "tensors.a[0]")],
+)
+def test_names_that_no_trace_can_hold_are_refused(
+    cli: Call, tmp_path: Path, name: str, fault: str
+) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        f"kind: einsums\nname: w\ntensors: {{'{name}': {{kind: input}}, B: {{kind: output}}}}\n"
+        "operators: {o: {ranks: {m: 2}, "
+        f"inputs: [{{tensor: '{name}', projection: [m]}}], "
+        "output: {tensor: B, projection: [m]}}}\n"
+    )
+    result = cli(f"workload show {file}")
+    assert result.exit_code == 2
+    assert f"{file}: {fault}: got '{name}'; allowed: 1 to 200 visible characters" in result.stderr
+
+
+def test_simulate_says_what_it_wants() -> None:
+    with pytest.raises(InputError) as caught:
+        simulate("bert", "edge")  # type: ignore[arg-type]
+    first, second = map(str, caught.value.faults)
+    assert first.startswith("simulate: workload: got 'bert'; allowed: a Workload, as of build(")
+    assert second.startswith("simulate: accelerator: got 'edge'; allowed: an Accelerator")
+    assert "load_accelerator('edge')" in second
+    result = simulate(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive")
+    assert result.run.cycles > 0
+
+
+def test_the_package_loads_what_is_used() -> None:
+    assert set(simaccel.__all__) <= set(dir(simaccel))
+    assert isinstance(simaccel.__version__, str)
+    assert not hasattr(simaccel, "nothing_of_this_name")
+    for name in simaccel.__all__:
+        assert getattr(simaccel, name)
+
+
+def _stop(finished: int) -> Callable[..., Compared]:
+    """Make what runs a point, and is interrupted after some."""
+    run, count = vars(sys.modules["simaccel.cli.compare"])["_run"], iter(range(100))
+
+    def one(task: object) -> Compared:
+        if next(count) == finished:
+            raise KeyboardInterrupt
+        found: Compared = run(task)
+        return found
+
+    return one
+
+
+@pytest.mark.parametrize("target", ["rows.csv", "-"])
+def test_ctrl_c_keeps_the_finished_points(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
+    module = sys.modules["simaccel.cli.compare"]
+    monkeypatch.setattr(module, "_run", _stop(2))
+    options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
+    result = cli(f"compare {GEMM} {options} --csv {target}")
+    assert result.exit_code == 130
+    text = result.stdout
+    if target != "-":
+        (file,) = tmp_path.iterdir()
+        assert file.name.startswith("rows.csv.")
+        assert result.stderr == f"2 of 4 finished points are in {file}\ninterrupted\n"
+        text = file.read_text()
+    header, *rows = text.splitlines()
+    assert header.startswith("buffer_bytes,seq_len,dataflow,cycles,")
+    assert [row.endswith(",not finished") for row in rows] == [False, False, True, True]
+    assert len({row.count(",") for row in rows}) == 1
+
+
+def test_sigterm_waits_for_hdf5_too() -> None:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    done = []
+
+    def work() -> None:
+        with undisturbed():
+            signal.raise_signal(signal.SIGTERM)
+            done.append(1)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert done == [1]
+
+
+def test_an_interrupt_that_python_only_prints_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dying:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def work() -> None:
+        Dying()
+        time.sleep(60)
+
+    monkeypatch.setattr(sys, "unraisablehook", partial(_again, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        work()

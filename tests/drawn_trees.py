@@ -1,0 +1,300 @@
+"""Small random workloads with random trees, drawn from a seed; illegal ones are drawn again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from simaccel.hardware import STATIONARITIES, Accelerator, SpatialArraySpec
+from simaccel.machine.machine import Machine
+from simaccel.mapping.checks import faults
+from simaccel.mapping.space import Seen, Space, mergeable, space_of
+from simaccel.mapping.tree import (
+    FANS,
+    PE,
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Mapping,
+    Node,
+    Part,
+    Spread,
+    Tree,
+    WorkloadReference,
+)
+from simaccel.mapping.walk import walk
+from simaccel.program.lowering import lower
+from simaccel.program.program import ProgramError
+from simaccel.workload import Einsum, Operator, Vector, Workload
+from tests.machine.accelerators import accelerator, gigabytes
+from tests.trees import einsum, vector, workload
+
+Random = random.Random
+_TRIES = 400
+_LIMITS = ("tiles need", "passes between engines", "by different engines in different bodies")
+"""What the machine refuses of legal trees."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A workload, an accelerator, and a legal mapping."""
+
+    of: Workload
+    on: Accelerator
+    mapping: Mapping
+
+
+def draw_workload(draw: Random) -> Workload:
+    """Draw one of the small workloads, with sizes of 1 to 7."""
+
+    def n() -> int:
+        return draw.choice([1, 2, 3, 4, 5, 7])
+
+    a, b, c, d, e = n(), n(), n(), n(), n()
+    choices: list[Callable[[], list[Operator]]] = [
+        lambda: [einsum("E", "C b m n", "A b m k", "B b k n", b=a, m=b, k=c, n=d)],
+        lambda: [einsum("E", "C m n", "A m k", "A n k", m=a, n=a, k=c)],
+        lambda: [einsum("E", "C m n", "A m k", "B k n", "s k", m=a, k=b, n=c)],
+        lambda: [
+            einsum("E", "O m p", "I c 2*p+r", "W m c r", m=a, c=b, p=c, r=draw.choice([1, 3])),
+        ],
+        lambda: [
+            einsum("L", "S g r q c", "Q g r q d", "K g c d", g=a, r=2, q=b, c=c, d=d),
+            vector("softmax", "softmax", "P g r q c", "S g r q c", axis="c", g=a, r=2, q=b, c=c),
+            einsum("A", "Z g r q d", "P g r q c", "V g c d", g=a, r=2, q=b, c=c, d=d),
+        ],
+        lambda: [
+            einsum("F", "H r f", "X r e", "W e f", r=a, e=b, f=c),
+            vector("act", "relu", "G r f", "H r f", r=a, f=c),
+            einsum("G", "Y r o", "G r f", "U f o", r=a, f=c, o=d),
+        ],
+        lambda: [
+            vector("norm", "rms_norm", "N r e", "X r e", "g e", axis="e", r=a, e=b),
+            einsum("F", "H r f", "N r e", "W e f", r=a, e=b, f=c),
+            vector("add", "residual", "Y r f", "H r f", "R r f", r=a, f=c),
+        ],
+        lambda: [
+            einsum("one", "T m p", "I c p+r", "W m c r", m=a, c=b, p=c + 2, r=2),
+            einsum("two", "O n p", "T m p+r", "U n m r", n=d, m=a, p=c, r=3),
+        ],
+        lambda: [
+            einsum("one", "T m k", "A m e", "B e k", m=a, e=e, k=b),
+            einsum("two", "O m n", "T m k", "D k n", m=a, k=b, n=c),
+            einsum("three", "V m n", "T m k", "F k n", m=a, k=b, n=d),
+        ],
+    ]
+    operators = draw.choice(choices)()
+    names = {one.output.tensor for one in operators}
+    names |= {given.tensor for one in operators for given in one.inputs}
+    widths = {name: draw.choice([1, 2, 4]) for name in sorted(names)}
+    return workload(*operators, widths=widths, repeat=draw.choice([1, 1, 2]))
+
+
+def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
+    """Draw a small array, with slow or fast ways to it."""
+
+    def rate() -> str:
+        return gigabytes(draw.choice([1, 3, 8, None]))
+
+    def pipe() -> dict[str, object]:
+        slow = {"topology": "tree", "link_bytes_per_cycle": draw.randint(1, 4), "hop_cycles": 1}
+        return draw.choice([slow, {"topology": "unlimited"}])
+
+    array: dict[str, object] = {
+        "rows": draw.randint(1, 4),
+        "cols": draw.randint(1, 4),
+        "overlap": draw.choice(["none", "preload", "stream"]),
+        "edge_folds": draw.choice(["full", "used"]),
+    }
+    on = accelerator(
+        array=array,
+        buffer={"read_bytes_per_second": rate(), "write_bytes_per_second": rate()},
+        noc={"distribution": {**pipe(), "multicast": draw.random() < 0.7}, "collection": pipe()},
+        sfu={"lanes": draw.randint(1, 4), "passes": draw.choice([2, 3]), "latency_cycles": 3},
+        dram={
+            "bandwidth_bytes_per_second": rate(),
+            "latency_cycles": draw.choice([0, 7, 40]),
+            "in_flight_bytes": draw.choice([8, 64, None]) or "unlimited",
+        },
+        dma={"in_queues": draw.choice(["per_tensor", "single"])},
+    )
+    if not spatial:
+        return on
+    memory = {"capacity_bytes": "unlimited", "read_pj_per_byte": 1.0, "write_pj_per_byte": 1.0}
+    sides = {
+        "rows": draw.randint(1, 4),
+        "cols": draw.randint(1, 4),
+        "vectors": draw.choice([1, 2]),
+        "lanes": draw.choice([1, 3]),
+    }
+    raw = on.model_dump()
+    raw["array"] = {
+        "kind": "spatial",
+        **sides,
+        "memories": {"shared": memory},
+        "reduces": [fan for fan in FANS if draw.random() < 0.8],
+    }
+    return Accelerator.model_validate(raw)
+
+
+def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
+    """Draw a case; None if no legal tree was found."""
+    draw = Random(seed)
+    of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
+    for _ in range(_TRIES):
+        one = _mapping(draw, of, on)
+        if faults(of, one, on) or _is_merged(of, one):
+            continue
+        try:
+            Machine(on, lower(of, one))
+        except ProgramError as error:
+            if not any(known in str(error) for known in _LIMITS):
+                raise
+            continue
+        return Drawn(of, on, one)
+    return None
+
+
+def _is_merged(of: Workload, one: Mapping) -> bool:
+    """Say whether keeps in several branches are one tile, as no loop inside moves it."""
+    for group, around in one.placed():
+        walked = walk(space_of(of, group), group, around)
+        for first, second in combinations(walked.sites, 2):
+            at = first.shared(second)
+            for use, view in walked.seen(first).uses:
+                name = walked.root(use)
+                keeps = [next(site.keeps(name), -1) for site in (first, second)]
+                home = walked.home(first, name, view)
+                if min(keeps) >= at and home is not None and home < at:
+                    return True
+    return False
+
+
+def _mapping(draw: Random, of: Workload, on: Accelerator) -> Mapping:
+    names = [one.name for one in of.operators]
+    body, start = [], 0
+    while start < len(names):
+        stop = draw.choice([len(names), len(names), draw.randint(start + 1, len(names))])
+        body.append(_group(draw, of, on, tuple(names[start:stop])))
+        start = stop
+    reference = WorkloadReference(of.name, of.fingerprint)
+    return Mapping(workload=reference, dataflow="drawn", body=tuple(body))
+
+
+def _group(draw: Random, of: Workload, on: Accelerator, names: tuple[str, ...]) -> Group:
+    merged = mergeable(of, names) if draw.random() < 0.3 else {}
+    group = Group(operators=names, tree=(), merged=merged)
+    space = space_of(of, group)
+    return Group(operators=names, tree=_Drawing(draw, space, on).tree(), merged=merged)
+
+
+@dataclass
+class _Drawing:
+    draw: Random
+    space: Space
+    on: Accelerator
+
+    def tree(self) -> Tree:
+        """Draw a tree: shared loops with keeps between, then a branch for each operator."""
+        ranks = list(self.space.sizes)
+        if self.draw.random() < 0.15:
+            rank = self.draw.choice(ranks)
+            if self.space.sizes[rank] > 1:
+                size = self.draw.randint(1, self.space.sizes[rank] - 1)
+                return (Part(rank, (size,), (self._whole(), self._whole())),)
+        return self._whole()
+
+    def _whole(self) -> Tree:
+        operators = self.space.operators
+        shared, rest = [], set()
+        for one in operators:
+            for use in dict.fromkeys(use for use, _ in one.uses):
+                users = [other for other in operators if use in dict(other.uses)]
+                inner = use in self.space.made and use in self.space.read
+                if len(users) > 1 or inner or self.draw.random() < 0.5:
+                    shared.append((one, use))
+                else:
+                    rest.add(use)
+        every = list(self.space.sizes)
+        if len(operators) == 1:
+            return self._single(operators[0])
+        keeps = list(dict.fromkeys(use for one, use in shared if self._is_kept(one, use)))
+        outside = self._mixed(self._loops(every, 0.5), keeps)
+        branches = tuple(self._branch(one, rest) for one in operators)
+        ahead = self.draw.choice([0, 0, 0, 1]) if len(branches) > 1 else 0
+        return (*outside, Fork(branches, ahead))
+
+    def _is_kept(self, one: Seen, use: str) -> bool:
+        """Say whether a tensor is to be kept; what vector operators make mostly is in place."""
+        maker = self.space.made.get(use)
+        in_place = maker is not None and isinstance(self.space.seen(maker).operator, Vector)
+        del one
+        return not in_place or self.draw.random() < 0.3
+
+    def _branch(self, one: Seen, rest: set[str]) -> Tree:
+        mine = [
+            use
+            for use in dict.fromkeys(use for use, _ in one.uses)
+            if use in rest and self._is_kept(one, use)
+        ]
+        if isinstance(one.operator, Einsum) and isinstance(self.on.array, SpatialArraySpec):
+            return self._pes(one, mine)
+        return (*self._mixed(self._loops(self._ranks(one), 0.3), mine), self._do(one))
+
+    def _single(self, one: Seen) -> Tree:
+        uses = [use for use in dict.fromkeys(use for use, _ in one.uses) if self._is_kept(one, use)]
+        if isinstance(one.operator, Einsum) and isinstance(self.on.array, SpatialArraySpec):
+            return self._pes(one, [use for use in uses if self.draw.random() < 0.7])
+        return (*self._mixed(self._loops(self._ranks(one), 0.6), uses), self._do(one))
+
+    def _ranks(self, one: Seen) -> list[str]:
+        found: dict[str, None] = {}
+        for rank in one.ranks:
+            found |= dict.fromkeys(r for r, _ in self.space.derived.get(rank, ((rank, 1),)))
+        return list(found)
+
+    def _loops(self, ranks: Sequence[str], share: float) -> list[Loop]:
+        some = [rank for rank in ranks if self.draw.random() < share]
+        some += [rank for rank in some if self.draw.random() < 0.1]
+        self.draw.shuffle(some)
+        return [Loop(rank, self.draw.randint(1, self.space.sizes[rank])) for rank in some]
+
+    def _mixed(self, loops: Sequence[Node], keeps: Sequence[str]) -> list[Node]:
+        found = list(loops)
+        for use in keeps:
+            at = self.draw.randint(0, len(found))
+            found.insert(at, Keep(use, slots=self.draw.choice([1, 2, 2, 3])))
+        return found
+
+    def _pes(self, one: Seen, keeps: Sequence[str]) -> Tree:
+        ranks = self._ranks(one)
+        outside = self._mixed(self._loops(ranks, 0.5), keeps)
+        sides = [*self._spreads(ranks, "rows"), *self._spreads(ranks, "cols")]
+        inside: list[Node] = [
+            Keep(use, PE, self.draw.choice([1, 2]))
+            for use in dict.fromkeys(use for use, _ in one.uses)
+            if self.draw.random() < 0.6
+        ]
+        if sides:
+            inside += self._loops(ranks, 0.4)
+        lanes = [*self._spreads(ranks, "vectors"), *self._spreads(ranks, "lanes")]
+        return (*outside, *sides, *inside, *lanes, self._do(one))
+
+    def _spreads(self, ranks: Sequence[str], level: str) -> Iterator[Spread]:
+        most = getattr(self.on.array, level)
+        if most == 1 or self.draw.random() < 0.4:
+            return
+        rank = self.draw.choice(ranks)
+        fan = next(one for one in FANS if one == level)
+        yield Spread(rank, self.draw.randint(1, self.space.sizes[rank]), fan)
+
+    def _do(self, one: Seen) -> Do:
+        if isinstance(one.operator, Vector):
+            return Do(one.name, "sfu")
+        if isinstance(self.on.array, SpatialArraySpec):
+            return Do(one.name, "mac")
+        return Do(one.name, "array", self.draw.choice(STATIONARITIES))

@@ -1,0 +1,89 @@
+"""Random trees take the cycles of the recurrence, which knows slots and nothing of the machine."""
+
+from math import prod
+from random import Random
+
+import pytest
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import DeadlockError, Machine
+from simaccel.program.program import ProgramError
+from simaccel.program.text import parse_program
+from tests.machine.accelerators import accelerator
+from tests.machine.max_plus import MaxPlus
+from tests.machine.trees import cases, draw_accelerator, draw_tree
+
+MOST_STEPS = 3_000
+
+
+def _alone(on: Accelerator) -> Accelerator:
+    """Give the same without limits of memory and NoC, so that nobody waits for a channel."""
+    raw = on.model_dump()
+    unlimited = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
+    raw["buffer"] |= unlimited
+    raw["noc"] = {key: {"topology": "unlimited"} for key in ("distribution", "collection")}
+    raw["dram"] = {"bandwidth_bytes_per_second": "unlimited"} | {
+        name: raw["dram"][name] for name in ("channels", "latency_cycles")
+    }
+    return Accelerator.model_validate(raw)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_random_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
+    found = 0
+    for seed in range(block * 100, block * 100 + 100):
+        random = Random(seed)  # noqa: S311 - reproducible, not secret
+        program, on = draw_tree(random), _alone(draw_accelerator(random))
+        try:
+            machine = Machine(on, program)
+            steps = sum(prod(around) for e in machine.engines for around in e.plan.around)
+            if steps > MOST_STEPS:
+                continue
+            cycles = machine.run().cycles
+        except (ProgramError, DeadlockError):
+            continue
+        assert cycles == MaxPlus(on).cycles(program), f"seed {seed}"
+        found += 1
+    assert found > 15
+
+
+# A is 16 B (a fold of 4 + 4 + 6 = 14 cycles), K and S as much; the SFU takes 16 x 3 cycles
+TWO_USES = """\
+program two_uses
+  operator op
+    tile K 1x4x4 x1 of K[g=1,d=4,c=4] 1B
+    load K queue 1
+    loop q 3 from 0 step 4
+      tile Q 1x4x4 x1 of Q[g=1,q=12,d=4] 1B
+      tile S 1x4x4 x1 of S[g=1,q=12,c=4] 1B
+      load Q queue 0
+      compute S = Q K over g=1 q=4 d=4 c=4 folds ws
+      sfu softmax whole S = S over g=1 q=4 c=4 axis c of softmax
+"""
+
+
+def test_a_slot_is_free_after_its_last_use() -> None:
+    """DRAM 1 B/cycle, latency 20: K and Q0 are there at 52. Q is dead after L, though S goes on.
+
+    array  L0 52-66             L1 114-128              L2 176-190
+    sfu             S0 66-114               S1 128-176              S2 190-238
+    dma             Q1 66-82 there at 102   Q2 128-144 there at 164
+    """
+    on = accelerator(dram={"bandwidth_bytes_per_second": "1 GB/s", "latency_cycles": 20})
+    assert Machine(on, parse_program(TWO_USES)).run().cycles == 238
+
+
+def test_a_slot_is_held_while_a_later_use_is_to_come() -> None:
+    """The same where Q is used again after softmax: then Q1 is loaded only when that has ended."""
+    again = TWO_USES + "      compute S += Q K over g=1 q=4 d=4 c=4 folds ws\n"
+    on = accelerator(dram={"bandwidth_bytes_per_second": "1 GB/s", "latency_cycles": 20})
+    iteration = 14 + 48 + 14
+    cycles = 52 + iteration + 2 * (16 + 20 + iteration)
+    assert Machine(on, parse_program(again)).run().cycles == cycles
+
+
+def test_cases_come_in_all_kinds() -> None:
+    found = list(cases(range(300)))
+    assert len(found) > 60
+    assert any(case.on.dram.channels == 3 for case in found)
+    assert len({case.run.cycles for case in found}) > 50

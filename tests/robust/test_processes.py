@@ -1,0 +1,178 @@
+"""Bad inputs, full disks and kills, each in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.robust.kills import GEMM, kill_some
+from tests.robust.processes import REPOSITORY, Server, serving
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+
+MOST_BYTES = 2**30
+MOST_SECONDS = 20
+TRACE = str(REPOSITORY / "traces" / "toy_gemm_naive.h5")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Start the process that the others are forked from."""
+    with serving(tmp_path_factory.mktemp("server")) as one:
+        yield one
+
+
+def refused(server: Server, folder: Path, *line: str) -> str:
+    """Require a quick refusal without a traceback, and give what it says."""
+    done = server.run(*line, folder=folder)
+    assert done.code == 2, (line, done)
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert done.seconds < MOST_SECONDS, (line, done)
+    assert done.peak_bytes < MOST_BYTES, (line, done)
+    return done.stderr
+
+
+def _nine(letters: str, form: str) -> str:
+    """Write lists (or merges) of nine aliases of nine aliases of ..."""
+    lines = [f"{letters[0]}: &{letters[0]} {form.format('x: 1')}"]
+    for old, new in pairwise(letters):
+        lines.append(f"{new}: &{new} {form.format('<<: [' + ','.join([f'*{old}'] * 9) + ']')}")
+    return "\n".join(lines)
+
+
+OPERATOR = (
+    "  o{0}: {{ranks: {{m: 4, k: 4}}, inputs: [{{tensor: T{0}, projection: [m, k]}}], "
+    "output: {{tensor: T{1}, projection: [m, k]}}}}\n"
+)
+DOCUMENTS = {
+    "bomb": "a: &a [x,x,x,x,x,x,x,x,x]\n"
+    + "".join(
+        f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]\n"
+        for o, n in zip("abcdefgh", "bcdefghi", strict=True)
+    ),
+    "merges": _nine("abcdefghi", "{{{}}}"),
+    "deep": "[" * 2_000_000,
+    "deep blocks": "- " * 1_000_000,
+    "deep keys": "? " * 1_000_000,
+    "itself": "name: &a [*a]",
+    "long": "name: toy\n" + "# nothing\n" * 10_000_000,
+    "wide": "[" + "1," * 1_500_000 + "]",
+    "one text": "a" * 4_000_000,
+    "digits": "clock_hz: " + "9" * 100_000,
+    "binary": "\x00\x01\x02",
+    "many operators": "kind: einsums\nname: x\ntensors: {}\noperators:\n"
+    + "".join(OPERATOR.format(at, at + 1) for at in range(200_000)),
+    "many layers": "Layer,M,N,K\n" + "layer,4,4,4\n" * 200_000,
+    "operators": "kind: einsums\nname: x\ntensors: {}\noperators:\n"
+    + "".join(OPERATOR.format(at, at + 1) for at in range(20_000)),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_that_would_take_for_ever_are_refused_at_once(
+    server: Server, tmp_path: Path, name: str
+) -> None:
+    for file in ("mine.yaml", "mine.csv"):
+        (tmp_path / file).write_text(DOCUMENTS[name], encoding="utf-8")
+    for line in (
+        ("hw", "show", "mine.yaml"),
+        ("workload", "show", "mine.yaml"),
+        ("workload", "show", "mine.csv"),
+        ("run", *GEMM, "--mapping", "mine.yaml"),
+    ):
+        said = refused(server, tmp_path, *line)
+        assert said.startswith(f"error: {next(one for one in line if one.startswith('mine'))}: ")
+
+
+def test_what_is_no_file_is_refused_at_once(server: Server, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.yaml")
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    for name in ("fifo", "zero", "loop"):
+        for line in (
+            ("hw", "show", f"{name}.yaml"),
+            ("workload", "show", f"{name}.yaml"),
+            ("run", *GEMM, "--mapping", f"{name}.yaml"),
+            ("trace", "info", f"{name}.yaml"),
+        ):
+            assert refused(server, tmp_path, *line).startswith(f"error: {name}.yaml: ")
+
+
+@pytest.mark.parametrize("size", [10, 100, 5_000, 100_000, 1_050_000, 1_100_000, 1_500_000])
+def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: int) -> None:
+    """A limit of the size of files is a disk that is full for this process."""
+    long = ("--hw", "toy", "--workload", "gemm", "--shape", "M=900,K=70,N=90")
+    lines = {
+        "t.h5": ("run", *long, "--dataflow", "naive", "--no-fast-forward", "--trace"),
+        "p.html": ("trace", "view", TRACE, "-o"),
+        "p.png": ("trace", "plot", TRACE, "-o"),
+    }
+    for name, line in lines.items():
+        target = tmp_path / name
+        target.write_text("old")
+        done = server.run(*line, name, "--force", folder=tmp_path, file_bytes=size)
+        assert "Traceback" not in done.stderr
+        if done.code:
+            assert done.code == 2, (line, done)
+            assert target.read_text() == "old"
+            assert done.stderr.startswith((f"error: {name}: output: got 'File too", "error: "))
+        assert done.code == 2 or size > 3_000
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+        target.unlink()
+
+
+def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path) -> None:
+    options = "--dataflow naive,flex --sweep buffer=2KiB,8KiB --csv rows.csv --plot rows.svg"
+    search = "--mapspace ruby-s --patience 30 -o map.yaml --plot map.svg"
+    found = []
+    for seed, jobs in (("0", "1"), ("4711", "2")):
+        folder = tmp_path / jobs
+        folder.mkdir()
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": seed}
+        code = f"""if __name__ == '__main__':
+            from simaccel.cli import main
+            for line in ('compare {" ".join(GEMM)} {options}', 'map {" ".join(GEMM)} {search}'):
+                main([*line.split(), '--jobs', '{jobs}'], standalone_mode=False)
+        """
+        (folder / "both.py").write_text(dedent(code))
+        subprocess.run([sys.executable, "both.py"], cwd=folder, env=environment, check=True)
+        (folder / "both.py").unlink()
+        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert found[0] == found[1]
+    assert sorted(found[0]) == ["map.svg", "map.yaml", "rows.csv", "rows.svg"]
+
+
+def test_kills_at_any_moment(server: Server, tmp_path: Path) -> None:
+    ends = kill_some(server, tmp_path, 4)
+    assert ends["whole"] + ends["killed"] == 16
+    assert ends["killed"] > 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_modules_are_loaded(number: int, tmp_path: Path) -> None:
+    """In a process that has loaded nothing yet, unlike those of the server."""
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    line = [sys.executable, "-m", "simaccel", "hw", "list"]
+    with subprocess.Popen(
+        line,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as child:
+        maps = Path(f"/proc/{child.pid}/maps")
+        while maps.exists() and child.poll() is None and "numpy" not in maps.read_text():
+            time.sleep(0.005)
+        child.send_signal(number)
+        out, said = child.communicate(timeout=60)
+    assert (child.returncode, out, said) == (130, "", "interrupted\n")

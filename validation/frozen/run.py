@@ -1,0 +1,99 @@
+"""All points of the frozen table again, with the schedulers of today.
+
+``python -m validation.frozen.run`` runs what ``before.csv`` has (made before mapping trees) and
+writes ``after.csv`` and the figures of ``README.md``. What was run is kept in ``out/frozen.csv``
+until the table is whole: a run that is stopped goes on where it was, unless the sources of the
+simulator have changed since. ``--only TEXT`` prints points with TEXT in their line and writes
+nothing; ``--table`` writes the README's figures again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import astuple
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from validation.analytic.readme import write_figures
+from validation.frozen.points import HEAD, Point, Row, Table, lines, measure, read
+from validation.frozen.table import summary
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PART = ROOT / "out" / "frozen.csv"
+
+
+def fingerprint() -> str:
+    """Return a hash of the simulator's sources and accelerators."""
+    found = hashlib.sha256()
+    for folder, kind in (("simaccel", "*.py"), ("hwconfigs", "*.yaml")):
+        for path in sorted((ROOT / folder).rglob(kind)):
+            found.update(path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def measured(points: Sequence[Point], processes: int) -> Iterator[list[Row]]:
+    """Yield the rows of each point, with progress."""
+    console = Console(stderr=True)
+    with ProcessPoolExecutor(processes) as pool:
+        found = pool.map(measure, points)
+        yield from track(found, description="points", total=len(points), console=console)
+
+
+def completed(points: Sequence[Point], processes: int) -> Table:
+    """Measure what a stopped run has left, and give all."""
+    path = PART.with_name(f"{PART.stem}-{fingerprint()}.csv")
+    path.parent.mkdir(exist_ok=True)
+    found = read(path) if path.exists() else {}
+    left = [point for point in points if point not in found]
+    with path.open("a", newline="", encoding="utf-8") as stream:
+        table = csv.DictWriter(stream, HEAD, lineterminator="\n")
+        if not found:
+            table.writeheader()
+        for point, rows in zip(left, measured(left, processes), strict=True):
+            table.writerows(lines(point, rows))
+            stream.flush()
+            found[point] = rows
+    path.unlink()
+    return {point: found[point] for point in points}
+
+
+def write(table: Table, path: Path) -> None:
+    """Write a table."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, HEAD, lineterminator="\n")
+        writer.writeheader()
+        for point, rows in table.items():
+            writer.writerows(lines(point, rows))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--processes", type=int, default=1, metavar="N")
+    asked = parser.parse_args(arguments)
+    before = read(HERE / "before.csv")
+    if asked.only:
+        chosen = [p for p in before if asked.only in " ".join(map(str, astuple(p)))]
+        after = dict(zip(chosen, measured(chosen, asked.processes), strict=True))
+        print(summary({point: before[point] for point in chosen}, after))
+        return 0
+    if not asked.table:
+        write(completed(list(before), asked.processes), HERE / "after.csv")
+    text = summary(before, read(HERE / "after.csv"))
+    write_figures("figures", text, HERE / "README.md")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Both tables side by side: who got faster or slower, moves more or less, costs more or less."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from validation.frozen.points import Point, Row, Table
+
+_WORST: Final = 12
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One point, before and after."""
+
+    point: Point
+    before: Row
+    after: Row
+
+    @property
+    def cycles(self) -> float:
+        """Ratio of cycles, after to before."""
+        return (self.after.cycles or 0) / (self.before.cycles or 1)
+
+    def ratio(self, figure: str) -> float:
+        """Ratio of another figure; 1 where it isn't any."""
+        one, two = getattr(self.before, figure), getattr(self.after, figure)
+        return float(two / one) if one else 1.0
+
+    @property
+    def flow(self) -> str:
+        """Name of the dataflow."""
+        return f"{self.point.dataflow}{', pipelined' * self.point.pipeline}"
+
+
+def pairs_of(before: Table, after: Table) -> list[Pair]:
+    """Pair the totals of points that both have."""
+    return [Pair(point, before[point][-1], after[point][-1]) for point in before if point in after]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Write a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def summary(before: Table, after: Table) -> str:
+    """Write all that is to be said of the two tables."""
+    pairs = pairs_of(before, after)
+    both = [one for one in pairs if not one.before.error and not one.after.error]
+    only = [one for one in pairs if bool(one.before.error) != bool(one.after.error)]
+    neither = len(pairs) - len(both) - len(only)
+    text = [f"{len(pairs)} points: {len(both)} ran before and run now, {neither} do in neither."]
+    for one in only:
+        say = (
+            f"now {one.after.error}" if one.after.error else f"now runs; before {one.before.error}"
+        )
+        text.append(f"- {_name(one.point)}: {say[:160]}")
+    if both:
+        text += ["", "By dataflow:", "", _by(both, lambda one: one.flow)]
+        text += ["", "By accelerator:", "", _by(both, lambda one: one.point.hardware)]
+        text += ["", "Most slowed down:", "", _extremes(both, -1)]
+        text += ["", "Most sped up:", "", _extremes(both, 1)]
+        text += ["", "What it takes, over all these points:", "", _costs(both)]
+        text += ["", "The estimate against the machine:", "", _errors(both)]
+    return "\n".join(text)
+
+
+def _name(point: Point) -> str:
+    size = "" if point.seq_len is None else f" N={point.seq_len} {point.scope}"
+    flow = f"{point.dataflow}{', pipelined' * point.pipeline}"
+    return f"{point.hardware}, {point.workload} B={point.batch}{size}, {flow}"
+
+
+def _mean(values: Iterable[float]) -> str:
+    logs = [math.log(one) for one in values]
+    return f"{math.exp(sum(logs) / len(logs)):.4f}"
+
+
+def _by(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> str:
+    names = dict.fromkeys(map(key, pairs))
+    head = ["", "points", "faster", "same", "slower", "cycles: mean ratio", "least", "most"]
+    rows = []
+    for name in ("all", *names):
+        mine = [one for one in pairs if name in ("all", key(one))]
+        ratios = [one.cycles for one in mine]
+        counts = [sum(r < 1 for r in ratios), sum(r == 1 for r in ratios)]
+        rows.append(
+            [
+                name,
+                len(mine),
+                *counts,
+                len(mine) - sum(counts),
+                _mean(ratios),
+                f"{min(ratios):.3f}",
+                f"{max(ratios):.3f}",
+                *(
+                    _mean(one.ratio(figure) for one in mine)
+                    for figure in ("dram_bytes", "buffer_bytes", "energy_uj")
+                ),
+            ]
+        )
+    return markdown([*head, "DRAM bytes", "buffer bytes", "energy"], rows)
+
+
+def _extremes(pairs: Sequence[Pair], sign: int) -> str:
+    chosen = sorted(pairs, key=lambda one: sign * one.cycles)[:_WORST]
+    rows = [
+        [
+            _name(one.point),
+            f"{one.before.cycles:,}",
+            f"{one.after.cycles:,}",
+            f"{one.cycles - 1:+.1%}",
+            f"{one.ratio('dram_bytes') - 1:+.1%}",
+            f"{one.ratio('energy_uj') - 1:+.1%}",
+        ]
+        for one in chosen
+        if sign * one.cycles < sign
+    ]
+    return markdown(["", "cycles before", "now", "cycles", "DRAM bytes", "energy"], rows)
+
+
+def _costs(pairs: Sequence[Pair]) -> str:
+    rows = []
+    for name, figure, form in (
+        ("events", "events", ",.0f"),
+        ("machine, CPU s", "machine_seconds", ",.1f"),
+        ("closed form, CPU s", "closed_form_seconds", ",.1f"),
+        ("scheduling, CPU s", "schedule_seconds", ",.1f"),
+    ):
+        one, two = (
+            [getattr(row, figure) or 0 for row in rows_]
+            for rows_ in ([p.before for p in pairs], [p.after for p in pairs])
+        )
+        ratios = [b / a for a, b in zip(one, two, strict=True) if a]
+        rows.append(
+            [
+                name,
+                format(sum(one), form),
+                format(sum(two), form),
+                f"{sum(two) / sum(one):.2f}",
+                f"{median(ratios):.2f}",
+            ]
+        )
+    return markdown(["", "before", "now", "ratio of sums", "median ratio"], rows)
+
+
+def _errors(pairs: Sequence[Pair]) -> str:
+    rows = []
+    for name, which in (("before", "before"), ("now", "after")):
+        chosen = [getattr(one, which) for one in pairs]
+        errors = [abs(row.estimated_cycles / row.cycles - 1) for row in chosen]
+        cells = (f"{np.percentile(errors, q):.2%}" for q in (50, 90, 95, 100))
+        rows.append([name, *cells])
+    return markdown(["", "median", "90%", "95%", "worst"], rows)
