@@ -36,7 +36,6 @@ def on(
         array={"rows": side, "cols": side},
         dram={
             "bandwidth_bytes_per_second": gigabytes(bytes_per_cycle),
-            "turn_cycles": 1024,
             "turnaround_cycles": turnaround,
             "latency_cycles": latency,
         },
