@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from simaccel.analytic.array import folded
-from simaccel.analytic.counts import Counts
 from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import Family, Kept, Loops, family_of, ints
+from simaccel.analytic.family import Branch, Family, Kept, Loops, family_of, ints
+from simaccel.analytic.totals import Counts
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -198,7 +198,7 @@ def test_100_000_candidates_in_one_call() -> None:
     loops = Loops(tuple("mnk"), (m, n, k), tuple(map(ints, range(3))))
     keeps = tuple(Kept(name, "buffer", ints(2)) for name in "ABC")
     outer = Loops(("b",), (ints(1),), (ints(0),))
-    branch = (outer, loops, *keeps, Do("gemm", "array", "os"))
+    branch: Branch = (outer, loops, *keeps, Do("gemm", "array", "os"))
     space = space_of(given, Group(operators=("gemm",), tree=()))
     found = evaluate(Family(space, branch, {}), load_accelerator("edge"))
     assert found.least().shape == found.buffer_bytes().shape == (count,)

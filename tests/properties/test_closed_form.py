@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.analytic.estimate import Estimate, Totals, estimate, evaluate
+from simaccel.analytic.family import Ints
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import reserved, reserved_bytes
@@ -167,7 +168,7 @@ def _require_service_within(predicted: Estimate, run: Run) -> None:
 def _figures(totals: Totals, index: int, count: int) -> dict[object, int]:
     """Give all counts of one candidate as plain numbers."""
     counts = totals.counts
-    columns: dict[object, object] = {
+    columns: dict[object, Ints] = {
         "macs": counts.macs,
         "elements": counts.elements,
         "bound": totals.bound(),
@@ -177,7 +178,7 @@ def _figures(totals: Totals, index: int, count: int) -> dict[object, int]:
     }
     for name, (size, slots) in counts.tiles.items():
         columns["tile", name] = size * slots
-    found = {name: int(np.broadcast_to(one, count)[index]) for name, one in columns.items()}  # type: ignore[arg-type]
+    found = {name: int(np.broadcast_to(one, count)[index]) for name, one in columns.items()}
     return {name: value for name, value in found.items() if value}
 
 
