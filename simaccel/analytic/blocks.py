@@ -87,8 +87,9 @@ class Units:
         found = []
         for use, view in seen.uses:
             name = self.tile_of(path, use)
-            around = [keep for keep in self.family.around if keep.tensor == name]
-            held = view if not around else replace(view, bytes_per_element=self._around(name))
+            own = any(isinstance(one, Kept) and one.tensor == name for one in path.entries)
+            around = not own and any(keep.tensor == name for keep in self.family.around)
+            held = replace(view, bytes_per_element=self._around(name)) if around else view
             found.append(self.tile_width(name, held))
         return found
 

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from simaccel.mapping.choices import Order
-
 RANKS = {"A": "mk", "B": "kn", "C": "mn"}
 Sizes = dict[str, int]
 
@@ -22,7 +20,7 @@ def _elements(tensor: str, at: dict[str, int], extents: Sizes, tile: Sizes) -> i
     return count
 
 
-def steps(order: Order, extents: Sizes, tile: Sizes, groups: int) -> Iterator[dict[str, int]]:
+def steps(order: str, extents: Sizes, tile: Sizes, groups: int) -> Iterator[dict[str, int]]:
     """Tile coordinates of every step of the nest, the groups outermost."""
     trips = [range(groups), *(range(len(tiles(extents[r], tile[r]))) for r in order)]
     for at in product(*trips):
@@ -30,7 +28,7 @@ def steps(order: Order, extents: Sizes, tile: Sizes, groups: int) -> Iterator[di
 
 
 def dram_elements(
-    order: Order, extents: Sizes, tile: Sizes, groups: int = 1
+    order: str, extents: Sizes, tile: Sizes, groups: int = 1
 ) -> Counter[tuple[str, str]]:
     """Elements between DRAM and a buffer that holds the last tile of each tensor.
 

@@ -1,43 +1,54 @@
 """The closed form of a GEMM against loops that are executed, textbook formulas and hand counts."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from simaccel.analytic.array import Widths, array_pass
-from simaccel.analytic.gemm import GemmProblem, GemmTiles, gemm_work
-from simaccel.analytic.work import Work, ints
+from simaccel.analytic.array import folded
+from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.family import Branch, Family, Kept, Loops, family_of, ints
+from simaccel.analytic.totals import Counts
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapping.choices import ORDERS, Order
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Do, Group, Keep
+from simaccel.workload import Workload, gemm
 from tests.analytic.loops import array_elements, dram_elements
 from tests.machine.accelerators import accelerator
+from tests.program.programs import ORDERS, GemmTiles, gemm_group
 
 TOY = load_accelerator("toy")
 PROBLEMS = [(6, 4, 8), (7, 5, 3), (1, 9, 4), (5, 1, 1), (4, 6, 1)]
+WIDTHS = {"A": 1, "B": 2, "C": 4}
 
 
-def problem(m: int, k: int, n: int, *, g: int = 1, **kept: bool) -> GemmProblem:
+def problem(m: int, k: int, n: int, *, g: int = 1) -> Workload:
     """Give a GEMM with another element size for each tensor: 1, 2 and 4 bytes."""
-    widths = Widths(a=1, b=2, out=4)
-    return GemmProblem(g=g, m=m, k=k, n=n, names=("A", "B", "C"), widths=widths, **kept)
+    return gemm(m=m, k=k, n=n, batch=g, bytes_by_tensor=WIDTHS)
 
 
 def work(
-    given: GemmProblem,
+    given: Workload,
     tile: tuple[int, int, int],
-    order: Order,
+    order: str,
     slots: tuple[int, int, int] = (2, 2, 2),
-) -> Work:
-    """Predict tiles of m, k and n."""
-    m, k, n = map(ints, tile)
-    tiles = GemmTiles(m=m, k=k, n=n, order=order, stationarity="os", slots=slots)
-    return gemm_work(given, tiles, TOY)
+    kept: Sequence[str] = (),
+) -> Counts:
+    """Count tiles of m, k and n; ``kept`` tensors are on chip."""
+    m, k, n = tile
+    a, b, c = slots
+    tiles = GemmTiles(
+        m=m, k=k, n=n, order=order, stationarity="os", a_slots=a, b_slots=b, out_slots=c
+    )
+    group = gemm_group(given, "gemm", tiles, keep=("A" not in kept, "C" not in kept))
+    around = tuple(Keep(name) for name in kept)
+    return evaluate(family_of(space_of(given, group), group, around), TOY).counts
 
 
-def dram(found: Work) -> dict[tuple[str, str], int]:
+def dram(found: Counts) -> dict[tuple[str, str], int]:
     return {
         level: int(n) for level, n in found.moved.items() if level[0].startswith("dram") and int(n)
     }
@@ -47,16 +58,15 @@ def dram(found: Work) -> dict[tuple[str, str], int]:
 @pytest.mark.parametrize("shape", PROBLEMS)
 @pytest.mark.parametrize("groups", [1, 3])
 def test_dram_bytes_are_those_of_the_executed_loops(
-    shape: tuple[int, int, int], order: Order, groups: int
+    shape: tuple[int, int, int], order: str, groups: int
 ) -> None:
     m, k, n = shape
-    width = {"A": 1, "B": 2, "C": 4}
     small = [sorted({1, min(2, extent), min(3, extent), extent}) for extent in shape]
     for tile in product(small[0], small[1], small[2]):
         counted = dram_elements(
             order, {"m": m, "k": k, "n": n}, dict(zip("mkn", tile, strict=True)), groups
         )
-        expected = {level: count * width[level[1]] for level, count in counted.items()}
+        expected = {level: count * WIDTHS[level[1]] for level, count in counted.items()}
         assert dram(work(problem(m, k, n, g=groups), tile, order)) == expected
 
 
@@ -73,7 +83,7 @@ def test_dram_bytes_are_those_of_the_executed_loops(
         ("nkm", 4, 1, 1, 2),
     ],
 )
-def test_textbook_traffic(order: Order, a: int, b: int, c_read: int, c_write: int) -> None:
+def test_textbook_traffic(order: str, a: int, b: int, c_read: int, c_write: int) -> None:
     m, k, n = 9, 8, 8
     assert dram(work(problem(m, k, n), (3, 4, 2), order)) == {
         level: count
@@ -104,24 +114,24 @@ def test_partial_sums_stay_if_nothing_runs_inside_the_reduction() -> None:
 
 
 def test_an_operand_on_chip_is_not_read_again() -> None:
-    found = work(problem(6, 4, 8, kept_a=True), (2, 2, 2), "mnk")
+    found = work(problem(6, 4, 8), (2, 2, 2), "mnk", kept="A")
     assert ("dram_read", "A") not in dram(found)
-    assert "A" not in found.tiles
-    found = work(problem(6, 4, 8, kept_out=True), (2, 2, 2), "kmn")
+    assert ("buffer", "A") not in found.tiles
+    found = work(problem(6, 4, 8), (2, 2, 2), "kmn", kept="C")
     assert {level for level, _ in dram(found)} == {"dram_read"}
-    assert "C" not in found.tiles
+    assert ("buffer", "C") not in found.tiles
 
 
 def test_the_buffer_holds_a_tile_a_slot() -> None:
     """Tiles of 2 x 3, 3 x 4 and 2 x 4 with 3, 1 and 2 slots: 3 * 6 + 1 * 24 + 2 * 32 bytes."""
     found = work(problem(4, 6, 8), (2, 3, 4), "mnk", (3, 1, 2))
-    assert int(found.buffer_bytes) == 18 + 24 + 64
+    assert int(found.room("buffer")) == 18 + 24 + 64
 
 
 def test_a_tile_that_comes_once_needs_one_slot() -> None:
     """All of B, which serves all rows, comes once; not so with a second group."""
-    assert int(work(problem(8, 3, 4), (2, 3, 4), "mnk").tiles["B"][1]) == 1
-    assert int(work(problem(8, 3, 4, g=2), (2, 3, 4), "mnk").tiles["B"][1]) == 2
+    assert int(work(problem(8, 3, 4), (2, 3, 4), "mnk").tiles["buffer", "B"][1]) == 1
+    assert int(work(problem(8, 3, 4, g=2), (2, 3, 4), "mnk").tiles["buffer", "B"][1]) == 2
 
 
 @pytest.mark.parametrize("stationarity", STATIONARITIES)
@@ -132,13 +142,8 @@ def test_array_bytes_are_those_of_the_folds(
 ) -> None:
     on = accelerator(array={"rows": sides[0], "cols": sides[1]})
     for m, k, n in product([1, 3, 4, 8, 9], repeat=3):
-        one = array_pass(
-            on,
-            (ints(3), ints(m), ints(k), ints(n)),
-            stationarity,
-            Widths(1, 2, 4),
-            accumulate=accumulate,
-        )
+        shape = (ints(3), ints(m), ints(k), ints(n))
+        one = folded(on, shape, stationarity, (1, 2, 4), accumulate=accumulate)
         counted = array_elements((m, k, n), sides, stationarity, accumulate=accumulate)
         found = [one.a_bytes, one.b_bytes, one.out_bytes, one.sums_bytes]
         expected = [counted["a"], 2 * counted["b"], 4 * counted["out"], 4 * counted["sums"]]
@@ -154,7 +159,7 @@ def test_array_cycles_are_the_specs_if_nothing_holds_it_up(
     on = accelerator(array={"overlap": overlap, "edge_folds": edge_folds})
     for m, k, n in product([1, 3, 4, 8, 11], repeat=3):
         shape = (ints(1), ints(m), ints(k), ints(n))
-        one = array_pass(on, shape, stationarity, Widths(2, 2, 2), accumulate=False)
+        one = folded(on, shape, stationarity, (2, 2, 2), accumulate=False)
         expected = on.systolic.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
         assert int(one.cycles) == int(one.compute) == expected
 
@@ -169,7 +174,7 @@ def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
     def cycles(**sections: dict[str, Any]) -> int:
         shape = (ints(1), ints(8), ints(4), ints(4))
         on = accelerator(**sections)
-        return int(array_pass(on, shape, "ws", Widths(2, 2, 2), accumulate=False).cycles)
+        return int(folded(on, shape, "ws", (2, 2, 2), accumulate=False).cycles)
 
     def pipe(width: int) -> dict[str, Any]:
         return {"topology": "bus", "link_bytes_per_cycle": width, "hop_cycles": 0}
@@ -188,16 +193,19 @@ def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
 def test_100_000_candidates_in_one_call() -> None:
     rng = np.random.default_rng(0)
     count, shape = 100_000, (500, 64, 500)
-    given = GemmProblem(g=12, m=500, k=64, n=500, names=("Q", "K", "S"), widths=Widths(2, 2, 2))
+    given = gemm(m=500, k=64, n=500, batch=12)
     m, k, n = (rng.integers(1, extent + 1, count) for extent in shape)
-    tiles = GemmTiles(m=m, k=k, n=n, order="mnk", stationarity="os")
-    found = gemm_work(given, tiles, load_accelerator("edge"))
-    cycles, space = found.cycles(), found.buffer_bytes
-    assert cycles.shape == space.shape == (count,)
-    assert (cycles >= found.bound()).all()
-    assert (np.broadcast_to(found.macs, count) == 12 * 500 * 64 * 500).all()
-    assert (space == 2 * 2 * (m * k + k * n + m * n)).all()
+    loops = Loops(tuple("mnk"), (m, n, k), tuple(map(ints, range(3))))
+    keeps = tuple(Kept(name, "buffer", ints(2)) for name in "ABC")
+    outer = Loops(("b",), (ints(1),), (ints(0),))
+    branch: Branch = (outer, loops, *keeps, Do("gemm", "array", "os"))
+    space = space_of(given, Group(operators=("gemm",), tree=()))
+    found = evaluate(Family(space, branch, {}), load_accelerator("edge"))
+    assert found.least().shape == found.buffer_bytes().shape == (count,)
+    assert (found.least() >= found.bound()).all()
+    assert (np.broadcast_to(found.counts.macs, count) == 12 * 500 * 64 * 500).all()
+    assert (found.buffer_bytes() == 2 * 2 * (m * k + k * n + m * n)).all()
     reads = -(-500 // n) * 12 * 500 * 64 * 2  # A, once for each tile of N; not so if K is whole
-    a_read = found.moved["dram_read", "Q"]
+    a_read = found.counts.moved["dram_read", "A"]
     assert (a_read[k < 64] == reads[k < 64]).all()
     assert (a_read[k == 64] == 12 * 500 * 64 * 2).all()

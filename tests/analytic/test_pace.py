@@ -13,10 +13,18 @@ from simaccel.analytic.estimate import estimate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.choices import GemmGroup, GemmMapping, SoftmaxGroup, SoftmaxMapping
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, gigabytes
-from tests.program.programs import Case, attention_workload, case, gemm_case
+from tests.program.programs import (
+    Case,
+    GemmTiles,
+    Rows,
+    attention_workload,
+    case,
+    gemm_case,
+    gemm_group,
+    softmax_group,
+)
 
 ONE_SLOT = {"a_slots": 1, "b_slots": 1, "out_slots": 1}
 
@@ -28,7 +36,6 @@ def on(
         array={"rows": side, "cols": side},
         dram={
             "bandwidth_bytes_per_second": gigabytes(bytes_per_cycle),
-            "turn_cycles": 1024,
             "turnaround_cycles": turnaround,
             "latency_cycles": latency,
         },
@@ -168,13 +175,11 @@ def test_as_many_tiles_are_on_their_way_as_there_are_slots(slots: int, latency: 
 def test_softmax_turns_the_dram_around_at_most_twice_a_block(slots: int) -> None:
     """A block goes out before another one comes into its slot: they never take turns."""
     workload = attention_workload(20, 1, 16, 2)
-    logit = GemmMapping(m=16, k=2, n=16, order="mnk", stationarity="os")
-    attend = GemmMapping(m=16, k=16, n=2, order="mnk", stationarity="os")
     made = case(
         workload,
-        GemmGroup(operator="L", mapping=logit),
-        SoftmaxGroup(operator="softmax", mapping=SoftmaxMapping(rows=8, cols=16, slots=slots)),
-        GemmGroup(operator="A", mapping=attend),
+        gemm_group(workload, "L", GemmTiles(stationarity="os")),
+        softmax_group(workload, "softmax", Rows(rows=8, cols=16, slots=slots)),
+        gemm_group(workload, "A", GemmTiles(stationarity="os")),
     )
     cycles = {}
     for turnaround in (0, 7):

@@ -116,4 +116,4 @@ def test_spans_are_found() -> None:
     with pytest.MonkeyPatch.context() as patch:
         spans = _transfers(on, case.program, patch)
     assert len(spans.of["dma_out"]) == 4
-    assert spans.of["dma_in0"][0] == (0, 28)  # in turns of 4 with B, which has 16 bytes
+    assert spans.of["dma_in0"][0] == (0, 16)  # the oldest transfer first: B comes behind it

@@ -33,7 +33,8 @@ from tests.program.programs import Case, cases, gemm_case
 FEW = settings(max_examples=40)  # each of them runs the machine for every change
 UNSHARED = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
 ALONE = accelerators(
-    dram={"bandwidth_bytes_per_second": "unlimited", "max_outstanding": 2**20}, buffer=UNSHARED
+    dram={"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"},
+    buffer=UNSHARED,
 )
 ONE_QUEUE = accelerators(buffer=UNSHARED, dma={"in_queues": "single"})
 
@@ -133,7 +134,9 @@ def test_one_requester_gains_from_bandwidth_latency_and_slots(
 ) -> None:
     program = _without_stores(case.program)
     cycles = _cycles(on, program)
-    better = [*_faster(on), _changed(on, "dram", max_outstanding=2 * on.dram.max_outstanding)]
+    better = _faster(on)
+    if on.dram.in_flight_bytes is not None:
+        better.append(_changed(on, "dram", in_flight_bytes=2 * on.dram.in_flight_bytes))
     if on.dram.bandwidth_bytes_per_second is not None:
         more = factor * on.dram.bandwidth_bytes_per_second
         better.append(_changed(on, "dram", bandwidth_bytes_per_second=more))
