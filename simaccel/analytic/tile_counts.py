@@ -213,7 +213,7 @@ class TileCounter:
         slots = side.kept.slots
         if np.any(slots > 1):
             slots = np.where(inside.position < 0, np.minimum(slots, 1), slots)
-        if made is not None and np.any(slots > 1):
+        if made is not None:
             last = self._last_reduction(side, inside, made)
             spills = last >= 0
             if np.any(spills):

@@ -76,7 +76,7 @@ class Setting:
             for operand in einsum.inputs
         }
         tensors[out] = replace(self.tensors[out], kind="output")
-        return Workload(einsum.name.replace(" ", "-"), (einsum,), tensors)
+        return Workload("einsum", (einsum,), tensors)
 
     @property
     def leaf(self) -> Do:

@@ -1,34 +1,30 @@
 """The closed form and the machine, which know nothing of each other, agree."""
 
-from collections.abc import Callable
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.analytic.attention import softmax_work, staged_gemm_work
-from simaccel.analytic.estimate import Estimate, attention_problem, estimate, gemm_problem
-from simaccel.analytic.fused import fused_work
-from simaccel.analytic.gemm import GemmTiles, gemm_work
-from simaccel.analytic.row_blocks import FusedTiles
-from simaccel.analytic.work import Ints, Work
+from simaccel.analytic.estimate import Estimate, Totals, estimate, evaluate
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.choices import (
-    ORDERS,
-    FusedGroup,
-    FusedMapping,
-    GemmGroup,
-    SoftmaxGroup,
-    SoftmaxMapping,
-    StagedGroup,
-)
 from simaccel.program.program import reserved, reserved_bytes
 from simaccel.workload import Dimensions, Workload, attention, gemm
 from tests.machine.accelerators import accelerators
-from tests.program.programs import LA, Case, case, gemm_mappings, gemm_shape
+from tests.program.programs import (
+    Case,
+    FlatTiles,
+    Rows,
+    case,
+    flat_group,
+    gemm_group,
+    gemm_mappings,
+    gemm_shape,
+    softmax_group,
+    staged_groups,
+)
+from tests.properties.families import Drawn, flat_families, gemm_families
 
 _WIDTHS = st.sampled_from([1, 2, 2, 3, 4])
 _SIZES = st.one_of(st.integers(1, 9), st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17, 19, 23]))
@@ -66,12 +62,12 @@ def _attentions(draw: st.DrawFn) -> Workload:
 def _gemm_cases(draw: st.DrawFn) -> Case:
     workload = draw(_gemms())
     _, m, k, n = gemm_shape(workload)
-    return case(workload, GemmGroup(operator="gemm", mapping=draw(gemm_mappings(m, k, n))))
+    return case(workload, gemm_group(workload, "gemm", draw(gemm_mappings(m, k, n))))
 
 
 @st.composite
-def _softmaxes(draw: st.DrawFn, rows: int) -> SoftmaxMapping:
-    return SoftmaxMapping(
+def _softmaxes(draw: st.DrawFn, rows: int) -> Rows:
+    return Rows(
         rows=draw(st.integers(1, rows)), cols=draw(st.integers(1, rows)), slots=draw(_SLOTS)
     )
 
@@ -82,9 +78,9 @@ def _separate_cases(draw: st.DrawFn) -> Case:
     _, _, rows, depth = workload.shapes["Q"]
     return case(
         workload,
-        GemmGroup(operator="L", mapping=draw(gemm_mappings(rows, depth, rows))),
-        SoftmaxGroup(operator="softmax", mapping=draw(_softmaxes(rows))),
-        GemmGroup(operator="A", mapping=draw(gemm_mappings(rows, rows, depth))),
+        gemm_group(workload, "L", draw(gemm_mappings(rows, depth, rows))),
+        softmax_group(workload, "softmax", draw(_softmaxes(rows))),
+        gemm_group(workload, "A", draw(gemm_mappings(rows, rows, depth))),
     )
 
 
@@ -92,14 +88,14 @@ def _separate_cases(draw: st.DrawFn) -> Case:
 def _staged_cases(draw: st.DrawFn) -> Case:
     workload = draw(_attentions())
     batch, heads, rows, depth = workload.shapes["Q"]
-    group = StagedGroup(
-        operators=LA,
+    groups = staged_groups(
+        workload,
         logit=draw(gemm_mappings(rows, depth, rows)),
         softmax=draw(_softmaxes(rows)),
         attend=draw(gemm_mappings(rows, rows, depth)),
         resident_rows=draw(st.integers(0, batch * heads * rows)),
     )
-    return case(workload, group)
+    return case(workload, *groups)
 
 
 @st.composite
@@ -108,7 +104,7 @@ def _fused_cases(draw: st.DrawFn) -> Case:
     batch, heads, rows, _ = workload.shapes["Q"]
     pipelined = draw(st.booleans())
     least = 2 if pipelined else 1
-    mapping = FusedMapping(
+    tiles = FlatTiles(
         heads=draw(st.integers(1, batch * heads)),
         rows=draw(st.integers(1, rows)),
         keys=draw(st.integers(1, rows)),
@@ -120,7 +116,7 @@ def _fused_cases(draw: st.DrawFn) -> Case:
         out_slots=draw(st.integers(least, 3)),
         tile_slots=draw(st.integers(least, 3)),
     )
-    return case(workload, FusedGroup(operators=LA, mapping=mapping))
+    return case(workload, flat_group(workload, tiles))
 
 
 _CASES = _gemm_cases() | _separate_cases() | _staged_cases() | _fused_cases()
@@ -168,106 +164,35 @@ def _require_same_service(predicted: Estimate, run: Run) -> None:
 # -- many candidates in one call ------------------------------------------------------------
 
 
-def _picked(work: Work, index: int, count: int) -> dict[str, Any]:
-    """Give all figures of one candidate as plain numbers."""
-
-    def at(value: Ints) -> float:
-        return float(np.broadcast_to(value, count)[index])
-
-    figures: dict[str, Any] = {
-        f.name: at(getattr(work, f.name)) for f in fields(Work) if f.name not in ("moved", "tiles")
+def _figures(totals: Totals, index: int, count: int) -> dict[object, int]:
+    """Give all counts of one candidate as plain numbers."""
+    counts = totals.counts
+    columns: dict[object, object] = {
+        "macs": counts.macs,
+        "elements": counts.elements,
+        "bound": totals.bound(),
+        "buffer": totals.buffer_bytes(),
+        **{("busy", name): value for name, value in counts.busy.items()},
+        **{("moved", level): value for level, value in counts.moved.items()},
     }
-    figures |= {f"moved {level}": at(n) for level, n in work.moved.items() if at(n)}
-    figures |= {
-        f"tile {name}": (at(size), at(slots))
-        for name, (size, slots) in work.tiles.items()
-        if at(size)
-    }
-    made = {"bound": work.bound(), "cycles": work.cycles(), "buffer": work.buffer_bytes}
-    return figures | {name: at(value) for name, value in made.items()}
+    for name, (size, slots) in counts.tiles.items():
+        columns["tile", name] = size * slots
+    found = {name: int(np.broadcast_to(one, count)[index]) for name, one in columns.items()}  # type: ignore[arg-type]
+    return {name: value for name, value in found.items() if value}
 
 
-def _require_same_one_by_one(evaluate: Callable[..., Work], columns: dict[str, list[int]]) -> None:
-    count = len(next(iter(columns.values())))
-    together = evaluate(**{name: np.array(column) for name, column in columns.items()})
-    for index in range(count):
-        alone = evaluate(**{name: np.array([c[index]]) for name, c in columns.items()})
-        assert _picked(together, index, count) == _picked(alone, 0, 1)
-
-
-def _columns(draw: st.DrawFn, **extents: int) -> dict[str, list[int]]:
-    """Draw a few candidates; the first is the whole tensor, which often is a case of its own."""
-    count = draw(st.integers(0, 5))
-    return {
-        name: [extent, *(draw(st.integers(1, extent)) for _ in range(count))]
-        for name, extent in extents.items()
-    }
-
-
-@settings(max_examples=80)
-@given(_gemms(), accelerators(), st.data())
-def test_gemm_candidates_are_independent(workload: Workload, on: Accelerator, data: Any) -> None:  # noqa: ANN401 - hypothesis names no type
-    order, stationarity = data.draw(st.sampled_from(ORDERS)), data.draw(_STATIONARITIES)
-    slots = data.draw(st.tuples(_SLOTS, _SLOTS, _SLOTS))
-    problem = gemm_problem(workload, "gemm")
-
-    def evaluate(m: Ints, k: Ints, n: Ints) -> Work:
-        tiles = GemmTiles(m=m, k=k, n=n, order=order, stationarity=stationarity, slots=slots)
-        return gemm_work(problem, tiles, on)
-
-    columns = _columns(data.draw, m=problem.m, k=problem.k, n=problem.n)
-    _require_same_one_by_one(evaluate, columns)
-
-
-@settings(max_examples=40)
-@given(_attentions(), accelerators(), st.data())
-def test_softmax_candidates_are_independent(workload: Workload, on: Accelerator, data: Any) -> None:  # noqa: ANN401 - hypothesis names no type
-    problem, slots = attention_problem(workload, LA), data.draw(_SLOTS)
-
-    def evaluate(rows: Ints, cols: Ints) -> Work:
-        return softmax_work(problem, rows, cols, slots, on)
-
-    _require_same_one_by_one(evaluate, _columns(data.draw, rows=problem.q, cols=problem.c))
-
-
-@settings(max_examples=40)
-@given(_attentions(), accelerators(), st.data())
-def test_staged_candidates_are_independent(workload: Workload, on: Accelerator, data: Any) -> None:  # noqa: ANN401 - hypothesis names no type
-    problem = attention_problem(workload, LA)
-    which = data.draw(st.sampled_from(["logit", "attend"]))
-    order, stationarity = data.draw(st.sampled_from(ORDERS)), data.draw(_STATIONARITIES)
-    resident = data.draw(st.integers(0, problem.g * problem.q))
-    shape = problem.logit() if which == "logit" else problem.attend()
-
-    def evaluate(m: Ints, k: Ints, n: Ints) -> Work:
-        tiles = GemmTiles(m=m, k=k, n=n, order=order, stationarity=stationarity)
-        return staged_gemm_work(problem, which, tiles, resident, on)
-
-    _require_same_one_by_one(evaluate, _columns(data.draw, m=shape.m, k=shape.k, n=shape.n))
-
-
-@settings(max_examples=60)
-@given(_attentions(), accelerators(), st.data())
-def test_fused_candidates_are_independent(workload: Workload, on: Accelerator, data: Any) -> None:  # noqa: ANN401 - hypothesis names no type
-    problem = attention_problem(workload, LA)
-    online, pipelined = data.draw(st.booleans()), data.draw(st.booleans())
-    pair = data.draw(st.tuples(_STATIONARITIES, _STATIONARITIES))
-    slots = (2, 2, 2) if pipelined else data.draw(st.tuples(_SLOTS, _SLOTS, _SLOTS))
-
-    def evaluate(heads: Ints, rows: Ints, keys: Ints) -> Work:
-        tiles = FusedTiles(
-            heads=heads,
-            rows=rows,
-            keys=keys,
-            online=online,
-            pipelined=pipelined,
-            stationarity=pair,
-            slots=slots,
-        )
-        return fused_work(problem, tiles, on)
-
-    columns = _columns(data.draw, heads=problem.g, rows=problem.q, keys=problem.c)
-    _require_same_one_by_one(evaluate, columns)
+@settings(max_examples=100)
+@given(gemm_families() | flat_families(), accelerators())
+def test_counts_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelerator) -> None:
+    """Of different orders, sizes and slots; also of the tree that a candidate is."""
+    together = evaluate(drawn.family, on)
+    for number in range(drawn.count):
+        alone = evaluate(drawn.alone(number), on)
+        assert _figures(together, number, drawn.count) == _figures(alone, 0, 1)
+        (tree,) = estimate(drawn.workload, drawn.mapping(number), on).operators
+        assert tree.moved == {level: int(n) for level, n in alone.counts.moved.items() if int(n)}
+        assert tree.macs == drawn.workload.macs
+        assert tree.buffer_bytes == int(alone.buffer_bytes())
 
 
 @settings(max_examples=60)

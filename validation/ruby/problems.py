@@ -34,23 +34,23 @@ def eyeriss() -> Accelerator:
 
 def rank_one(size: int) -> Einsum:
     """Give Z[d] = A[d]: a tensor of one rank goes through the PEs."""
-    return Einsum(f"D={size}", {"d": size}, (operand("A d"),), operand("Z d"))
+    return Einsum(f"D{size}", {"d": size}, (operand("A d"),), operand("Z d"))
 
 
 def matmul() -> Einsum:
     """Give the matrix product of 100 x 100 by 100 x 100."""
     ranks = {"m": 100, "k": 100, "n": 100}
-    return Einsum("matmul 100", ranks, (operand("A m k"), operand("B k n")), operand("Z m n"))
+    return Einsum("matmul-100", ranks, (operand("A m k"), operand("B k n")), operand("Z m n"))
 
 
 def conv3() -> Einsum:
     """Give the 3 x 3 convolution of 64 channels over 28 x 28 pixels to 64."""
-    return parse_conv("M=64,C=64,P=28,Q=28,R=3,S=3").einsum("conv 3x3")
+    return parse_conv("M=64,C=64,P=28,Q=28,R=3,S=3").einsum("conv-3x3")
 
 
 def alexnet2() -> Einsum:
     """Give the second layer of AlexNet (one group): 48 channels, 27 x 27, 5 x 5 filters, 96."""
-    return parse_conv("M=96,C=48,P=27,Q=27,R=5,S=5").einsum("alexnet conv2")
+    return parse_conv("M=96,C=48,P=27,Q=27,R=5,S=5").einsum("alexnet-conv2")
 
 
 def target(
