@@ -208,7 +208,7 @@ def rates(point: Point) -> Row:
 
 
 def name_of(row: Row) -> str:
-    """Return what a row is called in ``before.json``, which has the same names for the same work."""
+    """Return what a row is called; ``before.json`` has the same names for the same work."""
     case = row.get("case")
     return f"{row['kind']} {case[0] if case else row.get('dataflow', '')}".strip()
 
@@ -239,15 +239,15 @@ def report(rows: list[Row]) -> str:
     head = ["", "candidates", "CPU s", "per second", "before, per second", "times as fast"]
     text = (
         "## Search\n\n"
-        f"The closed form of a GEMM {shape} and of fused attention (BERT 512, batch 64) on edge, 48 "
-        "tile sizes per rank; *counted*: MACs, bytes by tensor and level, buffer, energy, bound; "
+        f"The closed form of a GEMM {shape} and of fused attention (BERT 512, batch 64) on edge, "
+        "48 tile sizes per rank; *counted*: MACs, bytes by tensor and level, buffer, energy, bound; "
         "*estimated*: cycles with fill, latency and slots too. `grid`: the choice of a scheduler "
         "among its own candidates; `nests`: mappings of a layer drawn from a mapspace; `search`: "
         "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens. "
-        f"CPU time of one core, medians of {rows[0]['repeats']}. *Before* is the code before mapping "
-        "trees, on the same machine in the same hour: it counted and estimated in one, and had one "
-        f"closed form for each kind of mapping. Timeloop's {TIMELOOP_PER_SECOND:,} mappings per CPU "
-        f"second were measured apart from this. Aim of {AIM:,} counted per second: "
+        f"CPU time of one core, medians of {rows[0]['repeats']}. *Before* is the code before "
+        "mapping trees, on the same machine in the same hour: it counted and estimated in one, and had one "
+        f"closed form for each kind of mapping. Timeloop's {TIMELOOP_PER_SECOND:,} mappings per "
+        f"CPU second were measured apart from this. Aim of {AIM:,} counted per second: "
         f"{aim(best >= AIM)}.\n\n"
     )
     where = [f"- {name_of(row)}: {share_text(row['shares'])}" for row in done]
