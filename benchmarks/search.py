@@ -88,7 +88,7 @@ def tile_sizes(extent: int, count: int) -> Ints:
 
 def gemm_family(sizes: list[Ints], order: int = 0) -> Family:
     """Return a GEMM's candidates in one order of loops."""
-    workload = gemm(**SHAPE)
+    workload = gemm(m=SHAPE["m"], k=SHAPE["k"], n=SHAPE["n"])
     space = space_of(workload, Group(operators=("gemm",), tree=()))
     seen = space.operators[0]
     places = tuple(ints(ORDERS[order].index(rank)) for rank in "mkn")
@@ -143,7 +143,7 @@ def group_work(point: Point) -> Work:
 
 def grid_work(_: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
-    accelerator, workload = load_accelerator("edge"), gemm(**SHAPE)
+    accelerator, workload = load_accelerator("edge"), gemm(m=SHAPE["m"], k=SHAPE["k"], n=SHAPE["n"])
     count = Search(accelerator).einsum(workload, "gemm").candidates.least.size
     return Work(count, lambda: Search(accelerator).group(workload, "gemm"))
 
@@ -245,8 +245,8 @@ def report(rows: list[Row]) -> str:
         "among its own candidates; `nests`: mappings of a layer drawn from a mapspace; `search`: "
         "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens. "
         f"CPU time of one core, medians of {rows[0]['repeats']}. *Before* is the code before "
-        "mapping trees, on the same machine in the same hour: it counted and estimated in one, and had one "
-        f"closed form for each kind of mapping. Timeloop's {TIMELOOP_PER_SECOND:,} mappings per "
+        "mapping trees, on the same machine in the same hour: it counted and estimated in one, and "
+        f"had one closed form for each kind of mapping. Timeloop's {TIMELOOP_PER_SECOND:,} mappings per "
         f"CPU second were measured apart from this. Aim of {AIM:,} counted per second: "
         f"{aim(best >= AIM)}.\n\n"
     )
