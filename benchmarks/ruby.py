@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.mapspace.blocks import Objective, Outcome, Score, Task, score
+from simaccel.mapspace.costs import Costs
 from simaccel.mapspace.nests import Target, map_einsum
 from simaccel.mapspace.search import Effort
 from validation.ruby.exhibits import layers, toys
@@ -66,17 +69,18 @@ def race(point: Point) -> Row:
     case = next(case for case in (*toys(), *layers()) if case.timeloop == same)
     theirs = results()[name]
     objective: Objective = "cycles" if theirs["metric"] == _DELAY else "edp"
-    costs = in_our_model(case.goal, theirs["mapping"])
+    found = in_our_model(case.goal, theirs["mapping"])
+    costs = Costs(cycles=np.array([found.cycles]), energy_pj=np.array([found.energy_pj]))
     value, tie = (float(column[0]) for column in score(objective, costs))
     watch = _Watch((value * (1 + 1e-9), tie * (1 + 1e-9)))
     effort = Effort(objective=objective, patience=point["patience"])
-    found = watch.search(case.goal, effort)
+    ours = watch.search(case.goal, effort)
     return {
         "case": case.name,
         "mapspace": case.goal.strategy,
         "objective": objective,
         "timeloop": value * (1e-12 if objective == "edp" else 1),
-        "ours": found * (1e-12 if objective == "edp" else 1),
+        "ours": ours * (1e-12 if objective == "edp" else 1),
         "timeloop_cpu_seconds": float(theirs["cpu_s"]),
         "cpu_seconds_until_as_good": watch.seconds,
         "cpu_seconds": watch.whole,

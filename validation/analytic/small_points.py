@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -185,7 +186,8 @@ def _fused(rng: random.Random, kind: str) -> Drawn:
         tree: Tree = (*outer, *stream, *kept, Keep(s, slots=slots), Fork(branches))
     else:
         one, two, three = leaves
-        first, last = (*stream, kept[0], one), (*stream, kept[1], three)
+        first: Tree = (*stream, kept[0], one)
+        last: Tree = (*stream, kept[1], three)
         tree = (*outer, Keep(s, slots=slots), Fork((first, (two,), last), int(ahead)))
     return shape, workload, Group(operators=problem.part, tree=tree, merged=problem.merged)
 
@@ -208,7 +210,7 @@ def _logit(rng: random.Random, _: Sequence[str]) -> Drawn:
     seen, ranks = space.operators[0], list(space.sizes.items())
     rng.shuffle(ranks)
     kept = [Keep(name, slots=rng.randint(1, 3)) for name in (*seen.names, seen.output.name)]
-    tree = (*_loops(rng, ranks), *kept, _do(rng, "L"))
+    tree: Tree = (*_loops(rng, ranks), *kept, _do(rng, "L"))
     return shape, workload, Group(operators=("L",), tree=tree)
 
 
@@ -224,7 +226,7 @@ def _softmax(rng: random.Random, _: Sequence[str]) -> Drawn:
     # a row that is cut takes statistics first and is read again
     loops += _loops(rng, [one for one in space.sizes.items() if one[0] == vector.axis])
     kept = [Keep(view.name, slots=rng.randint(1, 3)) for view in seen.inputs]
-    tree = (*loops, *kept, Do("softmax", "sfu"))
+    tree: Tree = (*loops, *kept, Do("softmax", "sfu"))
     return shape, workload, Group(operators=("softmax",), tree=tree, merged=merged)
 
 
@@ -258,7 +260,7 @@ def _nest(rng: random.Random, settings: Sequence[str]) -> Drawn | None:
     return shape, workload, replace(group, tree=tree)
 
 
-def _target(einsum: Einsum, tensors: dict[str, Tensor], accelerator: Accelerator) -> Target:
+def _target(einsum: Einsum, tensors: Map[str, Tensor], accelerator: Accelerator) -> Target:
     assert isinstance(accelerator.array, SpatialArraySpec)
     free: Constraints = {}
     return Target(

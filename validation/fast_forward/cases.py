@@ -33,6 +33,8 @@ def _case(kind: str, seed: int, most_steps: int) -> Case | None:
         return run_of(seed, draw_accelerator(random), draw_tree(random), most_steps)
     if kind == "small mapping":
         drawn = draw_case(seed, spatial=random.random() < 0.5)
-        return drawn and run_of(seed, drawn.on, lower(drawn.of, drawn.mapping), most_steps)
+        if drawn is None:
+            return None
+        return run_of(seed, drawn.on, lower(drawn.of, drawn.mapping), most_steps)
     point = small_point(seed // len(KINDS))
     return run_of(seed, point.accelerator(), lower(point.workload, point.mapping), most_steps)

@@ -56,7 +56,8 @@ def summary(before: Table, after: Table) -> str:
     both = [one for one in pairs if not one.before.error and not one.after.error]
     only = [one for one in pairs if bool(one.before.error) != bool(one.after.error)]
     neither = len(pairs) - len(both) - len(only)
-    text = [f"{len(pairs)} points: {len(both)} ran before and run now, {neither} do in neither."]
+    many = f"{len(pairs)} of {len(before)} points"
+    text = [f"{many}: {len(both)} ran before and run now, {neither} do in neither."]
     for one in only:
         say = (
             f"now {one.after.error}" if one.after.error else f"now runs; before {one.before.error}"
