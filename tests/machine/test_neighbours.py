@@ -6,7 +6,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.folding import folded_shape
-from simaccel.program.lower import lower
+from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Load, Program, ProgramError, Steps, commands
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping

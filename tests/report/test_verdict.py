@@ -14,7 +14,7 @@ from tests.machine.accelerators import accelerator
 
 # 4 x 4 PEs at 1 GHz: DRAM 50, ports 32 B/cycle, distribution 16 B/cycle
 MACHINE = accelerator(
-    dram={"bandwidth_bytes_per_second": "50 GB/s", "latency_cycles": 72, "max_outstanding": 4},
+    dram={"bandwidth_bytes_per_second": "50 GB/s", "latency_cycles": 72, "in_flight_bytes": 4096},
     buffer={"read_bytes_per_second": "32 GB/s", "write_bytes_per_second": "32 GB/s"},
     noc={
         "distribution": {"topology": "systolic", "link_bytes_per_cycle": 4, "hop_cycles": 9},

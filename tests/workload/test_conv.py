@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.experiment.check import check, einsum_values
 from simaccel.hardware.load import load_accelerator
-from simaccel.program.lower import lower
+from simaccel.program.lowering import lower
 from simaccel.schedulers import DATAFLOWS, NotMappableError, make_mapping
 from simaccel.workload import Conv, Einsum, NotAMatmul, Workload, as_matmul, conv2d, parse_workload
 from simaccel.workload.conv import positions
