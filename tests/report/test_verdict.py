@@ -110,8 +110,8 @@ CASES = {
     "queue": (
         _scene(busy=900 - 10, dram_queue=110, gains={("noc",): 1.019}),
         (
-            "A waits 11% of its time: DRAM has accepted 4 requests, all it takes at a time. "
-            "Nothing that is freed gains 2% here: only another mapping can."
+            "A waits 11% of its time: 4.00 KiB are on their way from DRAM, all that may be in each "
+            "72 cycles. Nothing that is freed gains 2% here: only another mapping can."
         ),
     ),
     "port": (
