@@ -10,7 +10,7 @@ from simaccel.program.lowering import lower
 from simaccel.workload import gemm
 from tests.trees import mapping
 
-ONE_PASS = """
+TREE = """
 group gemm
   keep A pe
   keep B pe
@@ -34,7 +34,7 @@ def test_the_longer_latency_of_a_load_into_pes_is_named(
     hops: int, latency: int, cause: str
 ) -> None:
     workload, on = gemm(m=4, k=4, n=4), _on(hops, latency)
-    one = mapping(workload, ONE_PASS)
+    one = mapping(workload, TREE)
     assert faults(workload, one, on) == []
     run = Machine(on, lower(workload, one)).run()
     transfer = 2  # both inputs over one pipe, one cycle each
