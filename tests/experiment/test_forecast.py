@@ -16,7 +16,7 @@ SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
     "settings",
     [
         [],
-        ["dram.channels=2", "dram.bandwidth_bytes_per_second=1 GB/s", "dram.max_outstanding=1"],
+        ["dram.channels=2", "dram.bandwidth_bytes_per_second=1 GB/s", "dram.in_flight_bytes=1"],
         ["buffer.read_bytes_per_second=1 GB/s", "buffer.write_bytes_per_second=1 GB/s"],
         ["dma.in_queues=single", "noc.distribution.link_bytes_per_cycle=1"],
     ],

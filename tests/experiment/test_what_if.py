@@ -159,7 +159,7 @@ def _bytes(run: Run) -> dict[tuple[str, str], int]:
 
 
 ALONE = accelerators(
-    dram={"bandwidth_bytes_per_second": "unlimited", "max_outstanding": 2**20},
+    dram={"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"},
     buffer={"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"},
 )
 

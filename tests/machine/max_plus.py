@@ -4,9 +4,9 @@ Independent of `simaccel.machine`: it follows the design's rules in program orde
 its own commands one after the other; a command waits until the tiles that it touches come from
 whoever had them before and, where it is the first to touch a tile, until a slot is free; a tile
 is free when the last engine that touches it is past the last command or loop with a use of it in
-the body that declares it; engines meet at the end of an operator. Nobody may share a
-resource: ports and NoC are unlimited, and DRAM is unlimited or has one DMA engine as its only
-requester.
+the body that declares it (of a loop with a part ahead that alone uses it, past that part's last
+iteration); engines meet at the end of an operator. Nobody may share a resource: ports and NoC are
+unlimited, and DRAM is unlimited or has one DMA engine as its only requester.
 """
 
 from collections import defaultdict
@@ -99,33 +99,42 @@ class MaxPlus:
     def _nodes(self, nodes: Sequence[Node], outer: _Living, own: _Living) -> None:
         """Go through (a part of) a body that declares ``own``; free what has no use after it."""
         for at, node in enumerate(nodes):
+            early: dict[str, int] = {}
             if isinstance(node, Loop):
-                self._loop(node, outer | own)
+                early = self._loop(node, outer | own)
             elif not isinstance(node, Operator):
                 self._command(node, outer | own)
-            used = {tile.name for command in commands([node]) for tile in tiles_of(command)}
-            later = {tile.name for c in commands(nodes[at + 1 :]) for tile in tiles_of(c)}
-            for name in used - later:
+            for name in self._uses([node]) - self._uses(nodes[at + 1 :]):
                 if name in own and name not in self.kept:
                     ring = own[name].ring
-                    self.freed[ring].append(self.time[ring[2]])
+                    late = self._uses(node.body[node.ahead :]) if isinstance(node, Loop) else ()
+                    times = self.time if not early or name in late else early
+                    self.freed[ring].append(times.get(ring[2], 0))
 
-    def _loop(self, loop: Loop, outer: _Living) -> None:
+    @staticmethod
+    def _uses(nodes: Sequence[Node]) -> set[str]:
+        return {tile.name for command in commands(nodes) for tile in tiles_of(command)}
+
+    def _loop(self, loop: Loop, outer: _Living) -> dict[str, int]:
+        """Run a loop; where a part of it is ahead, say when engines were past that part's last."""
         if not loop.ahead:
             for _ in range(loop.trips):
                 self._body(loop.body, loop.tiles, outer)
-            return
-        later = commands(loop.body[loop.ahead :])
-        late = {tile.name for command in later for tile in tiles_of(command)}
+            return {}
+        early: dict[str, int] = {}
+        late = self._uses(loop.body[loop.ahead :])
         behind: _Living | None = None
         for own in [*self._instances(loop), None]:
             if own is not None:
                 self.kept = late
                 self._nodes(loop.body[: loop.ahead], outer, own)
                 self.kept = set()
+            else:
+                early = dict(self.time)
             if behind is not None:
                 self._nodes(loop.body[loop.ahead :], outer, behind)
             behind = own
+        return early
 
     def _instances(self, loop: Loop) -> Iterator[_Living]:
         for _ in range(loop.trips):
@@ -181,12 +190,14 @@ class MaxPlus:
         return max(rate.cycles(dram.channel_bytes(moved.outer, c)) for c in range(dram.channels))
 
     def _passes(self, command: Sfu) -> int:
-        """Passes of a step of a softmax."""
-        return {"whole": self.accelerator.sfu.passes, "online": 2}.get(command.step, 1)
+        """Passes of a step; a softmax (mean and variance, too) has two of its three merged."""
+        merged = self.accelerator.sfu.passes
+        whole = {"softmax": merged, "layer_norm": merged, "rms_norm": 2}.get(command.work, 1)
+        return {"whole": whole, "online": 2}.get(command.step, 1)
 
     def _folded(self, command: Compute, folds: Folds) -> int:
         """Cycles of all g: the first preload and the last skew are paid once."""
-        g, m, k, n = command.shape
+        g, m, k, n = _blocked(command)
         array, kind = self.accelerator.systolic, folds.stationarity
         once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
@@ -194,3 +205,15 @@ class MaxPlus:
         last = (high - 1) % array.rows + 1, (wide - 1) % array.cols + 1
         tail = array.tail_cycles(*last, stream)
         return lead + g * (once - lead - tail) + tail
+
+
+def _blocked(command: Compute) -> tuple[int, ...]:
+    """Give g, m, k and n of a product: a rank plays them by the tensors that have it."""
+    first, second = (tile.view.names for tile in command.inputs)
+    found = dict.fromkeys("gmkn", 1)
+    for rank, size in zip(command.ranks, command.shape, strict=True):
+        if rank in first and rank in second:
+            found["g" if rank in command.out.view.names else "k"] *= size
+        else:
+            found["m" if rank in first else "n"] *= size
+    return tuple(found.values())

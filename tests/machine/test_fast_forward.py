@@ -6,13 +6,6 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simaccel.mapping.choices import (
-    FusedGroup,
-    FusedMapping,
-    GemmMapping,
-    SoftmaxMapping,
-    StagedGroup,
-)
 
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.fast_forward import FastForward, Scope, Snapshot
@@ -34,7 +27,16 @@ from simaccel.program.program import (
 from simaccel.workload import Dimensions, attention, gemm
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
-from tests.program.programs import LA, attention_workload, case, gemm_case
+from tests.program.programs import (
+    FlatTiles,
+    GemmTiles,
+    Rows,
+    attention_workload,
+    case,
+    flat_group,
+    gemm_case,
+    staged_groups,
+)
 
 EDGE = load_accelerator("edge", ["buffer.capacity_bytes=unlimited"])
 TOY = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
@@ -55,13 +57,11 @@ def test_a_gemm_of_100_000_folds_is_the_same() -> None:
 @pytest.mark.parametrize("keys", [250, 4096])
 def test_events_do_not_grow_with_the_trips(keys: int) -> None:
     sizes = Dimensions(hidden=768, heads=12, head_size=64, ff_size=4)
-    mapping = FusedMapping(
-        rows=60, keys=keys, online=keys < 4096, logit_stationarity="ws", attend_stationarity="ws"
-    )
+    tiles = FlatTiles(rows=60, keys=keys, online=keys < 4096)
     events = []
     for batch in (64, 6400):
         workload = attention(sizes, batch=batch, seq_len=4096, scope="la")
-        program = case(workload, FusedGroup(operators=LA, mapping=mapping)).program
+        program = case(workload, flat_group(workload, tiles)).program
         events.append(Machine(EDGE, program).run().events)
     assert events[1] == events[0] < 30_000
 
@@ -98,7 +98,7 @@ def test_a_skip_ends_before_the_long_transfer_does() -> None:
 @pytest.mark.parametrize("rate", ["unlimited", "1 GB/s"])
 def test_requests_without_cycles(latency: int, rate: str) -> None:
     on = accelerator(
-        dram={"latency_cycles": latency, "bandwidth_bytes_per_second": rate, "max_outstanding": 1}
+        dram={"latency_cycles": latency, "bandwidth_bytes_per_second": rate, "in_flight_bytes": 1}
     )
     program = gemm_case(gemm(m=40, k=12, n=20), m=2, k=4, n=5, order="kmn").program
     fast, _ = _same(program, on)
@@ -107,18 +107,12 @@ def test_requests_without_cycles(latency: int, rate: str) -> None:
 
 def test_kept_tiles_count_while_their_loop_runs() -> None:
     workload = attention_workload(1, 2, 8, 4)
-    tiles = GemmMapping(m=4, k=4, n=4, order="mnk", stationarity="os")
-    groups = [
-        StagedGroup(
-            operators=LA,
-            logit=tiles,
-            softmax=SoftmaxMapping(rows=2, cols=8),
-            attend=tiles,
-            resident_rows=rows,
-        )
+    tiles = GemmTiles(m=4, k=4, n=4, stationarity="os")
+    softmax = Rows(rows=2, cols=8)
+    spilled, kept = (
+        case(workload, *staged_groups(workload, tiles, softmax, tiles, rows)).program
         for rows in (0, 16)
-    ]
-    spilled, kept = (case(workload, group).program for group in groups)
+    )
     intermediate = workload.tensors["S"].bytes_per_element * 2 * 8 * 8
     fast, _ = _same(kept)
     assert intermediate < fast.peak_buffer_bytes <= reserved_bytes(kept)

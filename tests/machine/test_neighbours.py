@@ -6,7 +6,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.folding import folded_shape
-from simaccel.program.lower import lower
+from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Load, Program, ProgramError, Steps, commands
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
@@ -45,7 +45,18 @@ def _run(on: Accelerator, *programs: Program) -> Run:
     return Machine(on, Program(name="all", body=body)).run()
 
 
-@pytest.mark.parametrize("changes", [SLOW, NARROW])
+TIED = pytest.mark.xfail(
+    strict=True,
+    reason="loads that ask at one time go in the order in which their queues ended the operator "
+    "before",
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [SLOW, (*NARROW, "dma.in_queues=single"), pytest.param(NARROW, marks=TIED)],
+    ids=["slow", "narrow", "narrow and tied"],
+)
 def test_a_group_takes_the_same_whatever_its_neighbours_are(changes: tuple[str, ...]) -> None:
     """The latency of the NoC used to be lost where another group had passes."""
     on = load_accelerator("edge", [*changes, "dram.turnaround_cycles=0"])

@@ -3,29 +3,21 @@
 import pytest
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.levels import ROLES
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.choices import Mapping, NestGroup, NestLevel, NestMapping, WorkloadReference
-from simaccel.program.lower import lower
-from simaccel.program.program import Program
+from simaccel.mapping.checks import faults
+from simaccel.program.lowering import lower
 from simaccel.workload import gemm
+from tests.trees import mapping
 
-
-def _one_pass() -> Program:
-    """Give 4 x 4 x 4 MACs on one PE, from DRAM straight to it and back."""
-    workload = gemm(m=4, k=4, n=4)
-    keep = ROLES
-    (operator,) = workload.operators
-    levels = (
-        NestLevel(level="dram", keep=keep),
-        NestLevel(level="rows"),
-        NestLevel(level="cols"),
-        NestLevel(level="pe", keep=keep, factors=dict.fromkeys("mkn", 4)),
-    )
-    group = NestGroup(operator=operator.name, mapping=NestMapping(levels=levels))
-    reference = WorkloadReference(name=workload.name, fingerprint=workload.fingerprint)
-    return lower(workload, Mapping(workload=reference, dataflow="hand", groups=(group,)))
+TREE = """
+group gemm
+  keep A pe
+  keep B pe
+  keep C pe
+  do gemm mac
+"""
+"""4 x 4 x 4 MACs on one PE, from DRAM straight to it and back."""
 
 
 def _on(hops: int, latency: int) -> Accelerator:
@@ -41,7 +33,10 @@ def _on(hops: int, latency: int) -> Accelerator:
 def test_the_longer_latency_of_a_load_into_pes_is_named(
     hops: int, latency: int, cause: str
 ) -> None:
-    run = Machine(_on(hops, latency), _one_pass()).run()
+    workload, on = gemm(m=4, k=4, n=4), _on(hops, latency)
+    one = mapping(workload, TREE)
+    assert faults(workload, one, on) == []
+    run = Machine(on, lower(workload, one)).run()
     transfer = 2  # both inputs over one pipe, one cycle each
     assert run.cycles == transfer + hops + latency + 4**3
     assert run.engines["array"].busy == 4**3

@@ -14,7 +14,7 @@ from tests.machine.accelerators import accelerator
 
 # 4 x 4 PEs at 1 GHz: DRAM 50, ports 32 B/cycle, distribution 16 B/cycle
 MACHINE = accelerator(
-    dram={"bandwidth_bytes_per_second": "50 GB/s", "latency_cycles": 72, "max_outstanding": 4},
+    dram={"bandwidth_bytes_per_second": "50 GB/s", "latency_cycles": 72, "in_flight_bytes": 4096},
     buffer={"read_bytes_per_second": "32 GB/s", "write_bytes_per_second": "32 GB/s"},
     noc={
         "distribution": {"topology": "systolic", "link_bytes_per_cycle": 4, "hop_cycles": 9},
@@ -110,8 +110,8 @@ CASES = {
     "queue": (
         _scene(busy=900 - 10, dram_queue=110, gains={("noc",): 1.019}),
         (
-            "A waits 11% of its time: DRAM has accepted 4 requests, all it takes at a time. "
-            "Nothing that is freed gains 2% here: only another mapping can."
+            "A waits 11% of its time: 4.00 KiB are on their way from DRAM, all that may be in each "
+            "72 cycles. Nothing that is freed gains 2% here: only another mapping can."
         ),
     ),
     "port": (

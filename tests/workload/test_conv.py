@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.experiment.check import check, einsum_values
 from simaccel.hardware.load import load_accelerator
-from simaccel.program.lower import lower
-from simaccel.schedulers import DATAFLOWS, NotMappableError, make_mapping
+from simaccel.program.lowering import lower
+from simaccel.schedulers import DATAFLOWS, make_mapping
 from simaccel.workload import Conv, Einsum, NotAMatmul, Workload, as_matmul, conv2d, parse_workload
 from simaccel.workload.conv import positions
 from simaccel.workload.matmul import Array
@@ -163,16 +163,17 @@ def test_the_product_of_a_pointwise_and_of_a_whole_image_filter() -> None:
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
-def test_pointwise_convolutions_run_and_others_are_refused(dataflow: str) -> None:
-    toy = load_accelerator("toy")
-    workload = _workload(Conv(n=2, g=2, m=5, c=7, p=3, q=3, r=1, s=1))
-    mapping = make_mapping(workload, toy, dataflow)
+@pytest.mark.parametrize(
+    "conv",
+    [
+        Conv(n=2, g=2, m=5, c=7, p=3, q=3, r=1, s=1),
+        Conv(n=2, g=2, m=5, c=3, p=4, q=3, r=3, s=2, stride=(2, 1), dilation=(1, 2)),
+        Conv(m=1, c=1, p=4, q=1, r=3, s=1),
+    ],
+    ids=["pointwise", "sliding", "rows"],
+)
+def test_convolutions_run_on_a_systolic_array(dataflow: str, conv: Conv) -> None:
+    workload = _workload(conv)
+    mapping = make_mapping(workload, load_accelerator("toy"), dataflow)
     (checked,) = check(workload, mapping, lower(workload, mapping))
-    assert checked.compared == checked.elements == 2 * 2 * 5 * 3 * 3
-    with pytest.raises(NotMappableError) as caught:
-        make_mapping(_workload(Conv(m=1, c=1, p=4, q=1, r=3, s=1)), toy, dataflow)
-    assert str(caught.value) == (
-        f"dataflow {dataflow} takes matrix products and attention; einsum 'conv' is not a matrix "
-        "multiplication: it is a convolution, as I[n,g,c,p+r,q+s] has sums of ranks; the mapspaces "
-        "(pfm, ruby, ruby-s, ruby-t, padded) take it"
-    )
+    assert checked.compared == checked.elements == conv.n * conv.g * conv.m * conv.p * conv.q
