@@ -29,6 +29,7 @@ from simaccel.analytic.times import (
     RING,
     SFU,
     STORES,
+    UNASKED,
     WRITE,
     ZERO,
     Sizes,
@@ -183,8 +184,10 @@ class _Timeline(Traffic):
         """Run an iteration for some of the candidates; ``sizes``: its own, and the next one's."""
         if isinstance(runs, _Ahead):
             runs.where = where
-        before = dict(self.x)
+        before, present = dict(self.x), self.present
+        self.present = present if where is TRUE else present & where
         runs(body, *sizes)
+        self.present = present
         self.restore(where, before)
 
     def restore(self, where: Bools, before: Times) -> None:
@@ -192,7 +195,10 @@ class _Timeline(Traffic):
         if where is TRUE or where.all():
             return
         for key, new in self.x.items():
-            old = before.get(key, ZERO)
+            old = before.get(key)
+            if old is None:
+                asked = isinstance(key, tuple) and key[0] == "next"
+                old = UNASKED if asked else ZERO
             if new is not old:
                 self.x[key] = np.where(where, new, old)
 
@@ -234,7 +240,7 @@ class _Timeline(Traffic):
                     self.load(tiled, sizes, self.free(tiled, early), cold, ready)
                 here = tiled.own & (coming >= 0)
                 self.x[ready] = np.where(here, coming, self.get(ready))
-                self.x["next", tiled.key] = np.where(tiled.own, -1.0, coming)
+                self.x["next", tiled.key] = np.where(tiled.own, UNASKED, coming)
                 continue
             free = self.free(tiled, early)
             self.x[ready] = pick(tiled.own, free, self.get(ready))
@@ -257,7 +263,7 @@ class _Timeline(Traffic):
             where = mine if self.more is TRUE else mine & self.more
             key = ("next", tiled.key)
             if key not in self.x:
-                self.x[key] = np.full((), -1.0)
+                self.x[key] = UNASKED
             slid, self.slid = self.slid, TRUE
             early = TRUE if least > 1 else FALSE
             self.load(tiled, sizes, self.free(tiled, early), where, key)

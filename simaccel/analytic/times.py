@@ -14,6 +14,8 @@ Sizes = dict[str, Ints]
 RING: Final = 6
 """Slots that are told apart; more never wait."""
 ZERO: Final[Floats] = np.zeros(())
+UNASKED: Final[Floats] = np.full((), -1.0)
+"""When a tile comes that has not been asked for."""
 ARRAY, SFU, DMA_OUT, NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
 """Where engines are; those of queues have a number behind them."""
 CHANNEL: Final = "channel"

@@ -26,13 +26,13 @@ from simaccel.analytic.times import (
 )
 from simaccel.hardware import Accelerator
 
-_RECENT = 4
+_RECENT = 8
 """Loads of which a later one of the program may go ahead."""
 
 
 @dataclass(eq=False)
 class Request:
-    """A load: when it was asked for, when it was served, when the channel was free before it."""
+    """A load: when it was asked for (-1: not by this candidate), served, and the channel free."""
 
     begin: Floats
     free: Floats
@@ -48,6 +48,8 @@ class Traffic(State):
         super().__init__()
         self.units, self.accelerator = units, accelerator
         self.slid: Bools = FALSE
+        self.present: Bools = TRUE
+        """Candidates that have the present iteration."""
         self.recent: list[Request] = []
         """The last loads in the order in which they are served."""
         self.wrote = False
@@ -119,12 +121,13 @@ class Traffic(State):
         behind: list[tuple[Request, Bools]] = []
         earlier = where
         for other in reversed(self.recent):
-            earlier = earlier & (begin < other.begin)
+            later = earlier & (begin < other.begin)
+            earlier = later | (earlier & (other.begin < 0))
             if not earlier.any():
                 break
-            behind.insert(0, (other, earlier))
-            first = np.where(earlier, other.free, first)
-            start = np.where(earlier, np.maximum(begin, other.free), start)
+            behind.insert(0, (other, later))
+            first = np.where(later, other.free, first)
+            start = np.where(later, np.maximum(begin, other.free), start)
         end = self._beside_stores(start, move)
         done = pick(where, end, free)
         for other, later in behind:
@@ -137,7 +140,9 @@ class Traffic(State):
             done = np.where(later, other.end, done)
         self.x[CHANNEL] = np.maximum(done, free)
         at = len(self.recent) - len(behind)
-        self.recent.insert(at, Request(begin, first, end, keys))
+        there = where if self.present is TRUE else where & self.present
+        asked = begin if there is TRUE else np.where(there, begin, -1.0)
+        self.recent.insert(at, Request(asked, first, end, keys))
         del self.recent[:-_RECENT]
         return end
 
@@ -172,6 +177,7 @@ class Traffic(State):
             self.x[CHANNEL] = free + more
             if self.recent:
                 last = self.recent[-1]
+                more = np.where(last.begin >= 0, more, 0)
                 last.end = last.end + more
                 for key in last.keys:
                     self.x[key] = self.get(key) + more
