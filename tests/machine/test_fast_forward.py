@@ -12,6 +12,7 @@ from simaccel.machine.fast_forward import FastForward, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
 from simaccel.machine.turns import Entry, Turns
+from simaccel.mapping.view import View
 from simaccel.program.program import (
     Compute,
     Folds,
@@ -21,7 +22,6 @@ from simaccel.program.program import (
     Program,
     Store,
     Tile,
-    View,
     reserved_bytes,
 )
 from simaccel.workload import Dimensions, attention, gemm

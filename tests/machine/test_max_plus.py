@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine
+from simaccel.mapping.view import View
 from simaccel.program.lowering import lower
 from simaccel.program.program import (
     Command,
@@ -21,7 +22,6 @@ from simaccel.program.program import (
     Program,
     Store,
     Tile,
-    View,
 )
 from simaccel.program.text import program_text
 from tests.drawn_trees import draw_case

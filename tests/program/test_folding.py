@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from simaccel.mapping.view import View
 from simaccel.program.folding import folded_shape
 from simaccel.program.interpreter import interpret
-from simaccel.program.program import Compute, Folds, ProgramError, Tile, View
+from simaccel.program.program import Compute, Folds, ProgramError, Tile
 from simaccel.program.text import parse_program
 
 

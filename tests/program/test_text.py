@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 
+from simaccel.mapping.view import View
 from simaccel.program.program import (
     Load,
     Loop,
@@ -11,7 +12,6 @@ from simaccel.program.program import (
     Sfu,
     Store,
     Tile,
-    View,
     commands,
     tiles_of,
 )

@@ -1,9 +1,10 @@
 """More of a resource: where it can't slow a program down, and where it does.
 
 As long as nobody shares a resource, every start is a maximum of finishes (max-plus), so more of
-anything is never slower. Requesters that share a bandwidth in turns can do worse with more of it:
-what a faster part lets come early competes with what is urgent (Graham 1969, "Bounds on
-multiprocessing timing anomalies"). The smallest such programs that a search found stand below.
+anything is never slower. Where loads and stores share a DRAM, what a faster part lets come early
+may turn the bus round once more, or is older than what is urgent (Graham 1969, "Bounds on
+multiprocessing timing anomalies"). The smallest such programs that a search found stand below: with
+no turnaround it found none for bandwidth, latency and bytes in flight.
 """
 
 from collections.abc import Sequence
@@ -152,68 +153,79 @@ def test_capacity_that_a_program_doesn_t_need_changes_nothing(case: Case, on: Ac
     assert Machine(roomy, case.program).run() == Machine(on, case.program).run()
 
 
-def _shared(bandwidth: int, turn_cycles: int = 1, **dram: int) -> dict[str, Any]:
-    return {
-        "bandwidth_bytes_per_second": gigabytes(bandwidth),
-        "turn_cycles": turn_cycles,
-        **dram,
-    }
+def _shared(bandwidth: int, **dram: object) -> Accelerator:
+    """Give a DRAM that loads and stores share."""
+    return accelerator(dram={"bandwidth_bytes_per_second": gigabytes(bandwidth), **dram})
+
+
+def _turning(bandwidth: int = 4, latency_cycles: int = 3, in_flight_bytes: int = 8) -> int:
+    """Run three small products, each change of direction at 7 cycles."""
+    on = _shared(
+        bandwidth,
+        latency_cycles=latency_cycles,
+        in_flight_bytes=in_flight_bytes,
+        batch_bytes=4,
+        turnaround_cycles=7,
+    )
+    return _cycles(on, gemm_case(gemm(m=1, k=1, n=4, batch=3), order="nmk", a_slots=1).program)
 
 
 def test_anomaly_more_bandwidth() -> None:
-    """At 4 B/cycle the next A comes back into step with the stores and takes turns with them."""
-    case = gemm_case(
-        gemm(m=10, k=1, n=5, batch=3), m=4, k=1, n=2, order="knm", b_slots=1, a_slots=2
-    )
-    assert _cycles(accelerator(dram=_shared(2, 2)), case.program) == 401
-    assert _cycles(accelerator(dram=_shared(4, 2)), case.program) == 402
+    """As many changes of direction, but more of them stand before a load that is needed."""
+    assert _turning() == 69
+    assert _turning(bandwidth=8) == 75
 
 
 def test_anomaly_less_latency() -> None:
-    case = gemm_case(gemm(m=1, k=9, n=6, batch=2), m=1, k=3, n=2, order="mnk", out_slots=1)
-    assert _cycles(accelerator(dram=_shared(1, latency_cycles=4)), case.program) == 369
-    assert _cycles(accelerator(dram=_shared(1, latency_cycles=3)), case.program) == 370
+    """Loads that come earlier meet the stores: seven changes of direction instead of five."""
+    assert _turning() == 69
+    assert _turning(latency_cycles=2) == 80
+
+
+def test_anomaly_more_bytes_in_flight() -> None:
+    """So do loads that wait for fewer others: seven changes of direction instead of five."""
+    assert _turning() == 69
+    assert _turning(in_flight_bytes=16) == 82
 
 
 def test_anomaly_more_slots() -> None:
-    """With a third slot, a B for later shares the bandwidth with the A that is needed now."""
+    """An A for later is older than the B that is needed now: it costs without any turnaround."""
 
-    def cycles(b_slots: int) -> int:
-        case = gemm_case(gemm(m=1, k=2, n=2, batch=3), b_slots=b_slots, out_slots=1)
-        return _cycles(accelerator(dram=_shared(1)), case.program)
+    def cycles(a_slots: int) -> int:
+        workload = gemm(m=4, k=1, n=1, batch=3)
+        case = gemm_case(workload, a_slots=a_slots, b_slots=1, out_slots=1)
+        return _cycles(_shared(1, batch_bytes=8), case.program)
 
-    assert cycles(2) == 67
-    assert cycles(3) == 68
-
-
-def test_anomaly_more_outstanding_requests() -> None:
-    """From cycle 15 C is stored, so that the array gets its only slot back.
-
-    Alone (one request at a time) this takes until 17 and B comes after it; with two requests at
-    a time they take turns, and C is done at 18.
-    """
-    case = gemm_case(gemm(m=1, k=1, n=2, batch=2), n=1, order="mkn", a_slots=1, out_slots=1)
-    assert _cycles(accelerator(dram=_shared(1, max_outstanding=1)), case.program) == 60
-    assert _cycles(accelerator(dram=_shared(1, max_outstanding=2)), case.program) == 61
+    assert cycles(1) == 96
+    assert cycles(2) == 80
+    assert cycles(3) == 82
 
 
 def test_anomaly_a_queue_for_each_tensor() -> None:
-    """A single queue loads in the order of need; queues of their own share between all loads."""
-    case = gemm_case(gemm(m=1, k=1, n=1, batch=3), order="mkn", b_slots=1, out_slots=1)
-    single = accelerator(dram=_shared(1), dma={"in_queues": "single"})
-    assert _cycles(single, case.program) == 47
-    assert _cycles(accelerator(dram=_shared(1)), case.program) == 48
+    """A single queue loads in the order of need; of several the one that asked first is served."""
+    case = gemm_case(gemm(m=3, k=2, n=4, batch=3), order="nkm", out_slots=1)
+    dram = _shared(4, latency_cycles=3, in_flight_bytes=8, batch_bytes=8)
+    single = _changed(dram, "dma", in_queues="single")
+    assert _cycles(single, case.program) == 76
+    assert _cycles(dram, case.program) == 77
 
 
-def test_anomaly_turnaround_with_short_turns() -> None:
-    """Loads and stores that take turns of one cycle turn the bus round twice a round.
+def test_short_batches_turn_the_bus_round() -> None:
+    """Loads and stores in batches of one byte pay a turnaround for each byte."""
+    case = gemm_case(gemm(m=4, k=4, n=4, batch=8))
 
-    One request at a time keeps the directions apart: more of them cost more than they hide.
-    """
-    case = gemm_case(gemm(m=4, k=4, n=4, batch=8), a_slots=2, b_slots=2, out_slots=2)
+    def cycles(batch_bytes: int) -> int:
+        return _cycles(_shared(1, turnaround_cycles=7, batch_bytes=batch_bytes), case.program)
 
-    def cycles(outstanding: int) -> int:
-        dram = _shared(1, turnaround_cycles=7, max_outstanding=outstanding)
-        return _cycles(accelerator(dram=dram), case.program)
+    assert cycles(1) > 4 * cycles(64)
 
-    assert cycles(4) > 2 * cycles(1)
+
+def test_without_turnarounds_those_programs_gain() -> None:
+    """What the anomalies of bandwidth, latency and bytes in flight cost are turnarounds."""
+    workload = gemm(m=1, k=1, n=4, batch=3)
+    program = gemm_case(workload, order="nmk", a_slots=1).program
+    given = {"latency_cycles": 3, "in_flight_bytes": 8, "batch_bytes": 4}
+    cycles = _cycles(_shared(4, **given), program)
+    assert _cycles(_shared(8, **given), program) <= cycles
+    assert _cycles(_shared(4, **given | {"latency_cycles": 2}), program) <= cycles
+    assert _cycles(_shared(4, **given | {"in_flight_bytes": 16}), program) <= cycles
