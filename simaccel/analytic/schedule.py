@@ -6,7 +6,7 @@ candidate, so each body says of its tiles for which candidates they are its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -255,12 +255,6 @@ class _Builder:
                 self.same[id(kept)] = twin[0].key
                 continue
             self.known.add((id(body), id(kept)))
-            slide = [
-                (body.rank, c)
-                for dim in dims
-                for rank, c in dim
-                if len(dim) > 1 and rank == body.rank
-            ]
             body.tiles.append(
                 Tiled(
                     tensor=kept.tensor,
@@ -277,7 +271,7 @@ class _Builder:
                     dims=dims,
                     path=path,
                     outside=outside,
-                    slide=slide[0] if slide and kept.level != STREAM else None,
+                    slide=_slide(body, dims) if kept.level != STREAM else None,
                 )
             )
             body.tiles.sort(key=lambda tiled: (tiled.level != BUFFER, tiled.queue))
@@ -309,6 +303,12 @@ class _Builder:
                 if made in {view.name for view in work.seen.inputs} and axis in work.seen.reduced
             )
             cutting[0].divides += [(inner, one) for one in inner.corrects]
+
+
+def _slide(body: Bodies, dims: Sequence[Terms]) -> tuple[str, int] | None:
+    """Return the rank of a loop that moves a window in one of these dimensions, and its step."""
+    windows = [(rank, step) for dim in dims if len(dim) > 1 for rank, step in dim]
+    return next((one for one in windows if one[0] == body.rank), None)
 
 
 def _is_home(cuts: Cuts, position: Ints, body: Bodies, where: int, *, base: bool) -> Bools:

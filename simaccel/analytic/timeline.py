@@ -20,15 +20,9 @@ from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import (
     ARRAY,
-    COUNTERS,
-    DMA_OUT,
-    DRAM,
-    LOADS,
-    NOC_OUT,
     READ,
     RING,
     SFU,
-    STORES,
     UNASKED,
     WRITE,
     ZERO,
@@ -172,7 +166,7 @@ class _Timeline(Traffic):
                 break
         if trips.most > done:
             period = min(period, done)
-            self._extrapolate(history[-period], np.maximum(trips.full - done, 0) / period)
+            self.skip(history[-period], np.maximum(trips.full - done, 0) / period)
         if trips.ragged:
             last = {**sizes, rank: trips.rest}
             with self._turn(body.adders, trips.full > 0, outside):
@@ -201,30 +195,6 @@ class _Timeline(Traffic):
                 old = UNASKED if asked else ZERO
             if new is not old:
                 self.x[key] = np.where(where, new, old)
-
-    def _extrapolate(self, last: Times, more: Floats) -> None:
-        """Let ``more`` periods since ``last`` follow at the steady interval."""
-        growth = {
-            key: time - last.get(key, ZERO)
-            for key, time in self.x.items()
-            if time is not last.get(key)
-        }
-        self.recent.clear()
-        interval = self._interval(growth)
-        for key, value in growth.items():
-            if key in COUNTERS:
-                self.x[key] = self.x[key] + more * value
-            else:
-                self.x[key] = self.x[key] + np.where(value > 0, more * interval, 0)
-
-    def _interval(self, growth: Times) -> Floats:
-        """Return the steady interval: of engines, and of the work of each resource."""
-        spec = self.accelerator.dram
-        turns = np.minimum(growth.get(LOADS, ZERO), growth.get(STORES, ZERO))
-        found: Floats = growth.get(DRAM, ZERO) + 2 * spec.turnaround_cycles * turns
-        for key in (READ, WRITE, ARRAY, SFU, DMA_OUT, NOC_OUT):
-            found = np.maximum(found, growth.get(key, ZERO))
-        return found
 
     def open(self, tiles: list[Tiled], sizes: Sizes, *, early: Bools = FALSE) -> None:
         """Let the tiles of a body come, those that have not been asked for before."""

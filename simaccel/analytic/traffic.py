@@ -10,18 +10,22 @@ from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled
 from simaccel.analytic.times import (
+    ARRAY,
     CHANNEL,
+    COUNTERS,
     DMA_OUT,
     DRAM,
     LOADS,
     NOC_OUT,
     READ,
     RING,
+    SFU,
     STORES,
     WRITE,
     ZERO,
     Sizes,
     State,
+    Times,
     pick,
 )
 from simaccel.hardware import Accelerator
@@ -192,3 +196,27 @@ class Traffic(State):
         if not move.on_chip:
             self.add(DRAM, where, move.service)
             self.add(LOADS if loads else STORES, where, move.batches)
+
+    def skip(self, last: Times, more: Floats) -> None:
+        """Let ``more`` periods since ``last`` follow at the steady interval."""
+        growth = {
+            key: time - last.get(key, ZERO)
+            for key, time in self.x.items()
+            if time is not last.get(key)
+        }
+        self.recent.clear()
+        interval = self._interval(growth)
+        for key, value in growth.items():
+            if key in COUNTERS:
+                self.x[key] = self.x[key] + more * value
+            else:
+                self.x[key] = self.x[key] + np.where(value > 0, more * interval, 0)
+
+    def _interval(self, growth: Times) -> Floats:
+        """Return the steady interval: of engines, and of the work of each resource."""
+        spec = self.accelerator.dram
+        turns = np.minimum(growth.get(LOADS, ZERO), growth.get(STORES, ZERO))
+        found: Floats = growth.get(DRAM, ZERO) + 2 * spec.turnaround_cycles * turns
+        for key in (READ, WRITE, ARRAY, SFU, DMA_OUT, NOC_OUT):
+            found = np.maximum(found, growth.get(key, ZERO))
+        return found

@@ -1,9 +1,9 @@
 """The ranks of a group: which ranks of its operators are one, and how tensors look in them.
 
 Ranks that index the same dimension of a tensor inside the group are one rank: ``n`` of the first
-GEMM is ``k`` of the second. Where a reader sees a dimension as a sum of ranks (a convolution's
-``2*p+r``), the writer's rank is *derived*: it follows from theirs, halo included. A group rank has
-the name that its first operator gives it, with a number behind it if another has that name.
+GEMM is ``k`` of the second. Where a reader sees a dimension as a sum of ranks (``2*p+r``), the
+writer's rank is *derived*: it follows from theirs, halo included. A group rank has the name that
+its first operator gives it, with a number behind it if that is taken.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ class NotThisWorkloadError(SimaccelError):
 class Seen:
     """An operator as its group sees it.
 
-    ``ranks``: its own ranks in the group's names; those in ``derived`` follow from others.
-    ``inputs`` and ``output`` are views in these ranks. ``names``: the tensor of each view, with a
-    number behind it where one tensor is read in several ways.
+    ``ranks``: its own ranks in the group's names; those in ``derived`` follow from others. Views
+    are in these ranks. ``names``: the tensor of each, numbered where it is read in several ways.
     """
 
     operator: Operator

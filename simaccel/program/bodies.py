@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Map
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from simaccel.mapping.space import Seen
-from simaccel.mapping.tree import Do
+from simaccel.mapping.tree import BUFFER, Do
 from simaccel.mapping.view import View
 from simaccel.program.division import Division
 
@@ -120,3 +121,21 @@ class Outline:
 
     top: Body
     aliases: Map[str, str]
+
+
+def settle(item: Item, axes: Map[str, str | None], around: Sequence[Body] = ()) -> None:
+    """Find the loops that cut the axis of a vector operator (``axes``), and sort what is held."""
+    if isinstance(item, Leaf):
+        axis = axes.get(item.seen.name)
+        cutting = [body for body in around if axis and body.rank == axis]
+        if cutting and cutting[0].leaves == (item,):
+            cutting[0].doubled = True
+        elif cutting:
+            cutting[0].online = (*cutting[0].online, item)
+    elif isinstance(item, Parts):
+        for _, _, body in item.parts:
+            settle(body, axes, around)
+    else:
+        item.holds.sort(key=lambda held: (held.place != BUFFER, held.queue))
+        for inner in item.items:
+            settle(inner, axes, (*around, item))

@@ -28,7 +28,7 @@ from simaccel.mapping.tree import (
     Tree,
 )
 from simaccel.mapping.view import View
-from simaccel.program.bodies import Body, Held, Item, Leaf, Outline, Parts
+from simaccel.program.bodies import Body, Held, Leaf, Outline, Parts, settle
 from simaccel.program.division import Division
 from simaccel.workload import Einsum
 
@@ -81,7 +81,7 @@ def outline(space: Space, group: Group, around: Sequence[Keep] = ()) -> Outline:
     every = {rank: frozenset({size}) for rank, size in space.sizes.items()}
     box = {rank: (0, size) for rank, size in space.sizes.items()}
     walk.tree(group.tree, _Path([top], dict(space.sizes), every, box, []))
-    walk.settle(top)
+    settle(top, space.axes)
     return Outline(top, walk.aliases)
 
 
@@ -382,37 +382,6 @@ class _Walk:
             f"{seen.name}: {name} is kept nowhere in the buffer; allowed: a keep of it outside of "
             f"do {seen.name}"
         )
-
-    def settle(self, top: Body) -> None:
-        """Find the loops that cut the axis of a vector operator, and how that is done."""
-        self._settle(top, [])
-        _sort_holds(top)
-
-    def _settle(self, item: Item, bodies: list[Body]) -> None:
-        if isinstance(item, Leaf):
-            axis = self.space.axes.get(item.seen.name)
-            cutting = [body for body in bodies if axis and body.rank == axis]
-            if cutting and cutting[0].leaves == (item,):
-                cutting[0].doubled = True
-            elif cutting:
-                cutting[0].online = (*cutting[0].online, item)
-            return
-        if isinstance(item, Parts):
-            for _, _, body in item.parts:
-                self._settle(body, bodies)
-            return
-        for inner in item.items:
-            self._settle(inner, [*bodies, item])
-
-
-def _sort_holds(item: Item) -> None:
-    if isinstance(item, Body):
-        item.holds.sort(key=lambda held: (held.place != BUFFER, held.queue))
-        for inner in item.items:
-            _sort_holds(inner)
-    elif isinstance(item, Parts):
-        for _, _, body in item.parts:
-            _sort_holds(body)
 
 
 def _loops(bodies: Sequence[Body]) -> list[Body]:
