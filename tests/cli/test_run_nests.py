@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from simaccel.workload import conv2d
 from tests.cli.conftest import Call
 
 BARE = "--workload conv --shape M=7,C=5,P=9,Q=11,R=3,S=3,stride=2"
@@ -26,8 +27,7 @@ TREE = [
 def _saved(tree: list[str], folder: Path, change: dict[str, str]) -> Path:
     """Save a mapping of the convolution whose tree has some lines changed."""
     assert change.keys() <= set(tree)
-    shape = {"m": 7, "c": 5, "p": 9, "q": 11, "r": 3, "s": 3}
-    workload = conv(**shape, stride=(2, 2))
+    workload = conv2d(m=7, c=5, p=9, q=11, r=3, s=3, stride=2)
     file = folder / "m.yaml"
     document = {
         "workload": {"name": workload.name, "fingerprint": workload.fingerprint},
@@ -89,7 +89,10 @@ def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> N
         ({"loop m 4": "loop m 7"}, "tree[6]: got 'spread s 1 rows'; allowed: at most 12 rows; t"),
         ({"spread q 1 cols": "spread q 1 rows"}, "tree[7]: got 'spread q 1 rows'; allowed: at mo"),
         ({"spread m 1 rows": "spread x 1 rows"}, "tree[5]: got 'spread x 1 rows'; allowed: a rank"),
-        ({"spread q 1 cols": "spread q 1 sides"}, "tree[7]: got 'spread q 1 sides'; allowed: spread"),
+        (
+            {"spread q 1 cols": "spread q 1 sides"},
+            "tree[7]: got 'spread q 1 sides'; allowed: spread",
+        ),
         ({"keep W pe x2": "keep W rows x2"}, "tree[9]: got 'keep W rows x2'; allowed: level buffe"),
         ({"keep O pe x2": "keep O buffer x2"}, "tree[10]: got 'keep O buffer x2'; allowed: pe, as"),
         ({"do conv mac": "do conv array ws"}, "tree[8]: got 'keep I pe x2'; allowed: buffer; do "),
@@ -106,7 +109,7 @@ def test_a_mapping_that_the_array_cannot_have(
 
 
 def test_what_does_not_fit_the_memories_of_a_pe(cli: Call, tmp_path: Path) -> None:
-    """6 MACs of a PE use 6 B of I; without the spread of q it holds a row of 21: 126 B, twice."""
+    """3 rows and 1 column of I are 6 B; the 21 columns that 11 outputs reach over are 126 B."""
     file = _saved(TREE, tmp_path, {"spread q 1 cols": "spread p 1 cols"})
     result = cli(f"run --hw eyeriss_like {BARE} --mapping {file}")
     assert result.exit_code == 2
