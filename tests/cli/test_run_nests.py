@@ -10,11 +10,32 @@ from pathlib import Path
 import pytest
 import yaml
 
+from simaccel.workload import conv2d
 from tests.cli.conftest import Call
 
 BARE = "--workload conv --shape M=7,C=5,P=9,Q=11,R=3,S=3,stride=2"
 SMALL = f"{BARE} --patience 500"
 HUNDRED = "--workload gemm --shape M=100,K=1,N=1"
+TREE = [
+    "loop c 1", "keep I buffer x2", "keep O buffer x2", "loop m 4", "loop p 1",
+    "spread m 1 rows", "spread s 1 rows", "spread q 1 cols",
+    "keep I pe x2", "keep W pe x2", "keep O pe x2", "loop r 1", "do conv mac",
+]  # fmt: skip
+"""A mapping of the convolution that eyeriss_like can have: 4 x 3 of its rows, 11 of its columns."""
+
+
+def _saved(tree: list[str], folder: Path, change: dict[str, str]) -> Path:
+    """Save a mapping of the convolution whose tree has some lines changed."""
+    assert change.keys() <= set(tree)
+    workload = conv2d(m=7, c=5, p=9, q=11, r=3, s=3, stride=2)
+    file = folder / "m.yaml"
+    document = {
+        "workload": {"name": workload.name, "fingerprint": workload.fingerprint},
+        "dataflow": "mine",
+        "groups": [{"operators": ["conv"], "tree": [change.get(line, line) for line in tree]}],
+    }
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return file
 
 
 def test_figure_5_of_ruby_on_the_machine(cli: Call) -> None:
@@ -65,39 +86,53 @@ def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"factors": {"q": 11, "m": 7}}, "levels[3].factors: got {'m': 7, 'q': 11}; allowed: a p"),
-        ({"factors": {"x": 2}}, "levels[3].factors.x: got 2; allowed: one of"),
-        ({"slots": {"input": 2}}, "levels[3].slots.input: got 2; allowed: roles that are kept"),
-        ({"order": ["q"]}, "levels[3].order: got ('q',); allowed: none at a spatial level"),
+        ({"loop m 4": "loop m 7"}, "tree[6]: got 'spread s 1 rows'; allowed: at most 12 rows; t"),
+        ({"spread q 1 cols": "spread q 1 rows"}, "tree[7]: got 'spread q 1 rows'; allowed: at mo"),
+        ({"spread m 1 rows": "spread x 1 rows"}, "tree[5]: got 'spread x 1 rows'; allowed: a rank"),
+        (
+            {"spread q 1 cols": "spread q 1 sides"},
+            "tree[7]: got 'spread q 1 sides'; allowed: spread",
+        ),
+        ({"keep W pe x2": "keep W rows x2"}, "tree[9]: got 'keep W rows x2'; allowed: level buffe"),
+        ({"keep O pe x2": "keep O buffer x2"}, "tree[10]: got 'keep O buffer x2'; allowed: pe, as"),
+        ({"do conv mac": "do conv array ws"}, "tree[8]: got 'keep I pe x2'; allowed: buffer; do "),
+        ({"loop c 1": "loop c 0"}, "tree[0]: got 'loop c 0'; allowed: pieces of 1 to 5, the size"),
     ],
 )
 def test_a_mapping_that_the_array_cannot_have(
-    cli: Call, tmp_path: Path, change: dict[str, object], message: str
+    cli: Call, tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
-    file = tmp_path / "m.yaml"
-    cli(f"map --hw eyeriss_like {SMALL} -o {file}")
-    document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    levels = document["groups"][0]["mapping"]["levels"]
-    for level in levels if "factors" in change else ():
-        level["factors"] = {}
-    levels[3].update(change)
-    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    file = _saved(TREE, tmp_path, change)
     result = cli(f"run --hw eyeriss_like {BARE} --mapping {file}")
     assert result.exit_code == 2
-    assert f"{file}: groups[0].mapping.{message}" in result.stderr
+    assert f"error: {file}: groups[0].{message}" in result.stderr
+
+
+def test_what_does_not_fit_the_memories_of_a_pe(cli: Call, tmp_path: Path) -> None:
+    """3 rows and 1 column of I are 6 B; the 21 columns that 11 outputs reach over are 126 B."""
+    file = _saved(TREE, tmp_path, {"spread q 1 cols": "spread p 1 cols"})
+    result = cli(f"run --hw eyeriss_like {BARE} --mapping {file}")
+    assert result.exit_code == 2
+    assert "the memory of a PE (pe.input) has 24 B, 228 B too many: pe.I 2 x 126 B" in result.stderr
 
 
 def test_a_mapping_for_another_array(cli: Call, tmp_path: Path) -> None:
-    file = tmp_path / "m.yaml"
-    cli(f"map --hw eyeriss_like {SMALL} -o {file}")
-    result = cli(f"run --hw toy_linear {BARE} --mapping {file}")
-    assert result.exit_code == 2
-    assert "groups[0].mapping.levels: got dram, buffer, rows, cols, pe; allowed: dram, rows" in (
-        result.stderr.replace("'", "")
-    )
-    result = cli(f"run --hw edge {BARE} --mapping {file}")
-    assert result.exit_code == 2
-    assert "levels[4].keep: got 'input, weight, output'; allowed: one of" in result.stderr
+    file = _saved(TREE, tmp_path, {})
+    assert cli(f"run --hw eyeriss_like {BARE} --mapping {file}").exit_code == 0
+    refused = {
+        "toy_linear": (
+            "tree[5]: got 'spread m 1 rows'; allowed: at most 1 rows; this makes 4",
+            "tree[1]: got 'keep I buffer x2'; allowed: no buffer: input passes it by",
+        ),
+        "edge": (
+            "tree[12]: got 'do conv mac'; allowed: array and a stationarity: the array is systolic",
+        ),
+    }
+    for name, messages in refused.items():
+        result = cli(f"run --hw {name} {BARE} --mapping {file}")
+        assert result.exit_code == 2
+        for message in messages:
+            assert f"error: {file}: groups[0].{message}\n" in result.stderr
 
 
 def test_a_convolution_on_a_systolic_array(cli: Call) -> None:

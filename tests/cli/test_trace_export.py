@@ -46,7 +46,7 @@ def test_the_whole_run_goes_to_the_standard_output(cli: Call, tmp_path: Path) ->
     assert (shown.exit_code, shown.stderr) == (0, "")
     cli(f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'}")
     assert shown.stdout_bytes == (tmp_path / "out.csv").read_bytes()
-    assert shown.stdout.count("\n") == 1 + _n_events(0, 548, "engine", "tile")
+    assert shown.stdout.count("\n") == 1 + _n_events(0, 537, "engine", "tile")
 
 
 def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
 )
 def test_lanes_are_chosen_by_kind(cli: Call, lanes: str, kinds: list[str]) -> None:
     shown = cli(f"trace export {TOY} --format csv -o - --lanes {lanes}").stdout
-    assert shown.count("\n") == 1 + _n_events(0, 548, *kinds)
+    assert shown.count("\n") == 1 + _n_events(0, 537, *kinds)
 
 
 def test_lanes_are_chosen_by_name(cli: Call) -> None:
@@ -75,16 +75,16 @@ def test_lanes_are_chosen_by_name(cli: Call) -> None:
         ("--format vdc", ["command line: --format: got 'vdc'; allowed: did you mean 'vcd'?"]),
         ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd"]),
         ("--format csv --lanes aray", ["no lane 'aray'; allowed: did you mean 'array'?"]),
-        ("--format csv --from 548", ["--from: got '548'; allowed: a cycle from 0 to 547"]),
-        ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 to 547"]),
-        ("--format csv --to 549", ["--to: got '549'; allowed: a cycle from 1 to 548"]),
-        ("--format csv --from 9 --to 9", ["--to: got '9'; allowed: a cycle from 10 to 548"]),
+        ("--format csv --from 537", ["--from: got '537'; allowed: a cycle from 0 to 536"]),
+        ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 to 536"]),
+        ("--format csv --to 538", ["--to: got '538'; allowed: a cycle from 1 to 537"]),
+        ("--format csv --from 9 --to 9", ["--to: got '9'; allowed: a cycle from 10 to 537"]),
         ("--format csv --at-most 0", ["--at-most: got '0'; allowed: 1 to 1000000000 events"]),
         ("--format perfetto --bins 0", ["--bins: got '0'; allowed: 1 to 100000 bins"]),
         ("--format csv --from -1 --to -2", ["--from: got '-1'", "--to: got '-2'"]),
         (
             "--format csv --lanes engine --at-most 100",
-            ["more than 100 events in cycles 0 to 548; allowed: --from 0 --to 137 (62 events)"],
+            ["more than 100 events in cycles 0 to 537; allowed: --from 0 --to 134 (52 events)"],
         ),
     ],
 )

@@ -24,17 +24,17 @@ def test_the_suffix_says_what_is_written(cli: Call, tmp_path: Path, suffix: str)
     result = cli(f"trace plot {EDGE} -o {target} --kind timeline")
     assert result.exit_code == 0, result.stderr
     assert target.read_bytes().startswith(STARTS[suffix])
-    assert result.stdout.splitlines() == ["timeline: cycles 0 to 104,859", f"figure: {target}"]
+    assert result.stdout.splitlines() == ["timeline: cycles 0 to 104,551", f"figure: {target}"]
 
 
 def test_all_kinds_are_one_page_that_says_which_cycles(cli: Call, tmp_path: Path) -> None:
     result = cli(f"trace plot {EDGE} -o {tmp_path / 'a.svg'}")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines()[:4] == [
-        "timeline: cycles 0 to 104,859",
-        "bandwidth: cycles 0 to 26,198,550",
-        "occupancy: cycles 0 to 104,859",
-        "stalls: cycles 0 to 26,198,550",
+        "timeline: cycles 0 to 104,551",
+        "bandwidth: cycles 0 to 26,198,242",
+        "occupancy: cycles 0 to 104,551",
+        "stalls: cycles 0 to 26,198,242",
     ]
 
 
@@ -50,7 +50,7 @@ FAULTS = {
     "-o a.gif": r"a.gif: suffix: got '.gif'; allowed: ",
     "-o missing/a.png": "a.png: output folder: got ",
     "-o old.png": "old.png: output: got 'a file that exists'; allowed: a new file, or --force",
-    "-o a.png --from 26198550": "first cycle: got 26198550; allowed: a cycle of the run, 0 to ",
+    "-o a.png --from 26198242": "first cycle: got 26198242; allowed: a cycle of the run, 0 to ",
     "-o a.png --from 9 --to 9": "last cycle: got 9; allowed: a cycle after the first one, up to ",
     "-o a.png --operator L": "operator: got 'L'; allowed: one of L+softmax+A",
     "-o a.png --engine arrey": "engine: got 'arrey'; allowed: did you mean 'array'?",

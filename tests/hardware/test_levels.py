@@ -181,7 +181,7 @@ def test_each_array_is_taken_by_what_is_made_for_it() -> None:
     assert sorted(name for name, kind in kinds.items() if kind == "spatial") == SPATIAL
     with pytest.raises(NotSpatialError, match=r"edge: array.kind = 'systolic'; allowed: spatial"):
         _ = load_accelerator("edge").spatial
-    assert levels(load_accelerator("edge")).names == ("dram", "buffer", "rows", "cols", "pe")
+    assert levels(load_accelerator("edge")).names == ("dram", "buffer", "rows", "cols")
     spatial = load_accelerator("eyeriss_like")
     with pytest.raises(NotSystolicError, match=r"eyeriss_like: array.kind = 'spatial'; allowed"):
         _ = spatial.systolic

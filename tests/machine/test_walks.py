@@ -126,11 +126,11 @@ def test_the_array_claims_what_it_makes_and_releases_what_it_uses_last() -> None
             "compute",
             "post S ready array>sfu",
             f"release Q free array>dma_in0 {rows * 16}B",
-            "wait S ready sfu>array",
             f"claim O free dma_out>array {rows * 16}B",
+            "wait S ready sfu>array",
             "compute",
-            "post O ready array>dma_out",
             f"release {rows * 32}B",
+            "post O ready array>dma_out",
         ]
 
     array = _walks(FLAT)["array"]

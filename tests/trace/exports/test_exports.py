@@ -245,9 +245,10 @@ def test_what_a_slice_is_called() -> None:
         shown = read_perfetto(text("perfetto", excerpt(trace)))
     assert shown.slices["dma_in1"][0].name == "load K queue 1"
     assert shown.slices["sfu"][0].name == "waits: S ready (dram_bandwidth)"
-    assert shown.slices["dma_in2"][1].name == "waits (dram_queue)"
+    assert shown.slices["dma_in2"][1].name == "waits: V free (array)"
+    assert shown.slices["array"][3].name == "waits (noc)"
     assert shown.slices["sfu"][-1].name == "waits (drain)"
-    assert (shown.about["from"], shown.about["to"], shown.about["accelerator"]) == (0, 605, "toy")
+    assert (shown.about["from"], shown.about["to"], shown.about["accelerator"]) == (0, 566, "toy")
 
 
 def test_csv_is_what_rfc_4180_says(tmp_path: Path) -> None:
