@@ -2,15 +2,7 @@
 
 import pytest
 
-from simaccel.analytic.estimate import (
-    EstimateError,
-    attention_problem,
-    estimate,
-    gemm_problem,
-    softmax_problem,
-)
-from simaccel.analytic.work import Traffic, ints, split
-from simaccel.errors import SimaccelError
+from simaccel.analytic.estimate import EstimateError, estimate
 from simaccel.hardware.load import load_accelerator
 from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import Dimensions, Workload, attention, build, gemm
@@ -86,29 +78,22 @@ def test_bound_by(sections: dict[str, dict[str, object]], resource: str) -> None
     assert one.resource_bound_cycles == one.resources[resource]
 
 
-def test_split() -> None:
-    """Full tiles, then the smaller last one, if there is one."""
-    full, edge = split(ints([10, 8, 3]), ints([4, 4, 5]))
-    assert [pair.tolist() for pair in full] == [[2, 2, 0], [4, 4, 5]]
-    assert [pair.tolist() for pair in edge] == [[1, 0, 1], [2, 0, 3]]
+def test_the_slowest_channel_is_no_bound_but_an_even_share_is() -> None:
+    """5 tiles of A and of B of 128 B and of C of 64 B: 1600 B over 3 channels of 1 byte a cycle."""
+    made = gemm_case(gemm(m=8, k=8, n=4, batch=5, bytes_by_tensor={"B": 4, "C": 2}))
+    on = accelerator(dram={"bandwidth_bytes_per_second": "3 GB/s", "channels": 3})
+    (one,) = estimate(made.workload, made.mapping, on).operators
+    assert one.resources["dram"] == 1280 // 3 + 320 // 3 - 1
 
 
-def test_the_busiest_channel_is_charged() -> None:
-    """1,000 B over 3 channels in pieces of 256 B: 488, 256 and 256 B; 1 byte a cycle each."""
-    dram = {"bandwidth_bytes_per_second": "3 GB/s", "channels": 3, "turn_cycles": 64}
-    traffic = Traffic(accelerator(dram=dram))
-    assert int(traffic.dram(ints(1000))) == 488
-    assert int(traffic.turns(ints(1000))) == 8
-
-
-def test_operators_of_another_kind_are_refused() -> None:
-    workload = attention_workload(1, 1, 3, 2)
-    with pytest.raises(EstimateError, match="operator softmax is not an einsum"):
-        gemm_problem(workload, "softmax")
-    with pytest.raises(EstimateError, match="operator L is not a softmax"):
-        softmax_problem(workload, "L")
-    with pytest.raises(SimaccelError):
-        attention_problem(workload, ("softmax", "L", "A"))
+def test_what_is_too_large_to_count_is_refused() -> None:
+    """Before it is scheduled, too; 2^60 MACs are taken (below)."""
+    made = gemm_case(gemm(m=2**20, k=2**20, n=2**20, batch=2))
+    on = load_accelerator("edge")
+    with pytest.raises(EstimateError, match=rf"{2**61} MACs; allowed: at most 2\^60"):
+        estimate(made.workload, made.mapping, on)
+    with pytest.raises(EstimateError, match=rf"{2**61} MACs; allowed: at most 2\^60"):
+        make_mapping(made.workload, on, "flex")
 
 
 # -- large ------------------------------------------------------------------------------------
