@@ -91,7 +91,7 @@ def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> N
         ({"spread m 1 rows": "spread x 1 rows"}, "tree[5]: got 'spread x 1 rows'; allowed: a rank"),
         (
             {"spread q 1 cols": "spread q 1 sides"},
-            "tree[7]: got 'spread q 1 sides'; allowed: spread",
+            "tree[7]: got 'spread q 1 sides'; allowed: spr",
         ),
         ({"keep W pe x2": "keep W rows x2"}, "tree[9]: got 'keep W rows x2'; allowed: level buffe"),
         ({"keep O pe x2": "keep O buffer x2"}, "tree[10]: got 'keep O buffer x2'; allowed: pe, as"),
