@@ -64,7 +64,10 @@ def estimate(asked: Asked, as_json: bool) -> None:
 @click.command("map", cls=Command)
 @experiment_options
 @click.option(
-    "-o", "--output", metavar="FILE", help="Write the mapping here; - (default): print it."
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the mapping here, - prints it (default: print its tree).",
 )
 @jobs_option
 @click.option("--explain", is_flag=True, help="Say what limits the best mapping of a mapspace.")
@@ -88,6 +91,7 @@ def map_workload(
     require_stdout_free(output, "-o", others={"--json": as_json, "--explain": explain})
     inputs = asked.inputs()
     _require_files(output, plot, force=force, inputs=inputs)
+    text = mapping_text if output == STDOUT else tree_text
     output = None if output == STDOUT else output
     if asked.searches():
         wanted = Wanted(
@@ -97,6 +101,7 @@ def map_workload(
             inputs=inputs,
             explain=explain,
             as_json=as_json,
+            text=text,
         )
         map_nests(asked, jobs or 1, wanted)
         return
@@ -107,7 +112,7 @@ def map_workload(
     if as_json:
         show_json(yaml.safe_load(mapping_text(mapping)))
     elif output is None:
-        click.echo(tree_text(mapping), nl=False)
+        click.echo(text(mapping), nl=False)
     if output is None:
         return
     with writing_text(output, force=force, inputs=inputs) as stream:

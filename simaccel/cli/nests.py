@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.files import mapping_text
-from simaccel.mapping.text import tree_text as mapping_tree
+from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.figures.convergence import draw_convergence
 from simaccel.report.figures.style import save_figure, style
@@ -43,6 +44,8 @@ class Wanted:
     inputs: list[Path]
     explain: bool
     as_json: bool
+    text: Callable[[Mapping], str]
+    """What is printed where nothing is written."""
 
 
 def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
@@ -68,7 +71,7 @@ def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
     if as_json:
         show_json(_json(workload, accelerator, asked.sought, mapped))
     elif output is None and not explain:
-        click.echo(mapping_tree(mapping), nl=False)
+        click.echo(wanted.text(mapping), nl=False)
     if not as_json and (output is not None or explain):
         show(title, mapped_table(mapped))
         for one in mapped if explain else ():

@@ -56,6 +56,10 @@ def read_header(file: File) -> TraceHeader:
     )
 
 
+_OLD_DRAM = ("turn_cycles", "max_outstanding")
+"""Fields of the DRAM of schema 2 that have no counterpart; clock and rates are as they were."""
+
+
 class Reproduction:
     """The objects of the run, parsed from the texts of a header."""
 
@@ -71,7 +75,10 @@ class Reproduction:
 
         """
         with self._parsing("accelerator"):
-            return Accelerator.model_validate(parse_document(self.header.accelerator))
+            raw = dict(parse_document(self.header.accelerator))
+            if self.schema_version < SCHEMA_VERSION:
+                raw["dram"] = {n: v for n, v in raw["dram"].items() if n not in _OLD_DRAM}
+            return Accelerator.model_validate(raw)
 
     def workload(self) -> Workload:
         """Load the workload of the run."""
