@@ -2,7 +2,8 @@
 
 DRAM serves 1 byte per cycle unless a test says otherwise, elements have 1 byte, buffer ports and
 NoC are unlimited. Within a direction the oldest transfer goes first; where both directions have
-work they change after batches of 4 bytes. Arrays have no overlap: a fold of an output-stationary GEMM takes K + R + C - 2 cycles.
+work they change after batches of 4 bytes. Arrays have no overlap: a fold of an output-stationary
+GEMM takes K + R + C - 2 cycles.
 """
 
 from typing import Any
