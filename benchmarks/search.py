@@ -30,7 +30,7 @@ from benchmarks.measure import (
     table,
 )
 from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import Family, Ints, Kept, Loops, ints, shape_of
+from simaccel.analytic.family import Family, Ints, Kept, Loops, ints
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -121,7 +121,7 @@ def figures(family: Family, accelerator: Accelerator) -> list[Ints]:
     """Count what a search looks at: bound, DRAM bytes, bytes of buffer."""
     totals = evaluate(family, accelerator)
     dram = totals.counts.total("dram_read") + totals.counts.total("dram_write")
-    shape = shape_of(family.branch)
+    shape = family.shape
     found = (totals.bound(), dram, totals.buffer_bytes())
     return [np.broadcast_to(one, shape).ravel() for one in found]
 

@@ -12,8 +12,9 @@ class Trips:
     """The trips of a loop over what arrives: full ones, and a smaller last one."""
 
     def __init__(self, size: Ints, tile: Ints) -> None:
-        self.size = size
         self.one = not bool((size > tile).any())
+        tile = np.minimum(tile, size)
+        self.size = size
         self.full, rest = size // tile, size % tile
         self.most, self.least = int(self.full.max()), int(self.full.min())
         self.has_rest: Bools = rest > 0

@@ -13,6 +13,7 @@ from typing import Any
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import accelerator_path, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -20,7 +21,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
-from simaccel.schedulers import DATAFLOWS, Options, make_mapping
+from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.workload import (
     MODELS,
     NETWORKS,
@@ -235,7 +236,7 @@ class Asked:
         """Read everything and let the scheduler make the mapping where none is given."""
         workload, accelerator, dataflow = self.read()
         if not isinstance(dataflow, Mapping):
-            dataflow = make_mapping(workload, accelerator, dataflow, self.options)
+            dataflow = scheduled(workload, accelerator, dataflow, self.options)
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:

@@ -30,6 +30,7 @@ from simaccel.mapspace.systolic import dataflows
 from simaccel.schedulers.choosing import of_one_order
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
@@ -226,7 +227,7 @@ def mapping_from(
 
     """
     known = {one.target.einsum.name: one for one in mapped}
-    search = Search(accelerator)
+    search = Search(Goal(accelerator))
     groups: list[Group] = []
     for operator in workload.operators:
         if isinstance(operator, Vector):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.analytic.estimate import estimate, evaluate
-from simaccel.analytic.family import Branch, Family, Kept, Loops, ints, shape_of, take
+from simaccel.analytic.family import Branch, Family, Kept, Loops, ints, take
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -80,7 +80,7 @@ def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], bandwidth: st
 def _figures_alone(candidates: Candidates, number: int) -> tuple[int, int, int]:
     """Cycles, DRAM bytes and buffer bytes of one candidate, estimated on its own."""
     family = candidates.families[candidates.family[number]]
-    index = np.unravel_index(candidates.place[number], shape_of(family.branch))
+    index = np.unravel_index(candidates.place[number], family.shape)
     totals = evaluate(take(family, tuple(ints(at) for at in index)), candidates.accelerator)
     cycles = int(np.maximum(totals.timed(), totals.least()))
     moved = totals.counts.total("dram_read") + totals.counts.total("dram_write")
