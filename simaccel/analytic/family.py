@@ -217,6 +217,31 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
     return replace(family, branch=_mapped(family.branch, each), held=held)
 
 
+def alike(family: Family) -> list[Ints]:
+    """Return the candidates, as flat indices, that can be timed together.
+
+    Their loops have one order, and what runs an iteration early does so in the same loop.
+    """
+    shape, keys = family.shape, [ints(0)]
+    real: list[Bools] = []
+    sizes: dict[str, Ints] = {rank: ints(size) for rank, size in family.space.sizes.items()}
+    for node in family.branch:
+        if isinstance(node, Loops):
+            keys += node.places
+            for rank, tile in zip(node.ranks, node.tiles, strict=True):
+                real.append(tile < sizes[rank])
+                sizes[rank] = np.minimum(tile, sizes[rank])
+        elif isinstance(node, Forked) and node.ahead:
+            keys += [ints(one) for one in real]
+    for inner in branches_of(family.branch):
+        if isinstance(inner, Loops) and inner not in family.branch:
+            keys += inner.places
+    rows = np.stack([np.broadcast_to(key, shape).ravel() for key in keys])
+    _, group = np.unique(rows, axis=1, return_inverse=True)
+    group = np.ravel(group)
+    return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
+
+
 def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     """Return a branch with its arrays replaced; what appears twice stays one object."""
     found: list[Entry | Forked | Parted | Do] = []

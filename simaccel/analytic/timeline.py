@@ -58,6 +58,8 @@ class _Timeline(Traffic):
         self.begun: dict[str, Bools] = {}
         self.more: Bools = FALSE
         self.gathers = False
+        self.once: dict[int, Bools] = {}
+        """Candidates for which a loop had one iteration when it was gone through last."""
 
     def end(self) -> Floats:
         found = ZERO
@@ -83,8 +85,13 @@ class _Timeline(Traffic):
             if stored is not None:
                 ready = ("ready", tiled.key)
                 self.x[ready] = np.maximum(self.get(ready), stored)
-        for tiled, engine in body.last_uses.get(number, ()):
-            self.use(tiled.key, self.get(engine))
+        item, own = body.items[number], {tiled.key for tiled in body.tiles}
+        once = self.once.get(id(item), FALSE)
+        for key, engine in body.last_uses.get(number, ()):
+            past, now = ("past", key), self.get(engine)
+            self.x[past] = now if once is FALSE else np.where(once, self.get(past), now)
+            if key in own:
+                self.use(key, self.x[past])
 
     def item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         if isinstance(item, Work):
@@ -142,6 +149,7 @@ class _Timeline(Traffic):
 
     def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         trips = self._trips(body, sizes[body.rank])
+        self.once[id(body)] = trips.once
         if trips.one and not body.ahead:
             with self._turn(frozenset(), FALSE, self.more):
                 self.body(body, sizes, sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -23,6 +23,7 @@ from simaccel.analytic.times import (
     RING,
     SFU,
     STORES,
+    UNASKED,
     WRITE,
     ZERO,
     Sizes,
@@ -40,7 +41,7 @@ _RECENT = 8
 class Request:
     """A load: when it was asked for (-1: not by this candidate), served, and the channel free.
 
-    ``newer``: loads that were gone through since.
+    ``number``: loads that had been gone through before.
     """
 
     begin: Floats
@@ -48,12 +49,7 @@ class Request:
     end: Floats
     keys: tuple[str, object]
     """What its end has set."""
-    newer: Floats = field(default_factory=lambda: ZERO)
-
-    @property
-    def counts(self) -> Bools:
-        """Where it is one of the last loads."""
-        return (self.begin >= 0) & (self.newer < _RECENT)
+    number: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +72,8 @@ class Place:
         return found
 
 
-def _in_order(recent: list[Request], begin: Floats, there: Bools) -> list[Place]:
-    """Return the loads that were asked for after ``begin``, in the order of service."""
-    later = [(one, there & one.counts & (begin < one.begin)) for one in recent]
-    later = [(one, mine) for one, mine in later if mine.any()]
+def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
+    """Return loads in the order of service."""
     if len(later) < 2:  # noqa: PLR2004 - one is in order
         return [Place([one]) for one in later]
     asked = np.stack(
@@ -103,6 +97,10 @@ class Traffic(State):
         """Candidates that have the present iteration."""
         self.recent: list[Request] = []
         """The last loads as they are gone through; the channel serves the oldest first."""
+        self.latest: Floats = UNASKED
+        """When the last of them was asked for."""
+        self.loads: Floats = ZERO
+        """How many there were."""
         self.wrote: Bools = FALSE
         """Whether the last transfer with DRAM was a store."""
 
@@ -169,7 +167,7 @@ class Traffic(State):
         One that is asked for before others that were gone through goes ahead of them.
         """
         there, free = self._there(where), self.get(CHANNEL)
-        behind = _in_order(self.recent, begin, there)
+        behind = _in_order(self._later(begin, there))
         first = free
         for place in reversed(behind):
             first = np.where(place.later, place.of("free"), first)
@@ -185,13 +183,30 @@ class Traffic(State):
                 one.free = np.where(mine, done, one.free)
             done = np.where(place.later, ends, done)
         self.x[CHANNEL] = np.maximum(done, free)
-        for one in self.recent:
-            one.newer = one.newer + there
         asked = begin if there is TRUE else np.where(there, begin, -1.0)
-        self.recent.append(Request(asked, first, end, keys))
-        if len(self.recent) > _RECENT and not self.recent[0].counts.any():
+        self.recent.append(Request(asked, first, end, keys, self.loads))
+        self.latest = np.maximum(self.latest, asked)
+        self.loads = self.loads + there
+        if len(self.recent) > _RECENT and not self._counts(self.recent[0]).any():
             del self.recent[0]
         return end
+
+    def _counts(self, one: Request) -> Bools:
+        """Say where a load is one of the last."""
+        found: Bools = (one.begin >= 0) & (self.loads - one.number <= _RECENT)
+        return found
+
+    def _later(self, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
+        """Return the loads that were asked for after ``begin``, with whose they are."""
+        before = there & (begin < self.latest)
+        if not before.any():
+            return []
+        found = []
+        for one in self.recent:
+            mine = before & (begin < one.begin)
+            if mine.any() and (mine := mine & self._counts(one)).any():
+                found.append((one, mine))
+        return found
 
     def _there(self, where: Bools) -> Bools:
         """Return the candidates that have a transfer: those of this iteration."""
@@ -237,11 +252,8 @@ class Traffic(State):
         more = np.where(there & (left > batch), move.service + 2 * turn, 0)
         if more.any():
             self.x[CHANNEL] = free + more
-            newest: Floats = ZERO
-            for one in self.recent:
-                newest = np.maximum(newest, np.where(one.counts, one.begin, 0))
             for one in reversed(self.recent):
-                mine = one.counts & (one.begin == newest) & (more > 0)
+                mine = self._counts(one) & (one.begin == self.latest) & (more > 0)
                 if mine.any():
                     self._shift(one, np.where(mine, more, 0))
                     more = np.where(mine, 0, more)
@@ -266,6 +278,7 @@ class Traffic(State):
         }
         for one in self.recent:
             one.begin = np.where(more > 0, -1.0, one.begin)
+        self.latest = np.where(more > 0, -1.0, self.latest)
         interval = self._interval(growth)
         for key, value in growth.items():
             if key in COUNTERS:

@@ -6,7 +6,7 @@ bound on until no bound is left below the best estimate, so the choice is that o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -164,13 +164,9 @@ class Candidates:
             mine = which[self.family[which] == number]
             if not mine.size:
                 continue
-            shape = family.shape
-            places = self.place[mine]
-            for part in of_one_order(family, shape, places):
-                index = np.unravel_index(places[part], shape)
-                one = Totals(take(family, index), self.accelerator, self.totals[number].counts)
-                bound = self.least[mine[part]]
-                self.cycles[mine[part]] = np.maximum(one.timed(), bound)
+            asked = take(family, np.unravel_index(self.place[mine], family.shape))
+            one = Totals(asked, self.accelerator, self.totals[number].counts)
+            self.cycles[mine] = np.maximum(one.timed(), self.least[mine])
 
     def one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
@@ -239,28 +235,19 @@ def _seen_before(columns: list[Ints]) -> Bools:
     return found
 
 
-def of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:
-    """Yield the candidates, as masks, that have their loops in one order."""
-    keys = [np.zeros(places.size, dtype=np.int64)]
-    for node in branches_of(family.branch):
-        if isinstance(node, Loops):
-            keys += [np.broadcast_to(one, shape).ravel()[places] for one in node.places]
-    _, group = np.unique(np.stack(keys), axis=1, return_inverse=True)
-    group = np.ravel(group)
-    for number in range(int(group.max()) + 1):
-        yield group == number
-
-
 def tile_sizes(extent: int, side: int) -> list[int]:
     """Return candidate tile sizes of a rank: the rank, even cuts, and doublings of an array side.
 
     Cuts are even, or rounded up to whole array sides so that only the last tile has part folds.
+    Ranks of a few positions have all sizes.
 
     >>> tile_sizes(512, 32)
     [32, 64, 96, 128, 171, 192, 256, 512]
     >>> tile_sizes(7, 32)
-    [1, 2, 3, 4, 7]
+    [1, 2, 3, 4, 5, 6, 7]
     """
+    if extent <= _FEW:
+        return list(range(1, extent + 1))
     found = {extent}
     for pieces in (2, 3, 4, 6, 8, 12, 16):
         size = -(-extent // pieces)
@@ -276,6 +263,8 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     return sorted(s for s in found if s <= extent)
 
 
+_FEW = 16
+"""Ranks of so many positions have all tile sizes."""
 _EVEN_PIECES = 4
 """Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
 

@@ -193,7 +193,7 @@ class Searched:
 
     def best(self, room: int) -> Chosen | None:
         """Return the best of the grid that fits into ``room`` bytes, by the closed form."""
-        grid = self._grid()
+        grid = self.candidates
         number = grid.best(room)
         if number is None:
             return None
@@ -203,9 +203,11 @@ class Searched:
     @property
     def smallest(self) -> int:
         """Buffer bytes of the smallest candidate."""
-        return self._grid().smallest
+        return self.candidates.smallest
 
-    def _grid(self) -> Candidates:
+    @property
+    def candidates(self) -> Candidates:
+        """The grid: all candidates of its families."""
         if "grid" not in self.known:
             goal = self.goal
             self.known["grid"] = Candidates(self.families, goal.accelerator, goal.objective)
@@ -215,7 +217,7 @@ class Searched:
     def fastest(self, workload: Workload) -> Chosen | None:
         """Return the best of all, the best few confirmed on the machine; None if nothing fits."""
         if "fastest" not in self.known:
-            found = ranked(self._grid(), self.goal).chosen
+            found = ranked(self.candidates, self.goal).chosen
             bodies = [
                 ((replace(self.group, tree=renamed(one.tree, self.names)),), one) for one in found
             ]

@@ -8,9 +8,11 @@ until nothing is better.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+
+import numpy as np
 
 from simaccel.analytic.family import Family, Ints, Kept, Loops, branches_of, ints, with_arrays
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -23,6 +25,23 @@ Row = dict[int, int]
 
 
 @dataclass(frozen=True)
+class Limit:
+    """What a number of a family's candidates is between, and a multiple of.
+
+    A family whose grid holds a number fixed, or in units of a head's rows, is a constraint of its
+    scheduler, which neighbours obey.
+    """
+
+    low: int
+    high: int
+    unit: int
+
+    def allows(self, value: int) -> bool:
+        """Say whether a tile may have this size."""
+        return self.low <= value <= self.high and value % self.unit == 0
+
+
+@dataclass(frozen=True)
 class _Axis:
     """An array of a family that may vary: a tile, an order, slots, or what an array holds."""
 
@@ -30,16 +49,28 @@ class _Axis:
     kind: str
     size: int = 0
     """Of the rank, for a tile."""
-    normalised: bool = False
-    """Whether a vector operator has the rank as its axis: it stays cut, or whole."""
+    limit: Limit = Limit(0, 0, 1)
 
 
-def neighbours(one: Family, accelerator: Accelerator) -> Family | None:
+def limits_of(family: Family) -> list[Limit]:
+    """Return the limits of all numbers of a family's candidates, in the order of its nodes."""
+    return [
+        Limit(int(array.min()), int(array.max()), int(np.gcd.reduce(array.ravel())) or 1)
+        for array, _ in _arrays(family)
+    ]
+
+
+def neighbours(one: Family, limits: Sequence[Limit], accelerator: Accelerator) -> Family | None:
     """Return a candidate and its neighbours as a family; None if nothing in it may vary.
 
-    ``one``: a family of one, whose numbers that may vary are arrays of one entry.
+    ``one``: a family of one, whose numbers that may vary are arrays of one entry. ``limits``: of
+    the family that it is from.
     """
-    axes = list(_axes(one))
+    axes = [
+        replace(axis, limit=limit)
+        for (array, axis), limit in zip(_arrays(one), limits, strict=True)
+        if array.ndim and limit.low < limit.high
+    ]
     if not axes:
         return None
     values = _values(one)
@@ -60,17 +91,8 @@ def neighbours(one: Family, accelerator: Accelerator) -> Family | None:
     return with_arrays(one, lambda array: columns.get(id(array), array))
 
 
-def _axes(one: Family) -> Iterator[_Axis]:
-    """Yield the arrays that may vary, each once."""
-    seen: set[int] = set()
-    for array, axis in _arrays(one):
-        if array.ndim and axis.key not in seen:
-            seen.add(axis.key)
-            yield axis
-
-
 def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
-    normalised = set(one.space.axes.values())
+    """Yield the arrays of a family that say something, in the order of its nodes."""
     for array in one.held.values():
         yield array, _Axis(id(array), "held")
     for node in branches_of(one.branch):
@@ -78,9 +100,7 @@ def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
             yield node.slots, _Axis(id(node.slots), "slots")
         elif isinstance(node, Loops):
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
-                size = one.space.sizes[rank]
-                if size > 1:
-                    yield tile, _Axis(id(tile), "tile", size, rank in normalised)
+                yield tile, _Axis(id(tile), "tile", one.space.sizes[rank])
             for place in node.places:
                 yield place, _Axis(id(place), "place")
 
@@ -103,10 +123,8 @@ def _moves(axis: _Axis, value: int, accelerator: Accelerator) -> Iterator[int]:
     elif axis.kind == "held":
         yield from (n for n in range(len(STATIONARITIES)) if n != value)
     elif axis.kind == "tile":
-        whole = value == axis.size
-        if not (axis.normalised and whole):
-            sizes = set(_sizes(axis.size, value, accelerator)) - {value}
-            yield from sorted(sizes - ({axis.size} if axis.normalised else set()))
+        sizes = set(_sizes(axis.size, value, accelerator)) - {value}
+        yield from sorted(size for size in sizes if axis.limit.allows(size))
 
 
 def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:

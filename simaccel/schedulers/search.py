@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from simaccel.analytic.family import Family, Loops, branches_of
+from simaccel.analytic.family import Loops, branches_of
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group
 from simaccel.schedulers.choosing import Candidates, Chosen, Objective, capacity
-from simaccel.schedulers.neighbours import neighbours
+from simaccel.schedulers.neighbours import limits_of, neighbours
 from simaccel.schedulers.problems import Judge, Options, mapping_of
 from simaccel.workload import Workload
 
@@ -113,11 +113,12 @@ def _climb(
     numbers = grid.finalists(room, _FEW, below)
     found = [grid.chosen(number) for number in numbers]
     judged: list[Candidates] = []
-    for one in _different([grid.one(number) for number in numbers], _STARTS):
-        start: Family | None = one
+    limits = [limits_of(family) for family in grid.families]
+    for number in _different(grid, numbers, _STARTS):
+        start, mine = grid.one(number), limits[int(grid.family[number])]
         best = found[0].value
         for _ in range(_ROUNDS):
-            near = None if start is None else neighbours(start, goal.accelerator)
+            near = neighbours(start, mine, goal.accelerator)
             if near is None:
                 break
             candidates = Candidates([near], goal.accelerator, goal.objective)
@@ -131,17 +132,17 @@ def _climb(
     return sorted(found, key=lambda one: one.rank), judged
 
 
-def _different(families: Iterable[Family], most: int) -> list[Family]:
-    """Return families of one, at most so many, no two with the same tiles."""
-    found: dict[tuple[int, ...], Family] = {}
-    for one in families:
+def _different(grid: Candidates, numbers: Iterable[int], most: int) -> list[int]:
+    """Return candidates, at most so many, no two with the same tiles."""
+    found: dict[tuple[int, ...], int] = {}
+    for number in numbers:
         tiles = tuple(
             int(tile.ravel()[0])
-            for node in branches_of(one.branch)
+            for node in branches_of(grid.one(number).branch)
             if isinstance(node, Loops)
             for tile in node.tiles
         )
-        found.setdefault(tiles, one)
+        found.setdefault(tiles, number)
     return list(found.values())[:most]
 
 
