@@ -40,6 +40,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
 from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices
 from simaccel.workload import build, gemm, network
 
@@ -147,8 +148,8 @@ def group_work(point: Point) -> Work:
 def grid_work(_: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
     accelerator, workload = load_accelerator("edge"), gemm(m=SHAPE["m"], k=SHAPE["k"], n=SHAPE["n"])
-    count = Search(accelerator).einsum(workload, "gemm").candidates.least.size
-    return Work(count, lambda: Search(accelerator).group(workload, "gemm"))
+    count = Search(Goal(accelerator)).einsum(workload, "gemm").candidates.least.size
+    return Work(count, lambda: Search(Goal(accelerator)).group(workload, "gemm"))
 
 
 def nests_work(point: Point) -> Work:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -199,8 +199,13 @@ class Asked:
     @property
     def options(self) -> Options:
         """What is asked of the scheduler."""
-        effort, constraints = self.sought.effort(), self.sought.constraints
-        return Options(pipeline=self.pipeline, effort=effort, constraints=constraints)
+        sought = self.sought
+        return Options(
+            pipeline=self.pipeline,
+            objective=sought.objective or Options.objective,
+            effort=sought.effort(),
+            constraints=sought.constraints,
+        )
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""
@@ -252,7 +257,8 @@ class Asked:
             self._refuse_dataflow()
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
-        self.sought.refuse(f"nothing without --mapspace on {self.hw}, whose array is systolic")
+        allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
+        replace(self.sought, objective=None).refuse(allowed)
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]

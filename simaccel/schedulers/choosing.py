@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +28,8 @@ from simaccel.analytic.family import (
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Tree
+from simaccel.mapspace.blocks import Objective
 
-Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
-OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
 UNLIMITED = 2**62
 CLOSE: Final = 0.001
 """Where many candidates are about as good, one is taken that is so close to the best bound left."""

@@ -48,11 +48,18 @@ def _multiples(unit: int, most: int) -> Iterator[int]:
 
 
 def flash_tiles(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
-    """Return candidate row and key blocks of flash; keys in one block need no online softmax."""
+    """Return candidate row and key blocks of flash; keys in one block are `_whole_keys`."""
     q, c = problem.size(problem.rows), problem.size((problem.c,))
     rows = tile_sizes(q, accelerator.array.rows)
     keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
     return [(1, r, k) for r in rows for k in keys]
+
+
+def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
+    """Return the row blocks of flash whose keys are in one block: softmax is plain."""
+    every = problem.size((problem.c,))
+    rows = tile_sizes(problem.size(problem.rows), accelerator.array.rows)
+    return [(1, r, every) for r in rows]
 
 
 def fused_group(problem: Problem, kinds: Sequence[Sequence[Family]], goal: Goal) -> Group:
@@ -84,12 +91,16 @@ def _schedule(
     def attention(workload: Workload, part: Attention) -> list[Group]:
         problem = problem_of(workload, part)
         kinds = [flat_tiles(problem, one, accelerator) for one in granularities]
-        online = [] if granularities else flash_tiles(problem, accelerator)
         ways = (False, True) if options.pipeline else (False,)
         families = [
-            list(flat_families(problem, tiles, online=bool(online), pipelined=pipelined))
-            for tiles in kinds or [online or flat_tiles(problem, "r", accelerator)]
+            list(flat_families(problem, tiles, online=False, pipelined=pipelined))
+            for tiles in kinds or [_whole_keys(problem, accelerator)]
             for pipelined in ways
+        ]
+        online = [] if granularities else flash_tiles(problem, accelerator)
+        families += [
+            list(flat_families(problem, online, online=True, pipelined=pipelined))
+            for pipelined in ways * bool(online)
         ]
         return [fused_group(problem, families, goal)]
 

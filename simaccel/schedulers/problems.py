@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
+from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
-from simaccel.schedulers.choosing import Objective
 from simaccel.workload import Einsum, Vector, Workload
 
 Judge = Callable[[Workload, Mapping], int]

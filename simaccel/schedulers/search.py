@@ -13,7 +13,8 @@ from simaccel.analytic.family import Loops, branches_of
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group
-from simaccel.schedulers.choosing import Candidates, Chosen, Objective, capacity
+from simaccel.mapspace.blocks import Objective
+from simaccel.schedulers.choosing import Candidates, Chosen, capacity
 from simaccel.schedulers.neighbours import limits_of, neighbours
 from simaccel.schedulers.problems import Judge, Options, mapping_of
 from simaccel.workload import Workload

@@ -169,6 +169,9 @@ def _estimated(mapped: Mapped, objective: Objective, known: float) -> tuple[floa
 
 def _objective(mapped: Mapped, candidates: Candidates, objective: Objective) -> Floats:
     """Return the objective with all slots, and with the time of all that waits."""
+    if objective in ("dram-bytes", "footprint"):
+        costs = mapped.target.setting.costs(mapped.found.space, candidates)
+        return score(objective, costs)[0]
     setting, space = mapped.target.setting, mapped.found.space
     family = setting.family(space, candidates, double=True)
     cycles = evaluate(family, setting.accelerator).cycles().astype(np.float64)
