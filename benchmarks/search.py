@@ -134,12 +134,12 @@ def group_work(point: Point) -> Work:
     """Return the counting or estimating of a group's grid."""
     kind, _, what = point["kind"].partition(" ")
     accelerator, sizes = load_accelerator("edge"), _grid(kind, point)
-    count = int(np.prod([len(one) for one in sizes]))
     if kind == "gemm":
         ix = [ints(one) for one in np.ix_(*sizes)]
         family = gemm_family(ix if what.endswith("broadcasting") else _flat(sizes))
     else:
         family = fused_family(*_flat(sizes), online=kind == "flash")
+    count = int(np.prod(family.shape))
     if what == "estimated":
         return Work(count, lambda: evaluate(family, accelerator).cycles())
     return Work(count, lambda: figures(family, accelerator))

@@ -17,6 +17,7 @@ from simaccel.analytic.family import Branch, Family, Forked, Ints, Kept, Loops, 
 from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.schedulers.choosing import nested
 from simaccel.schedulers.problems import Attention, heads_per_sample
 from simaccel.workload import Workload
 
@@ -135,8 +136,8 @@ def _branch(
     heads, rows, keys = tiles
     logit, softmax, attend = problem.part
     stream = Loops((problem.c,), (keys,), (ints(0),))
-    outer: list[object] = [*_nested(problem, problem.heads, heads)]
-    outer += _nested(problem, problem.rows, rows)
+    outer: list[object] = [*nested(problem.space, problem.heads, heads)]
+    outer += nested(problem.space, problem.rows, rows)
     outer += [Kept(q, BUFFER, slots), Kept(z, BUFFER, slots)]
     held = Kept(s, BUFFER, ints(2) if ahead else ints(1))
     do_logit = Do(logit, "array", STATIONARITIES[0])
@@ -155,20 +156,3 @@ def _branch(
         )
     outer.append(Forked(branches, int(ahead)))
     return tuple(outer)  # type: ignore[arg-type]
-
-
-def _nested(problem: Problem, ranks: Sequence[str], tile: Ints) -> list[Loops]:
-    """Return loops of several ranks whose blocks have so many positions together.
-
-    Inner ranks stay whole as long as the block is larger than they are.
-    """
-    tiles = []
-    left = tile
-    for rank in reversed(ranks):
-        size = problem.space.sizes[rank]
-        tiles.append(left.clip(1, size))
-        left = -(-left // size)
-    if not ranks:
-        return []
-    places = tuple(ints(at) for at in range(len(ranks)))
-    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]

@@ -27,6 +27,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Space
 from simaccel.mapping.tree import Tree
 from simaccel.mapspace.blocks import Objective
 
@@ -184,9 +185,9 @@ class Candidates:
         )
 
     def bound(self, room: int) -> float:
-        """Return what the objective of no candidate that fits is below; 0 if none fits."""
+        """Return what the objective of no candidate that fits is below; infinite if none fits."""
         fits = self.first[self.space[self.first] <= room]
-        return float(self._value(fits, self.least).min()) if fits.size else 0.0
+        return float(self._value(fits, self.least).min()) if fits.size else float("inf")
 
     @property
     def smallest(self) -> int:
@@ -268,6 +269,18 @@ _EVEN_PIECES = 4
 """Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
 
 
-def column(values: Sequence[int]) -> Ints:
-    """Return values as an array."""
-    return ints(np.array(values, dtype=np.int64))
+def nested(space: Space, ranks: Sequence[str], tile: Ints) -> list[Loops]:
+    """Return loops of several ranks whose blocks have so many positions together.
+
+    Inner ranks stay whole as long as the block is larger than they are.
+    """
+    tiles = []
+    left = tile
+    for rank in reversed(ranks):
+        size = space.sizes[rank]
+        tiles.append(left.clip(1, size))
+        left = -(-left // size)
+    if not ranks:
+        return []
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]

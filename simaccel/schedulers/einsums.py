@@ -215,14 +215,19 @@ class Searched:
         return found
 
     def fastest(self, workload: Workload) -> Chosen | None:
-        """Return the best of all, the best few confirmed on the machine; None if nothing fits."""
+        """Return the best of all, the best few run on the machine; None if nothing fits.
+
+        Its objective is that of the machine, where cycles decide.
+        """
         if "fastest" not in self.known:
             found = ranked(self.candidates, self.goal).chosen
             bodies = [
                 ((replace(self.group, tree=renamed(one.tree, self.names)),), one) for one in found
             ]
-            at = fastest(self.goal, workload, bodies) if bodies else None
-            self.known["fastest"] = None if at is None else found[at]
+            self.known["fastest"] = None
+            if bodies:
+                at, value = fastest(self.goal, workload, bodies)
+                self.known["fastest"] = replace(found[at], value=value)
         best: Chosen | None = self.known["fastest"]
         return best and replace(best, tree=renamed(best.tree, self.names))
 
@@ -303,8 +308,8 @@ class Search:
         )
         return Searched(group, made, self.goal, names, known)
 
-    def group(self, workload: Workload, name: str) -> Group:
-        """Return an operator's group with its best tree.
+    def fastest(self, workload: Workload, name: str) -> tuple[Group, Chosen]:
+        """Return an operator's group, and its best tree with its figures.
 
         Raises:
             NotMappableError: the array can't do the operator.
@@ -321,7 +326,12 @@ class Search:
                 f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
                 f"tried needs {found.smallest} B"
             )
-        return replace(found.group, tree=chosen.tree)
+        return found.group, chosen
+
+    def group(self, workload: Workload, name: str) -> Group:
+        """Return an operator's group with its best tree; errors as of ``fastest``."""
+        group, chosen = self.fastest(workload, name)
+        return replace(group, tree=chosen.tree)
 
 
 def _key(space: Space, seen: Seen, kept: Sequence[str]) -> object:

@@ -6,7 +6,7 @@ whole heads (H), or row blocks of one head (R).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -62,8 +62,10 @@ def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     return [(1, r, every) for r in rows]
 
 
-def fused_group(problem: Problem, kinds: Sequence[Sequence[Family]], goal: Goal) -> Group:
-    """Return the group with the fastest of some kinds of families.
+def attention(
+    workload: Workload, part: Attention, goal: Goal, options: Options, granularities: str
+) -> tuple[list[Group], float]:
+    """Return an attention as one group, and its objective; without granularities as of flash.
 
     The best of each kind is run on the machine, so that all together are never worse than one.
 
@@ -71,7 +73,11 @@ def fused_group(problem: Problem, kinds: Sequence[Sequence[Family]], goal: Goal)
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    grids = [Candidates(families, goal.accelerator, goal.objective) for families in kinds]
+    problem = problem_of(workload, part)
+    grids = [
+        Candidates(families, goal.accelerator, goal.objective)
+        for families in _kinds(problem, goal.accelerator, options, granularities)
+    ]
     found = [one for grid in grids for one in ranked(grid, goal).chosen]
     if not found:
         raise NothingFitsError(
@@ -79,8 +85,23 @@ def fused_group(problem: Problem, kinds: Sequence[Sequence[Family]], goal: Goal)
             f"{min(grid.smallest for grid in grids)} B, the buffer has {goal.room} B"
         )
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    bodies = [((replace(empty, tree=one.tree),), one) for one in found]
-    return replace(empty, tree=found[fastest(goal, problem.workload, bodies)].tree)
+    bodies = [([replace(empty, tree=one.tree)], one) for one in found]
+    at, value = fastest(goal, workload, bodies)
+    return bodies[at][0], value
+
+
+def _kinds(
+    problem: Problem, accelerator: Accelerator, options: Options, granularities: str
+) -> Iterator[list[Family]]:
+    """Yield the families of each kind."""
+    whole = [flat_tiles(problem, one, accelerator) for one in granularities]
+    whole = whole or [_whole_keys(problem, accelerator)]
+    online = [] if granularities else [flash_tiles(problem, accelerator)]
+    for is_online, kinds in ((False, whole), (True, online)):
+        for tiles in kinds:
+            for pipelined in (False, True) if options.pipeline else (False,):
+                if tiles:
+                    yield list(flat_families(problem, tiles, online=is_online, pipelined=pipelined))
 
 
 def _schedule(
@@ -88,23 +109,10 @@ def _schedule(
 ) -> Mapping:
     goal = Goal.of(accelerator, options)
 
-    def attention(workload: Workload, part: Attention) -> list[Group]:
-        problem = problem_of(workload, part)
-        kinds = [flat_tiles(problem, one, accelerator) for one in granularities]
-        ways = (False, True) if options.pipeline else (False,)
-        families = [
-            list(flat_families(problem, tiles, online=False, pipelined=pipelined))
-            for tiles in kinds or [_whole_keys(problem, accelerator)]
-            for pipelined in ways
-        ]
-        online = [] if granularities else flash_tiles(problem, accelerator)
-        families += [
-            list(flat_families(problem, online, online=True, pipelined=pipelined))
-            for pipelined in ways * bool(online)
-        ]
-        return [fused_group(problem, families, goal)]
+    def choice(workload: Workload, part: Attention) -> list[Group]:
+        return attention(workload, part, goal, options, granularities)[0]
 
-    return schedule(workload, name, Search(goal), attention)
+    return schedule(workload, name, Search(goal), choice)
 
 
 SCHEDULERS: dict[str, Scheduler] = {

@@ -163,8 +163,17 @@ def _parted(
     return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
-def _attention(workload: Workload, part: Attention, *, granularities: str, search: Search) -> Body:
-    """Return the best of all granularities; the best few of each are run on the machine."""
+def attention(
+    workload: Workload, part: Attention, *, search: Search, granularities: str = GRANULARITIES
+) -> tuple[Body, float]:
+    """Return the best of all granularities, and its objective.
+
+    The best few of each are run on the machine.
+
+    Raises:
+        NothingFitsError: no tiling fits the buffer.
+
+    """
     problem, goal = problem_of(workload, part), search.goal
     known: dict[int, tuple[Body, Chosen] | None] = {}
     found: dict[int, tuple[Body, Chosen]] = {}
@@ -181,7 +190,8 @@ def _attention(workload: Workload, part: Attention, *, granularities: str, searc
     if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     bodies = list(found.values())
-    return bodies[fastest(goal, workload, bodies)][0]
+    at, value = fastest(goal, workload, bodies)
+    return bodies[at][0], value
 
 
 def _figures(workload: Workload, body: Body, goal: Goal) -> Chosen:
@@ -203,9 +213,11 @@ def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
     search = Search(Goal.of(accelerator, options))
-    return schedule(
-        workload, name, search, partial(_attention, granularities=granularities, search=search)
-    )
+
+    def choice(workload: Workload, part: Attention) -> Body:
+        return attention(workload, part, granularities=granularities, search=search)[0]
+
+    return schedule(workload, name, search, choice)
 
 
 SCHEDULERS: dict[str, Scheduler] = {

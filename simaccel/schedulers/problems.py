@@ -45,6 +45,14 @@ Attention = tuple[str, str, str]
 """L, softmax and A."""
 
 
+def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
+    """Return operators as an attention, if they are one."""
+    operators = [workload.operator(name) for name in names]
+    if len(operators) == 3 and _is_attention(operators):  # noqa: PLR2004 - L, softmax, A
+        return operators[0].name, operators[1].name, operators[2].name
+    return None
+
+
 def parts(workload: Workload) -> list[str | Attention]:
     """Return the operators in order, those of an attention together."""
     found: list[str | Attention] = []

@@ -76,13 +76,16 @@ class Ranked:
     bound: float = 0.0
 
 
-def ranked(grid: Candidates, goal: Goal) -> Ranked:
-    """Return the best candidates of a grid, and near it, that fit, the best first."""
+def ranked(grid: Candidates, goal: Goal, limit: float = float("inf")) -> Ranked:
+    """Return the best candidates of a grid, and near it, that fit, the best first.
+
+    ``limit``: what their objective is to be below.
+    """
     room = goal.room
     found: list[Chosen] = []
     near: list[Candidates] = []
     for at, most in enumerate(_rooms(room, goal.accelerator)):
-        below = found[0].value * _NEAR if found else float("inf")
+        below = found[0].value * _NEAR if found else limit
         best, judged = _climb(grid, goal, most, below)
         found += best[: _FEW if at == 0 else 1]
         near += judged
@@ -117,7 +120,7 @@ def _climb(
     limits = [limits_of(family) for family in grid.families]
     for number in _different(grid, numbers, _STARTS):
         start, mine = grid.one(number), limits[int(grid.family[number])]
-        best = found[0].value
+        best = grid.chosen(number).value
         for _ in range(_ROUNDS):
             near = neighbours(start, mine, goal.accelerator)
             if near is None:
@@ -147,28 +150,34 @@ def _different(grid: Candidates, numbers: Iterable[int], most: int) -> list[int]
     return list(found.values())[:most]
 
 
-def fastest(goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]]) -> int:
-    """Return the number of the best of some mappings of a few operators.
+def fastest(
+    goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]]
+) -> tuple[int, float]:
+    """Return the number of the best of some mappings of a few operators, and its objective.
 
     ``bodies``: each with its figures by the closed form. On the machine, if there is one to ask;
     the first of equals.
+
+    Raises:
+        SimaccelError: the machine takes none of them.
+
     """
-    if goal.judge is None or not goal.timed or len(bodies) == 1:
-        return min(range(len(bodies)), key=lambda at: bodies[at][1].rank)
-    alone = workload.alone(operators_of(bodies[0][0]))
-    found: dict[int, tuple[float, int, int]] = {}
-    refused: SimaccelError | None = None
-    for at, (body, chosen) in enumerate(bodies):
-        try:
-            judged = goal.judge(alone, mapping_of(alone, "", body))
-        except SimaccelError as error:  # the machine takes fewer trees than the closed form
-            refused = error
-            continue
-        value = chosen.value * judged / max(chosen.cycles, 1)
-        found[at] = (value, *chosen.rank[1:])
-    if refused is not None and not found:
-        raise refused
-    return min(found, key=found.__getitem__)
+    values = {at: chosen.value for at, (_, chosen) in enumerate(bodies)}
+    if goal.judge is not None and goal.timed:
+        alone = workload.alone(operators_of(bodies[0][0]))
+        refused: SimaccelError | None = None
+        for at, (body, chosen) in enumerate(bodies):
+            try:
+                judged = goal.judge(alone, mapping_of(alone, "", body))
+            except SimaccelError as error:  # the machine takes fewer trees than the closed form
+                refused = error
+                del values[at]
+                continue
+            values[at] = chosen.value * judged / max(chosen.cycles, 1)
+        if refused is not None and not values:
+            raise refused
+    best = min(values, key=lambda at: (values[at], *bodies[at][1].rank[1:]))
+    return best, values[best]
 
 
 def operators_of(body: Body) -> list[str]:

@@ -8,9 +8,17 @@ from simaccel.mapspace.blocks import OBJECTIVES, Objective
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.workload import Workload, gemm
 from tests.program.programs import attention_workload
+from tests.trees import assert_computes, einsum, vector
+from tests.trees import workload as make_workload
 
 _ATTENTION = attention_workload(2, 2, 13, 5)
 _GEMM = gemm(m=37, k=19, n=23)
+_FEED_FORWARD = make_workload(
+    einsum("FF1", "H r f", "X r e", "W1 e f", r=29, e=11, f=40),
+    vector("gelu", "gelu", "G r f", "H r f", r=29, f=40),
+    einsum("FF2", "Y r o", "G r f", "W2 f o", r=29, o=11, f=40),
+    vector("add", "residual", "Z r o", "Y r o", "X2 r o", r=29, o=11),
+)
 
 
 def _run(
@@ -64,3 +72,25 @@ def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
     asked = _figure(results[objective], objective)
     assert asked <= min(_figure(one, objective) for one in results.values())
     assert asked < max(_figure(one, objective) for one in results.values())
+
+
+@pytest.mark.parametrize("room", ["1 KiB", "4 KiB", "64 KiB"])
+def test_best_is_never_worse_than_another_dataflow(room: str) -> None:
+    """Of an attention with what is around it, and a feed-forward pair with an activation."""
+    size, slow = f"buffer.capacity_bytes={room}", "dram.bandwidth_bytes_per_second=2 GB/s"
+    for workload in (_ATTENTION, _FEED_FORWARD):
+        best = _run(workload, "best", size, slow)
+        for other in ("flex", "flat", "flash"):
+            try:
+                assert best.run.cycles <= _run(workload, other, size, slow).run.cycles
+            except NothingFitsError:
+                assert room == "1 KiB"
+
+
+def test_best_fuses_where_that_saves_traffic() -> None:
+    """Weights of 11 x 40 fit beside rows of 40: what is between the pair need not leave."""
+    settings = ("buffer.capacity_bytes=4 KiB", "dram.bandwidth_bytes_per_second=1 GB/s")
+    best, flex = (_run(_FEED_FORWARD, one, *settings) for one in ("best", "flex"))
+    assert len(best.run.operators) < len(flex.run.operators)
+    assert best.run.cycles < 0.8 * flex.run.cycles
+    assert_computes(_FEED_FORWARD, best.mapping)
