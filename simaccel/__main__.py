@@ -39,11 +39,20 @@ def _again(number: int, unraisable: "sys.UnraisableHookArgs") -> None:
     h5py forgets its objects in callbacks of weak references: a Ctrl-C there would be lost.
     """
     if unraisable.exc_type is KeyboardInterrupt:
-        timer = threading.Timer(_MOMENT_SECONDS, _thread.interrupt_main, (number,))
+        timer = threading.Timer(_MOMENT_SECONDS, _interrupt_main, (number,))
         timer.daemon = True
         timer.start()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_main(number: int) -> None:
+    """Send the main thread a signal: unlike ``interrupt_main`` it ends a wait, too."""
+    main_thread = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main_thread is not None:
+        signal.pthread_kill(main_thread, number)
+    else:
+        _thread.interrupt_main(number)
 
 
 if __name__ == "__main__":

@@ -185,5 +185,7 @@ def test_an_interrupt_that_python_only_prints_comes_again(monkeypatch: pytest.Mo
         time.sleep(60)
 
     monkeypatch.setattr(sys, "unraisablehook", partial(_again, signal.SIGINT))
+    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         work()
+    assert time.monotonic() - started < 10, "a wait has to end, too"
