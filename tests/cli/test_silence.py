@@ -17,8 +17,11 @@ from simaccel.__main__ import _again
 from simaccel.cli import kept, main
 from simaccel.cli.command import Command
 from simaccel.errors import InputError
+from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Compared
+from simaccel.schedulers import DATAFLOWS
 from simaccel.trace.interrupts import undisturbed
+from simaccel.workload.files import load_workload
 
 Call = Callable[[str], Result]
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
@@ -101,6 +104,41 @@ def test_names_that_no_trace_can_hold_are_refused(
     result = cli(f"workload show {file}")
     assert result.exit_code == 2
     assert f"{file}: {fault}: got '{name}'; allowed: 1 to 200 visible characters" in result.stderr
+
+
+PRODUCT = """
+kind: einsums
+name: mul
+tensors: {G: {kind: input}, U: {kind: input}, H: {kind: output}}
+operators:
+  gate:
+    ranks: {n: 6, f: 8}
+    inputs: [{tensor: G, projection: [n, f]}, {tensor: U, projection: [n, f]}]
+    output: {tensor: H, projection: [n, f]}
+"""
+BY_HAND = """
+workload: {name: mul, fingerprint: FINGERPRINT}
+dataflow: mine
+groups:
+- operators: [gate]
+  tree: [loop n 1, loop f 1, keep G buffer, keep U buffer, keep H buffer, do gate array ws]
+"""
+
+
+@pytest.mark.parametrize("how", [*DATAFLOWS, *STRATEGIES, "m.yaml"])
+@pytest.mark.parametrize("command", ["run", "estimate"])
+def test_an_elementwise_product_is_never_run_on_a_systolic_array(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mul.yaml").write_text(PRODUCT)
+    fingerprint = load_workload(Path("mul.yaml")).fingerprint
+    Path("m.yaml").write_text(BY_HAND.replace("FINGERPRINT", fingerprint))
+    option = "dataflow" if how in DATAFLOWS else "mapspace" if how in STRATEGIES else "mapping"
+    result = cli(f"{command} --hw toy --workload mul.yaml --{option} {how}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "elementwise product" in result.stderr
+    assert "vector operator of kind product" in result.stderr
 
 
 def test_simulate_says_what_it_wants() -> None:
