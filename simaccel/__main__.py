@@ -22,13 +22,16 @@ def main() -> None:
         signal.signal(one, _leave)
     from simaccel.cli import main as command_line  # noqa: PLC0415 - takes a second
 
-    for one in heard:
-        signal.signal(one, signal.default_int_handler)
-        sys.unraisablehook = partial(_again, one)
-    command_line()
+    try:
+        for one in heard:
+            signal.signal(one, signal.default_int_handler)
+            sys.unraisablehook = partial(_again, one)
+        command_line()
+    except KeyboardInterrupt:
+        _leave()
 
 
-def _leave(_number: int, _frame: object) -> None:
+def _leave(*_: object) -> None:
     """End at once: an exception could be lost in the modules that are being loaded."""
     sys.stderr.write("interrupted\n")
     sys.stderr.flush()

@@ -196,6 +196,26 @@ def test_ctrl_c_keeps_the_finished_points(
     assert len({row.count(",") for row in rows}) == 1
 
 
+def test_a_command_without_options_shows_its_help() -> None:
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: ")
+    assert "Error" not in result.stderr
+
+
+@pytest.mark.parametrize("owner", [click.Group, Command])
+def test_ctrl_c_while_options_are_read_is_130(
+    monkeypatch: pytest.MonkeyPatch, owner: type[click.Command]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, "parse_args", interrupted)
+    result = CliRunner().invoke(main, ["hw", "list"])
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr.strip() == "interrupted"
+
+
 def test_sigterm_waits_for_hdf5_too() -> None:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     done = []
