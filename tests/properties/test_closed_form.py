@@ -123,7 +123,7 @@ def _fused_cases(draw: st.DrawFn) -> Case:
 _CASES = _gemm_cases() | _separate_cases() | _staged_cases() | _fused_cases()
 
 
-@settings(max_examples=150)
+@settings(max_examples=90)
 @given(_CASES, accelerators())
 def test_machine_and_closed_form_agree(drawn: Case, on: Accelerator) -> None:
     """MACs, bytes, SFU elements, buffer and the work of every resource: exactly."""
