@@ -2,6 +2,7 @@
 
 import compileall
 import faulthandler
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+os.environ["SIMACCEL_CACHE"] = "off"  # tests search anew, and leave nothing behind
 TEST_SECONDS: Final = 120
 """No test lasts longer: it fails, and where that doesn't end it, its process ends."""
 

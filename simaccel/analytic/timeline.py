@@ -9,7 +9,7 @@ is no shorter than the work of any resource in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -30,7 +30,7 @@ from simaccel.analytic.times import (
     pick,
 )
 from simaccel.analytic.traffic import Traffic
-from simaccel.analytic.trips import Trips
+from simaccel.analytic.trips import Trips, grows_evenly, slots_repeat, state_before
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
@@ -157,7 +157,7 @@ class _Timeline(Traffic):
         rank, outside = body.rank, self.more
         whole = {**sizes, rank: trips.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
-        period = _period(body)
+        period = slots_repeat(body)
         history: list[Times] = []
         gone, settled = ints(0), FALSE
         for done in range(min(trips.most, _FEW + int(period.max()))):
@@ -171,11 +171,11 @@ class _Timeline(Traffic):
                 self._where(TRUE if here.all() else here, runs, body, (whole, following))
             gone = gone + here
             if done >= _STEADY:
-                settled = settled | (here & _grows_evenly(history[-2], history[-1], self.x))
+                settled = settled | (here & grows_evenly(history[-2], history[-1], self.x))
         period = np.where(settled, 1, np.minimum(period, np.maximum(gone, 1)))
         more = np.maximum(trips.full - gone, 0) / period
         if more.any():
-            self.skip(_before(history, gone - period, self.x), more)
+            self.skip(state_before(history, gone - period, self.x), more)
         if trips.ragged:
             last = {**sizes, rank: trips.rest}
             with self._turn(body.adders, trips.full > 0, outside):
@@ -394,36 +394,3 @@ def _merged(where: Bools, new: Context, old: Context) -> Context:
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:
     return item.works if isinstance(item, Bodies) else (item,)
-
-
-def _period(body: Bodies) -> Ints:
-    """Return after how many iterations all slots of a body are as before, by candidate."""
-    found = ints(1)
-    for tiled in body.tiles:
-        found = np.lcm(found, np.where(tiled.own, np.maximum(tiled.slots, 1), 1))
-    return np.minimum(found, RING)
-
-
-def _grows_evenly(older: Times, last: Times, now: Times) -> Bools:
-    """Say for which candidates the last two iterations took the same everywhere."""
-    found = TRUE
-    for key, time in now.items():
-        before = last.get(key, ZERO)
-        if time is not before:
-            growth = time - before
-            found = found & ((growth == 0) | (growth == before - older.get(key, ZERO)))
-            if not found.any():
-                break
-    return found
-
-
-def _before(history: Sequence[Times], which: Ints, now: Times) -> Times:
-    """Return the times before an iteration, whose number each candidate has its own of."""
-    first, last = int(which.min()), int(which.max())
-    found = dict(history[first])
-    for number in range(first + 1, last + 1):
-        for key in now:
-            old, new = found.get(key, ZERO), history[number].get(key, ZERO)
-            if new is not old:
-                found[key] = np.where(which >= number, new, old)
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simaccel.experiment.remembered import remembered
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
@@ -18,12 +19,20 @@ def scheduled(
 ) -> Mapping:
     """Schedule a workload; the best few mappings of each group are run on the machine.
 
+    A mapping that was found before is read from disk (``remembered``).
+
     Raises:
         SimaccelError: as of ``make_mapping``.
 
     """
     asked = replace(options or Options(), judge=machine_judge(accelerator))
-    return make_mapping(workload, accelerator, dataflow, asked)
+    return remembered(
+        workload,
+        accelerator,
+        dataflow,
+        asked,
+        lambda: make_mapping(workload, accelerator, dataflow, asked),
+    )
 
 
 def machine_judge(accelerator: Accelerator) -> Judge:
