@@ -1,0 +1,109 @@
+"""All invocations of all cluster levels of one dataflow: what each of their cases costs.
+
+An invocation of a level is what one sub-cluster of the level above does in one step. Its actual
+sizes decide all; invocations of equal sizes are one object, made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from simaccel.analytic.directives.costs import CaseCosts, Inside
+from simaccel.analytic.directives.states import Ints
+from simaccel.mapping.directives.levels import ClusterLevel
+
+CostsOf = Callable[[ClusterLevel, Mapping[str, int]], CaseCosts]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """The work of some sub-clusters of each case: one of the invocations, and for how many.
+
+    ``at`` is a place in ``invocations``; where a case has no such sub-clusters, ``units`` is 0.
+    """
+
+    invocations: tuple[Invocation, ...]
+    at: Ints
+    units: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Invocation:
+    """One invocation: the costs of its valid cases, and what its sub-clusters do.
+
+    ``cases`` are the places of the valid cases among all; ``sizes`` its actual dimensions.
+    """
+
+    depth: int
+    sizes: Mapping[str, int]
+    costs: CaseCosts
+    shares: tuple[Share, ...]
+    cases: Ints
+
+    @cached_property
+    def total(self) -> int:
+        """Steps of the invocation: occurrences of all valid cases."""
+        return int(self.costs.occurrences[self.cases].sum())
+
+    def of(self, values: Ints) -> Ints:
+        """Give the values of the valid cases."""
+        found: Ints = values[self.cases]
+        return found
+
+    def sum(self, values: Ints) -> int:
+        """Add up what all cases move, also those that compute nothing."""
+        return int((self.costs.occurrences * values).sum())
+
+    def sum_valid(self, values: Ints) -> int:
+        """Add up what the valid cases move."""
+        return int(self.of(self.costs.occurrences * values).sum())
+
+    @property
+    def first_leaf(self) -> Invocation:
+        """The innermost invocation that comes first; itself where nothing is inside."""
+        for share in self.shares:
+            if len(self.cases) and share.units[0] > 0:
+                return share.invocations[share.at[0]].first_leaf
+        return self
+
+
+@dataclass
+class Invocations:
+    """Make invocations of the levels of a dataflow, each of them once."""
+
+    levels: Sequence[ClusterLevel]
+    costs_of: CostsOf
+    _known: dict[tuple[int, tuple[int, ...]], Invocation] = field(default_factory=dict)
+
+    def top(self) -> Invocation:
+        """Return the one invocation of the outermost level."""
+        return self.make(0, self.levels[0].sizes)
+
+    def make(self, depth: int, sizes: Mapping[str, int]) -> Invocation:
+        """Return the invocation of a level with these actual sizes of its dimensions."""
+        level = self.levels[depth]
+        key = (depth, tuple(sizes[one.dim] for one in level.maps))
+        if key not in self._known:
+            costs = self.costs_of(level, sizes)
+            valid = np.flatnonzero(costs.is_valid)
+            shares: tuple[Share, ...] = ()
+            if depth + 1 < len(self.levels):
+                shares = tuple(self._share(depth, one, valid) for one in costs.inside)
+            self._known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
+        return self._known[key]
+
+    def _share(self, depth: int, inside: Inside, valid: Ints) -> Share:
+        dims = [one.dim for one in self.levels[depth].maps]
+        units = inside.units[valid]
+        has = np.flatnonzero(units > 0)
+        at = np.zeros(len(valid), dtype=np.int64)
+        kinds, places = np.unique(inside.sizes[:, valid[has]], axis=1, return_inverse=True)
+        at[has] = places.ravel()
+        found = tuple(
+            self.make(depth + 1, dict(zip(dims, map(int, kind), strict=True))) for kind in kinds.T
+        )
+        return Share(found, at, units)
