@@ -28,6 +28,7 @@ class CaseCosts:
 
     ``fetched``: what comes from above; ``delivered``: what all sub-clusters together take in;
     ``leaving`` and ``returning``: outputs that go up, and partial sums that come back;
+    ``merged``: sums read above to be added to what leaves;
     ``critical``: MACs of the first sub-cluster; ``inside``: the work of the sub-clusters, the
     smaller last one first. ``tiles``: elements of a sub-cluster's tile.
     """
@@ -38,6 +39,7 @@ class CaseCosts:
     delivered: Mapping[Role, Ints]
     leaving: Ints
     returning: Ints
+    merged: Ints
     macs: Ints
     critical: Ints
     active: Ints

@@ -7,16 +7,55 @@ sizes decide all; invocations of equal sizes are one object, made once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from simaccel.analytic.directives.costs import CaseCosts, Inside
 from simaccel.analytic.directives.states import Ints
-from simaccel.mapping.directives.levels import ClusterLevel
+from simaccel.errors import SimaccelError
+from simaccel.mapping.directives.dataflow import DimMap
 
-CostsOf = Callable[[ClusterLevel, Mapping[str, int]], CaseCosts]
+
+
+class AnyLevel(Protocol):
+    """A cluster level of either reading: maps with their nominal sizes, and sub-clusters."""
+
+    @property
+    def maps(self) -> tuple[DimMap, ...]:
+        """The maps from the outermost."""
+        ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Nominal sizes of the dimensions."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """Sub-clusters."""
+        ...
+
+
+OneLevel = TypeVar("OneLevel", bound=AnyLevel)
+
+
+class TooManyError(SimaccelError):
+    """Counts of a dataflow that are too large to be exact."""
+
+
+def exact_sum(occurrences: Ints, values: Ints) -> int:
+    """Return the sum of products.
+
+    Raises:
+        TooManyError: it is not below 2**62.
+
+    """
+    if float(np.abs(occurrences.astype(float) * values).sum()) >= _MOST:
+        raise TooManyError("a dataflow that moves or computes more than 2**62 elements")
+    return int((occurrences * values).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +95,11 @@ class Invocation:
 
     def sum(self, values: Ints) -> int:
         """Add up what all cases move, also those that compute nothing."""
-        return int((self.costs.occurrences * values).sum())
+        return exact_sum(self.costs.occurrences, values)
 
     def sum_valid(self, values: Ints) -> int:
         """Add up what the valid cases move."""
-        return int(self.of(self.costs.occurrences * values).sum())
+        return exact_sum(self.of(self.costs.occurrences), self.of(values))
 
     @property
     def first_leaf(self) -> Invocation:
@@ -71,13 +110,22 @@ class Invocation:
         return self
 
 
-@dataclass
-class Invocations:
-    """Make invocations of the levels of a dataflow, each of them once."""
+_MOST = 2.0**62
 
-    levels: Sequence[ClusterLevel]
-    costs_of: CostsOf
-    _known: dict[tuple[int, tuple[int, ...]], Invocation] = field(default_factory=dict)
+Known = dict[tuple[int, int, tuple[int, ...]], Invocation]
+"""Invocations that were made, by depth, sub-clusters and sizes."""
+
+
+@dataclass
+class Invocations(Generic[OneLevel]):
+    """Make invocations of the levels of a dataflow, each of them once.
+
+    ``costs_of`` gives the costs of one from its depth, its level and the actual sizes.
+    """
+
+    levels: Sequence[OneLevel]
+    costs_of: Callable[[int, OneLevel, Mapping[str, int]], CaseCosts]
+    known: Known
 
     def top(self) -> Invocation:
         """Return the one invocation of the outermost level."""
@@ -86,15 +134,15 @@ class Invocations:
     def make(self, depth: int, sizes: Mapping[str, int]) -> Invocation:
         """Return the invocation of a level with these actual sizes of its dimensions."""
         level = self.levels[depth]
-        key = (depth, tuple(sizes[one.dim] for one in level.maps))
-        if key not in self._known:
-            costs = self.costs_of(level, sizes)
+        key = (depth, level.units, tuple(sizes[one.dim] for one in level.maps))
+        if key not in self.known:
+            costs = self.costs_of(depth, level, sizes)
             valid = np.flatnonzero(costs.is_valid)
             shares: tuple[Share, ...] = ()
             if depth + 1 < len(self.levels):
                 shares = tuple(self._share(depth, one, valid) for one in costs.inside)
-            self._known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
-        return self._known[key]
+            self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
+        return self.known[key]
 
     def _share(self, depth: int, inside: Inside, valid: Ints) -> Share:
         dims = [one.dim for one in self.levels[depth].maps]

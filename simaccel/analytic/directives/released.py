@@ -13,16 +13,15 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.directives.costs import CaseCosts, Inside
-from simaccel.analytic.directives.states import EDGE, INIT, Bools, Cases, Ints, quotient
+from simaccel.analytic.directives.states import EDGE, INIT, Bools, Cases, Ints, quotient, states_of
 from simaccel.mapping.directives.dataflow import (
     ROLES,
-    SLIDING,
     DimMap,
-    Problem,
     Role,
     couplings,
 )
 from simaccel.mapping.directives.levels import ClusterLevel
+from simaccel.workload.described import SLIDING, DescribedLayer
 
 _OUTPUT: Final = {"Y": "Y'", "X": "X'"}
 
@@ -300,20 +299,23 @@ class ReleasedTraffic:
 
 
 def released_costs(
-    problem: Problem, level: ClusterLevel, sizes: Mapping[str, int]
+    layer: DescribedLayer, level: ClusterLevel, sizes: Mapping[str, int]
 ) -> CaseCosts:
     """Return what the tool says of an invocation whose dimensions have these actual sizes."""
-    cases = Cases(level, sizes)
-    coupled = couplings(problem)
-    traffic = ReleasedTraffic(level, cases, coupled, slides=problem.slides)
+    states = [states_of(one, sizes[one.dim], level.units) for one in level.maps]
+    cases = Cases(level.maps, states)
+    coupled = couplings(layer)
+    traffic = ReleasedTraffic(level, cases, coupled, slides=layer.slides)
     fetched: dict[Role, Ints] = {role: traffic.ingress(role) for role in ("input", "filter")}
+    nothing: Ints = np.zeros(cases.count, dtype=np.int64)
     return CaseCosts(
         occurrences=cases.occurrences,
         is_start=cases.changing < 0,
         fetched=fetched,
         delivered=fetched,
         leaving=traffic.egress(),
-        returning=np.zeros(cases.count, dtype=np.int64),
+        returning=nothing,
+        merged=nothing,
         macs=traffic.macs(),
         critical=traffic.critical(),
         active=traffic.active(),

@@ -7,7 +7,7 @@ towards zero, as in the tool whose rules these are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simaccel.mapping.directives.dataflow import DimMap
-from simaccel.mapping.directives.levels import ClusterLevel
 
 INIT: Final = 0
 STEADY: Final = 1
@@ -85,23 +84,23 @@ def _spatial(one: DimMap, size: int, units: int) -> tuple[State, ...]:
 
 
 class Cases:
-    """All cases of one invocation of a level with the given actual sizes of its dimensions.
+    """All combinations of the states of a level's maps.
 
     The order is the tool's: it matters for figures that are taken from the first or last case.
+    States may be of any class that has ``position``, ``count`` and ``unrolled``.
     """
 
-    def __init__(self, level: ClusterLevel, sizes: Mapping[str, int]) -> None:
-        """Find the states of each map and their combinations."""
-        self.maps = level.maps
-        self.states = [states_of(one, sizes[one.dim], level.units) for one in level.maps]
-        self.count = prod(len(one) for one in self.states)
+    def __init__(self, maps: Sequence[DimMap], states: Sequence[Sequence[object]]) -> None:
+        """Combine the states, the first of which is Init."""
+        self.maps, self.states = maps, states
+        self.count = prod(len(one) for one in states)
         at = np.arange(self.count)
         self.chosen: list[Ints] = []
         inner = self.count
-        for one in self.states:
+        for one in states:
             inner //= len(one)
             self.chosen.append(-(-at // inner) % len(one))
-        self.index = {one.dim: place for place, one in enumerate(level.maps)}
+        self.index = {one.dim: place for place, one in enumerate(maps)}
 
     def of(self, place: int, field: str) -> Ints:
         """Give a field of the state of the map at this place, for each case."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simaccel.analytic.directives.invocations import Invocation
 from simaccel.analytic.directives.states import Bools, Ints
@@ -19,11 +18,12 @@ from simaccel.analytic.directives.states import Bools, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """Hardware points as arrays (points; for the NoC points x levels from the outermost).
+    """Hardware points of as many PEs, as arrays (for the NoC: points x levels from the outermost).
 
     Bandwidths in elements per cycle, latencies in cycles, lanes in MACs per cycle and PE.
     """
 
+    pes: int
     noc_bandwidth: Ints
     noc_latency: Ints
     offchip_bandwidth: Ints
@@ -115,11 +115,11 @@ class Times:
         return found
 
     def _transfer(self, one: Invocation, elements: Ints) -> Ints:
+        """Cycles that elements take through the NoC of a level: a pipe of its bandwidth."""
         bandwidth = self.points.noc_bandwidth[:, one.depth]
         latency = self.points.noc_latency[:, one.depth]
         volume = elements[:, None]
-        sends = -(-volume // bandwidth)
-        if self.released:
-            sends = np.where(volume < 0, -(np.abs(volume) // bandwidth) + (volume % bandwidth != 0), sends)
-            return latency + sends - 1
-        return np.where(volume > 0, latency + sends - 1, 0)
+        if not self.released:
+            return np.where(volume > 0, latency - (-volume // bandwidth) - 1, 0)
+        sends = np.sign(volume) * (np.abs(volume) // bandwidth) + (volume % bandwidth != 0)
+        return latency + sends - 1

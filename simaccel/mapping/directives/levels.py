@@ -16,16 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from simaccel.mapping.directives.dataflow import (
-    SLIDING,
-    Cluster,
-    Dataflow,
-    DimMap,
-    Problem,
-    couplings,
-)
-
-_OUTER = {"Y'": "Y", "X'": "X"}
+from simaccel.mapping.directives.dataflow import Cluster, Dataflow, DimMap, couplings
+from simaccel.workload.described import OF_INPUT, SLIDING, DescribedLayer
 
 
 @dataclass(frozen=True)
@@ -64,30 +56,30 @@ def pes_of_cluster(dataflow: Dataflow) -> int:
     return prod(split(dataflow)[1])
 
 
-def complete(problem: Problem, dataflow: Dataflow, pes: int) -> tuple[ClusterLevel, ...]:
+def complete(layer: DescribedLayer, dataflow: Dataflow, pes: int) -> tuple[ClusterLevel, ...]:
     """Return the levels from the outermost to the innermost.
 
     PEs that don't fill a cluster are lost. The dataflow must be sound (``faults`` of its reader).
     """
     written, clusters = split(dataflow)
-    sizes: dict[str, int] = dict(problem.sizes)
+    sizes: dict[str, int] = dict(layer.sizes)
     above: tuple[DimMap, ...] = ()
     found = []
     for depth, own in enumerate(written):
         units = clusters[depth - 1] if depth else pes // prod(clusters)
-        maps = _unrolled(problem, sizes, _inherited(above, _by_inputs(own)))
-        maps = tuple(_strided(problem, one, is_top=depth == 0) for one in maps)
+        maps = _unrolled(layer, sizes, _inherited(above, _by_inputs(own)))
+        maps = tuple(_strided(layer, one, is_top=depth == 0) for one in maps)
         found.append(ClusterLevel(maps, dict(sizes), units))
         above = maps
         known = {one.dim: one for one in maps}
-        inputs = _input_dims(problem)
+        inputs = _input_dims(layer)
         sizes = {dim: min(known[dim].size, sizes[dim]) for dim in inputs if dim in known}
     return tuple(found)
 
 
-def _input_dims(problem: Problem) -> list[str]:
+def _input_dims(layer: DescribedLayer) -> list[str]:
     """Give the dimensions of the input and the filter in alphabetical order."""
-    coupled = couplings(problem)
+    coupled = couplings(layer)
     return sorted({*coupled["input"], *coupled["filter"]})
 
 
@@ -96,7 +88,7 @@ def _by_inputs(maps: list[DimMap]) -> list[DimMap]:
     mapped = {one.dim: one for one in maps}
     found = []
     for one in maps:
-        dim = _OUTER.get(one.dim)
+        dim = OF_INPUT.get(one.dim)
         if dim is None or dim in mapped:
             found.append(one)
         else:
@@ -112,19 +104,19 @@ def _inherited(above: tuple[DimMap, ...], own: list[DimMap]) -> list[DimMap]:
 
 
 def _unrolled(
-    problem: Problem, sizes: Mapping[str, int], maps: list[DimMap]
+    layer: DescribedLayer, sizes: Mapping[str, int], maps: list[DimMap]
 ) -> tuple[DimMap, ...]:
     mapped = {one.dim for one in maps}
-    missing = [dim for dim in _input_dims(problem) if dim not in mapped and dim in sizes]
+    missing = [dim for dim in _input_dims(layer) if dim not in mapped and dim in sizes]
     return (*maps, *(DimMap(dim, sizes[dim], sizes[dim]) for dim in missing))
 
 
-def _strided(problem: Problem, one: DimMap, *, is_top: bool) -> DimMap:
+def _strided(layer: DescribedLayer, one: DimMap, *, is_top: bool) -> DimMap:
     """Shorten a map of Y or X to what its outputs read, where the stride isn't 1."""
-    stride = problem.stride_of(one.dim)
-    if one.dim not in SLIDING or not problem.slides or stride == 1:
+    stride = layer.stride_of(one.dim)
+    if one.dim not in SLIDING or not layer.slides or stride == 1:
         return one
-    reach = problem.sizes[SLIDING[one.dim]]
+    reach = layer.sizes[SLIDING[one.dim]]
     if one.size < reach:
         return one
     outputs = (one.size + stride - reach) // stride
