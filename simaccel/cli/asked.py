@@ -13,6 +13,8 @@ from typing import Any
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.directives.reading import is_description
+from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import accelerator_path, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -28,6 +30,7 @@ from simaccel.workload import (
     build,
     conv2d,
     gemm,
+    load_described,
     load_topology,
     load_workload,
     network,
@@ -51,7 +54,7 @@ _OPTIONS = {
     "bytes_by_tensor": "--bytes-per-element",
 }
 _NO_ATTENTION = "it has no attention blocks"
-_NO_LAYERS = "only networks and topologies have layers to choose"
+_NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm and conv have a shape"
 _OF_SHAPE = {
     "gemm": ("B", "M=512,K=64,N=512"),
@@ -89,6 +92,9 @@ class AskedWorkload:
             self._refuse(_NO_ATTENTION, "seq_len", "scope")
             self._refuse(_NO_SHAPE, "shape")
             return _renamed(lambda: load_topology(self.name, **self._layers()))
+        if _is_described(self.name):
+            self._refuse("the file says it", "seq_len", "batch", "scope", "shape")
+            return _renamed(lambda: load_described(self.name, layer=self.layer, **self._bytes()))
         if _is_file(self.name):
             fields = ("seq_len", "batch", "scope", "shape", "layer", "bytes_per_element")
             self._refuse("the file says it", *fields)
@@ -171,12 +177,21 @@ def _of_option(one: Fault) -> Fault:
         allowed = suggest(str(one.value).lower(), [*names, *aliases, *_OF_SHAPE])
         if not allowed.startswith("did"):
             allowed = suggest("", names)
-        allowed = f"a model, a network, gemm, conv or a .yaml or .csv file; {allowed}"
+        allowed = f"a model, a network, gemm, conv or a .yaml, .csv or .m file; {allowed}"
     return fault(f"{_OPTIONS[field]} {rest}".strip(), one.value, allowed)
 
 
 def _is_file(name: str) -> bool:
-    return name.lower().endswith((".yaml", ".yml")) or "/" in name or os.sep in name
+    return name.lower().endswith((".yaml", ".yml", ".m")) or "/" in name or os.sep in name
+
+
+def _is_described(name: str) -> bool:
+    """Say whether a file is a MAESTRO description, by its ending or else by its content."""
+    if name.lower().endswith(".m"):
+        return True
+    if not _is_file(name) or not Path(name).is_file():
+        return False
+    return is_description(read_text(Path(name), "workload"))
 
 
 Inputs = tuple[Workload, Accelerator, str | Mapping]

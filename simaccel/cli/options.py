@@ -108,7 +108,7 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (`simaccel workload list`), gemm, conv, a YAML or a CSV file.",
+            help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, CSV, MAESTRO.",
         ),
         workload_options,
         click.option(

@@ -173,7 +173,7 @@ def _columns(layer: DescribedLayer, run: Run, reading: Reading) -> dict[str, Col
         "throughput_macs_per_cycle": macs / np.maximum(runtime, 1),
     }
     found |= {name: counts[name] * each for name in counts if name != "macs_counted"}
-    found |= {name: value * np.ones(points.count) for name, value in energies(counts).items()}
+    found |= {name: value * each for name, value in energies(counts).items()}
     found |= _bandwidths(run, reading)
     found |= _delays(run)
     active = times.active_pes(top)
@@ -186,16 +186,15 @@ def _columns(layer: DescribedLayer, run: Run, reading: Reading) -> dict[str, Col
     return found
 
 
-def energies(counts: Counts) -> dict[str, float]:
+def energies(counts: Counts) -> dict[str, float | int]:
     """Return energies in multiples of a MAC's, from counts."""
     prices = {"l2": L2_ENERGY, "l1": L1_ENERGY}
-    found = {
-        f"energy_{level}_{way}_xmac": price
-        * sum(counts[f"{role}_{level}_{way}"] for role in ROLES)
+    found: dict[str, float | int] = {
+        f"energy_{level}_{way}_xmac": price * sum(counts[f"{role}_{level}_{way}"] for role in ROLES)
         for level, price in prices.items()
         for way in ("write", "read")
     }
-    found["energy_mac_xmac"] = float(counts["macs_counted"])
+    found["energy_mac_xmac"] = counts["macs_counted"]
     found["energy_total_xmac"] = sum(found.values())
     return found
 

@@ -27,6 +27,7 @@ class CaseCosts:
     """Arrays over the cases of an invocation; elements, MACs and sub-clusters.
 
     ``fetched``: what comes from above; ``delivered``: what all sub-clusters together take in;
+    ``held``: what their tiles have together, each tile for itself;
     ``leaving`` and ``returning``: outputs that go up, and partial sums that come back;
     ``merged``: sums read above to be added to what leaves;
     ``critical``: MACs of the first sub-cluster; ``inside``: the work of the sub-clusters, the
@@ -37,6 +38,7 @@ class CaseCosts:
     is_start: Bools
     fetched: Mapping[Role, Ints]
     delivered: Mapping[Role, Ints]
+    held: Mapping[Role, Ints]
     leaving: Ints
     returning: Ints
     merged: Ints

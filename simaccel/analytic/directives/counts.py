@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.directives.invocations import Invocation
+from simaccel.analytic.directives.invocations import Invocation, exact_sum
 from simaccel.analytic.directives.paper import paper_couplings
 from simaccel.analytic.directives.reading import Reading
-from simaccel.analytic.directives.states import Ints
+from simaccel.analytic.directives.states import Bools, Ints
 from simaccel.mapping.directives.dataflow import ROLES, Role, couplings
 from simaccel.mapping.directives.outputs import OUTPUT_OF, OutputLevel
 from simaccel.workload.described import SLIDING, DescribedLayer
@@ -55,7 +55,7 @@ def paper_counts(
     found = {"macs_counted": macs}
     for role in _INPUTS:
         read = top.sum_valid(costs.fetched[role])
-        written = delivered(top, role) if reading.fan_out else read
+        written = l1_writes(top, role, {}) if reading.fan_out else read
         found |= _of_tensor(
             role,
             l2_size=tiles[role],
@@ -74,9 +74,47 @@ def paper_counts(
     return found | _totals(found)
 
 
-def delivered(one: Invocation, role: Role) -> int:
-    """Return the elements that all PEs together take in."""
-    return _inside(one, lambda leaf: leaf.sum_valid(leaf.costs.delivered[role]), {})
+def l1_writes(one: Invocation, role: Role, known: dict[int, int]) -> int:
+    """Return the elements of an input that all PEs of an invocation together write to their L1.
+
+    A tile stays in L1 from one step to the next as far as it is the same, unless the
+    sub-cluster inside goes through several tiles and so holds another one at its end.
+    """
+    if id(one) not in known:
+        delivered, occurrences = one.of(one.costs.delivered[role]), one.of(one.costs.occurrences)
+        if one.shares:
+            inside, is_cycled = _written_inside(one, role, known)
+            held = np.maximum(one.of(one.costs.held[role]), 1)
+            delivered = np.where(is_cycled, inside, _part(inside, delivered, held))
+        known[id(one)] = exact_sum(occurrences, delivered)
+    return known[id(one)]
+
+
+def _written_inside(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
+    """Give what sub-clusters of each case write if all is new, and whether they go through tiles."""
+    written: Ints = np.zeros(len(one.cases), dtype=np.int64)
+    is_cycled: Bools = np.zeros(len(one.cases), dtype=bool)
+    for share in one.shares:
+        if share.invocations:
+            inner = np.array([l1_writes(each, role, known) for each in share.invocations])
+            cycles = np.array([_cycles(each, role) for each in share.invocations])
+            written = written + share.units * inner[share.at]
+            is_cycled |= (share.units > 0) & cycles[share.at]
+    return written, is_cycled
+
+
+def _part(whole: Ints, part: Ints, of: Ints) -> Ints:
+    """Return whole * part / of, cut off; exact also where the product is large."""
+    found: Ints = whole // of * part + whole % of * part // of
+    return found
+
+
+def _cycles(one: Invocation, role: Role) -> bool:
+    """Whether an invocation goes through several tiles of an input."""
+    later = ~one.of(one.costs.is_start)
+    if (one.of(one.costs.delivered[role])[later] > 0).any():
+        return True
+    return any(_cycles(each, role) for share in one.shares for each in share.invocations)
 
 
 def tensor_size(layer: DescribedLayer, role: Role) -> int:
@@ -111,23 +149,6 @@ def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, i
         is_cut = any(at < border and level.maps[at].dim in dims for at in moving)
         found[role] = _volume(layer, role, sizes) * (_DOUBLE if is_cut else 1)
     return found
-
-
-def _inside(
-    one: Invocation, count: Callable[[Invocation], int], known: dict[int, int]
-) -> int:
-    """Add up a count of the innermost invocations, as often as each occurs."""
-    if not one.shares:
-        return count(one)
-    if id(one) not in known:
-        occurrences = one.of(one.costs.occurrences)
-        total = 0
-        for share in one.shares:
-            for at, inner in enumerate(share.invocations):
-                times = int((occurrences * share.units * (share.at == at)).sum())
-                total += times * _inside(inner, count, known)
-        known[id(one)] = total
-    return known[id(one)]
 
 
 def _tried(one: Invocation) -> int:
@@ -175,7 +196,9 @@ def output_elements(layer: DescribedLayer) -> int:
 
 def _loops(layer: DescribedLayer, role: Role) -> frozenset[str]:
     """Give the loops over outputs that move a tensor."""
-    dims = {OUTPUT_OF.get(dim, dim) if layer.slides else dim for dim in paper_couplings(layer)[role]}
+    dims = {
+        OUTPUT_OF.get(dim, dim) if layer.slides else dim for dim in paper_couplings(layer)[role]
+    }
     if role == "input" and layer.slides:
         dims |= {*SLIDING.values()}
     return frozenset(dims)

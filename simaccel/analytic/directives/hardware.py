@@ -11,7 +11,11 @@ import numpy as np
 
 from simaccel.analytic.directives.times import Points
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.hardware import Accelerator
+from simaccel.hardware.quantity import Rate
 
+ELEMENT_BYTES: Final = 2
+"""Bytes of an element where an accelerator counts bytes."""
 UNLIMITED: Final = 2**31 - 1
 """What the tool takes where a hardware file says nothing."""
 _MOST = UNLIMITED
@@ -105,3 +109,29 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
         noc_latency=(found.get("noc_latency", 1),),
         offchip_bandwidth=found.get("offchip_bandwidth", UNLIMITED),
     )
+
+
+def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
+    """Return what the analysis knows of an accelerator with a spatial array; elements of 2 bytes.
+
+    The buffer's NoC stands for the NoC of all cluster levels.
+
+    Raises:
+        NotSpatialError: the array is systolic.
+
+    """
+    array = accelerator.spatial
+    return DirectiveHardware(
+        pes=array.rows * array.cols,
+        noc_bandwidth=(_elements(accelerator.distribution_rate),),
+        noc_latency=(accelerator.lead_latency_cycles,),
+        offchip_bandwidth=_elements(accelerator.channel_rate),
+        simd_lanes=array.vectors * array.lanes,
+    )
+
+
+def _elements(rate: Rate) -> int:
+    """Give the whole elements per cycle of a rate in bytes, at least one."""
+    if rate.unlimited:
+        return UNLIMITED
+    return max(1, int(rate.exact() / ELEMENT_BYTES))

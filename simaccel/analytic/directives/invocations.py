@@ -19,7 +19,6 @@ from simaccel.errors import SimaccelError
 from simaccel.mapping.directives.dataflow import DimMap
 
 
-
 class AnyLevel(Protocol):
     """A cluster level of either reading: maps with their nominal sizes, and sub-clusters."""
 

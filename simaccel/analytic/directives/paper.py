@@ -112,6 +112,12 @@ class PaperTraffic:
         found: Ints = (self.active - self.has_last) * usual + self.has_last * last
         return found
 
+    def held(self, role: Role) -> Ints:
+        """Return the elements of all active sub-clusters' tiles, each counted for itself."""
+        usual, last = self._volume(role, self.own), self._volume(role, self.last)
+        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
+        return found
+
     def outputs(self) -> tuple[Ints, Ints, Ints]:
         """Return the outputs that leave, the sums that return, and those read to be added to."""
         dims = self.dims("output")
@@ -165,7 +171,9 @@ class PaperTraffic:
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
         for axis in self.axes(role):
             is_plain = role == "output"
-            found = found * (self._counted(axis[0], sizes) if is_plain else _Tiles(sizes).span(axis))
+            found = found * (
+                self._counted(axis[0], sizes) if is_plain else _Tiles(sizes).span(axis)
+            )
         return found
 
     def _counted(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:
@@ -189,9 +197,9 @@ class PaperTraffic:
         """Whether one of these maps begins again, as one outside of it has moved."""
         cases = self.cases
         inside = np.array(places)[:, None] > cases.changing
-        found: Bools = (
-            inside & (cases.positions[places] == INIT) & ~cases.unrolled[places]
-        ).any(axis=0)
+        found: Bools = (inside & (cases.positions[places] == INIT) & ~cases.unrolled[places]).any(
+            axis=0
+        )
         return found & (cases.changing >= 0)
 
     def _new(self, role: Role, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
@@ -208,9 +216,7 @@ class PaperTraffic:
             found = np.where(is_outside & wraps, whole, found)
         return np.where(cases.changing < 0, whole, found)
 
-    def _moved(
-        self, role: Role, place: int, sizes: Mapping[str, Ints], *, is_union: bool
-    ) -> Ints:
+    def _moved(self, role: Role, place: int, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
         """New elements where one map alone has moved: all but what its last tile had, too."""
         one = self.cases.maps[place]
         units = self.level.units if one.spatial else 1
@@ -252,6 +258,7 @@ def paper_costs(
         is_start=traffic.cases.changing < 0,
         fetched={role: traffic.fetched(role) for role in INPUTS},
         delivered={role: traffic.delivered(role) for role in INPUTS},
+        held={role: traffic.held(role) for role in INPUTS},
         leaving=leaving,
         returning=returning,
         merged=merged,

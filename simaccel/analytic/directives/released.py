@@ -46,9 +46,7 @@ def extents(level: ClusterLevel, *, slides: bool) -> Mapping[str, Extent]:
         offsets = {one.dim: one.offset for one in level.maps}
         for dim, filter_dim in SLIDING.items():
             if dim in found and filter_dim in found:
-                found[_OUTPUT[dim]] = _of_output(
-                    found[dim], found[filter_dim], offsets[dim]
-                )
+                found[_OUTPUT[dim]] = _of_output(found[dim], found[filter_dim], offsets[dim])
     return found
 
 
@@ -264,7 +262,13 @@ class ReleasedTraffic:
         return found
 
     def _part(
-        self, place: int, outer: str, first: bool, partial: bool, *, overlap: bool  # noqa: FBT001 - as above
+        self,
+        place: int,
+        outer: str,
+        first: bool,
+        partial: bool,
+        *,
+        overlap: bool,  # noqa: FBT001 - as above
     ) -> Ints:
         one, cases, extent = self.cases.maps[place], self.cases, self.extents[outer]
         if not one.spatial:
@@ -313,6 +317,7 @@ def released_costs(
         is_start=cases.changing < 0,
         fetched=fetched,
         delivered=fetched,
+        held=fetched,
         leaving=traffic.egress(),
         returning=nothing,
         merged=nothing,

@@ -86,9 +86,7 @@ class _Builder:
         node = self._header(Network(_label(tree), ()), tree)
         end = _brace(tree, "RBRACE")
         layers = self._each(_trees(tree), {"layer": self._layer}, end)
-        return replace(
-            node, layers=cast("tuple[Layer, ...]", layers), at_end=self._before(end)
-        )
+        return replace(node, layers=cast("tuple[Layer, ...]", layers), at_end=self._before(end))
 
     def _layer(self, tree: _Tree, limit: int) -> Layer:  # noqa: ARG002 - as all makers
         node = self._header(Layer(_label(tree), ()), tree)
@@ -100,9 +98,7 @@ class _Builder:
             "dataflow": self._dataflow,
         }
         members = self._each(_trees(tree), makers, end)
-        return replace(
-            node, members=cast("tuple[Member, ...]", members), at_end=self._before(end)
-        )
+        return replace(node, members=cast("tuple[Member, ...]", members), at_end=self._before(end))
 
     def _type(self, tree: _Tree, limit: int) -> Type:
         return self._leaf(Type(_name(tree.children[0])), tree, limit)

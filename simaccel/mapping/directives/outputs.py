@@ -41,7 +41,9 @@ class OutputLevel:
         return next(one for one in self.maps if one.spatial)
 
 
-def over_outputs(layer: DescribedLayer, levels: tuple[ClusterLevel, ...]) -> tuple[OutputLevel, ...]:
+def over_outputs(
+    layer: DescribedLayer, levels: tuple[ClusterLevel, ...]
+) -> tuple[OutputLevel, ...]:
     """Return the levels with maps of outputs instead of inputs.
 
     Raises:
@@ -78,10 +80,12 @@ def _of_outputs(
     rows, reach = known[dim], known[SLIDING[dim]]
     at = maps.index(rows)
     filter_rows = level.sizes[SLIDING[dim]]
+    if outputs == 1 and rows.spatial and reach.spatial and _alike(rows, reach):
+        maps[at] = DimMap(OUTPUT_OF[dim], 1, 1)
+        return maps
+    if filter_rows == 1 and rows.spatial and reach.spatial:
+        maps[maps.index(reach)] = DimMap(reach.dim, 1, 1)  # all units have its one row
     if rows.size < filter_rows:
-        if outputs == 1 and rows.spatial and reach.spatial and _alike(rows, reach):
-            maps[at] = DimMap(OUTPUT_OF[dim], 1, 1)
-            return maps
         raise NotDirectedError(
             f"layer {layer.name}: {rows} holds no whole filter of {filter_rows} rows, and is no "
             f"diagonal with {reach}"

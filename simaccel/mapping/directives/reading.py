@@ -12,7 +12,6 @@ from simaccel.files.directives.syntax import (
     ClusterDirective,
     DataflowBlock,
     Description,
-    Layer,
     MapDirective,
     Node,
 )
@@ -62,7 +61,9 @@ class Directives:
     def only(self, layer: str | None) -> Directives:
         """Return one of the layers alone; InputError if there is none of this name."""
         known = {one.name: one for one in self.layers}
-        names = one_layer({name: one.layer.shape() for name, one in known.items()}, layer, self.file)
+        names = one_layer(
+            {name: one.layer.shape() for name, one in known.items()}, layer, self.file
+        )
         return replace(self, layers=tuple(known[name] for name in names))
 
 
