@@ -115,9 +115,8 @@ def _report(
     found: Directives, hardware: DirectiveHardware, reading: Reading, *, as_json: bool
 ) -> None:
     analysed = analyse(found.layers, [hardware], reading)
-    limits = [
-        limits_of(one.runs[hardware.pes].top, one.runs[hardware.pes].times) for one in analysed
-    ]
+    runs = [one.runs[hardware.pes] for one in analysed]
+    limits = [limits_of(run.top, run.times) for run in runs]
     added = [] if reading.released else [effects(one, [hardware]) for one in analysed]
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
@@ -213,7 +212,6 @@ def _levels(option: str, text: str | None, faults: list[Fault]) -> frozenset[int
     if text == _ALL:
         return frozenset(range(MAX_LEVELS))
     numbers = _numbers(option, text, faults, least=0, most=MAX_LEVELS)
-    for number in numbers:
-        if number >= MAX_LEVELS:
-            faults.append(fault(option, number, f"a level from 0 to {MAX_LEVELS - 1}, or {_ALL}"))
+    allowed = f"levels from 0 to {MAX_LEVELS - 1}, or {_ALL}"
+    faults += [fault(option, number, allowed) for number in numbers if number >= MAX_LEVELS]
     return frozenset(numbers)

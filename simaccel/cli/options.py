@@ -108,7 +108,7 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, CSV, MAESTRO.",
+            help="Model or network (`simaccel workload list`), gemm, conv, or YAML, CSV, .m file.",
         ),
         workload_options,
         click.option(

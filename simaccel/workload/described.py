@@ -1,7 +1,7 @@
 """Layers of MAESTRO descriptions: what they are, checked, and as operators of a workload.
 
 Y and X are sizes of the input with its padding; one may give Y' and X', the outputs at stride 1,
-instead. A layer's operator has what its dimensions and stride say: floor((Y - R) / stride) + 1 rows.
+instead. A layer's operator has what its dimensions and stride say: (Y - R) // stride + 1 rows.
 
     CONV    I[n,c,y,x] W[k,c,r,s] -> O[n,k,y',x']      TRCONV as CONV (MAESTRO ignores up-sampling)
     DSCONV  a group for each channel                   NGCONV  G groups of K outputs and C inputs
@@ -306,9 +306,9 @@ def _sizes(kind: LayerKind, node: Dimensions, evaluator: Evaluator) -> dict[str,
     if len(evaluator.faults) > known:
         return None
     found = {dim: size for dim, size in declared.items() if dim not in outer}
-    for name, dim in outer.items():
-        if name in declared:
-            found[dim] = declared[name] + found[SLIDING[dim]] - 1
+    for outer_dim, inner in outer.items():
+        if outer_dim in declared:
+            found[inner] = declared[outer_dim] + found[SLIDING[inner]] - 1
     return found
 
 
@@ -316,16 +316,17 @@ def _stride(kind: LayerKind, node: Stride | None, evaluator: Evaluator) -> tuple
     if node is None:
         return 1, 1
     found = {"Y": 1, "X": 1}
-    choices = tuple(found) if "Y" in _NEEDED[kind] else _NEEDED[kind]
+    slides = "Y" in _NEEDED[kind]
+    choices = tuple(found) if slides else (*_NEEDED[kind], *found)
     for dim, value in _entries(node.entries, evaluator):
         stride = evaluator.value(value, {})
         name = OF_INPUT.get(dim.text, dim.text)
         if name not in choices:
             evaluator.fault(dim, dim.text, f"one of {', '.join(choices)}")
-        elif name in found:
+        elif name in found and slides:
             found[name] = stride
         elif stride != 1:
-            evaluator.fault(value, stride, "1: only Y and X have strides")
+            evaluator.fault(value, stride, "1: only Y and X of convolutions have strides")
     return found["Y"], found["X"]
 
 

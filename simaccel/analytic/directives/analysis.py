@@ -1,13 +1,15 @@
 """One call that analyses many layers, dataflows and hardware points.
 
 Figures have the names that published runs of the tool have as columns; elements where nothing
-else is said. What doesn't depend on bandwidths, latencies and lanes is computed once for all points.
+else is said. What doesn't depend on bandwidths, latencies and lanes is computed once for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +38,8 @@ from simaccel.mapping.directives.outputs import over_outputs
 from simaccel.mapping.directives.reading import Directed
 from simaccel.workload.described import DescribedLayer
 
-Column = NDArray[np.int64] | NDArray[np.float64]
+Column = NDArray[Any]
+"""A figure over hardware points: whole numbers (int64) or not (float64)."""
 _MOST_HALVINGS = 62
 
 
@@ -55,7 +58,7 @@ class Run:
     @property
     def levels(self) -> int:
         """Cluster levels."""
-        return self.times.points.noc_bandwidth.shape[1]
+        return int(self.times.points.noc_bandwidth.shape[1])
 
     @property
     def pes(self) -> int:

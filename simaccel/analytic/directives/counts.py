@@ -1,4 +1,4 @@
-"""Figures that no bandwidth changes: accesses, buffer requirements, MACs. Elements, by column name."""
+"""Figures that no bandwidth changes: accesses, buffer requirements, MACs; elements by name."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def l1_writes(one: Invocation, role: Role, known: dict[int, int]) -> int:
 
 
 def _written_inside(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
-    """Give what sub-clusters of each case write if all is new, and whether they go through tiles."""
+    """Give what the sub-clusters of each case write if all is new; whether they change tiles."""
     written: Ints = np.zeros(len(one.cases), dtype=np.int64)
     is_cycled: Bools = np.zeros(len(one.cases), dtype=bool)
     for share in one.shares:
@@ -111,7 +111,7 @@ def _part(whole: Ints, part: Ints, of: Ints) -> Ints:
 
 def _cycles(one: Invocation, role: Role) -> bool:
     """Whether an invocation goes through several tiles of an input."""
-    later = ~one.of(one.costs.is_start)
+    later = ~one.starts
     if (one.of(one.costs.delivered[role])[later] > 0).any():
         return True
     return any(_cycles(each, role) for share in one.shares for each in share.invocations)
@@ -196,9 +196,8 @@ def output_elements(layer: DescribedLayer) -> int:
 
 def _loops(layer: DescribedLayer, role: Role) -> frozenset[str]:
     """Give the loops over outputs that move a tensor."""
-    dims = {
-        OUTPUT_OF.get(dim, dim) if layer.slides else dim for dim in paper_couplings(layer)[role]
-    }
+    outer = OUTPUT_OF if layer.slides else {}
+    dims = {outer.get(dim, dim) for dim in paper_couplings(layer)[role]}
     if role == "input" and layer.slides:
         dims |= {*SLIDING.values()}
     return frozenset(dims)

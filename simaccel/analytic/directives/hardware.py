@@ -1,4 +1,4 @@
-"""Hardware points of the analysis: PEs, NoC by level, off-chip bandwidth, lanes; MAESTRO's files."""
+"""Hardware points of the analysis: PEs, NoC by level, off-chip bandwidth, lanes; hardware files."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from simaccel.analytic.directives.costs import CaseCosts, Inside
-from simaccel.analytic.directives.states import Ints
+from simaccel.analytic.directives.states import Bools, Ints
 from simaccel.errors import SimaccelError
 from simaccel.mapping.directives.dataflow import DimMap
 
@@ -92,6 +92,18 @@ class Invocation:
         found: Ints = values[self.cases]
         return found
 
+    @cached_property
+    def starts(self) -> Bools:
+        """Whether each valid case is the very start."""
+        found: Bools = self.costs.is_start[self.cases]
+        return found
+
+    @cached_property
+    def starts(self) -> Bools:
+        """Whether each valid case is the very start."""
+        found: Bools = self.costs.is_start[self.cases]
+        return found
+
     def sum(self, values: Ints) -> int:
         """Add up what all cases move, also those that compute nothing."""
         return exact_sum(self.costs.occurrences, values)
@@ -105,7 +117,7 @@ class Invocation:
         """The innermost invocation that comes first; itself where nothing is inside."""
         for share in self.shares:
             if len(self.cases) and share.units[0] > 0:
-                return share.invocations[share.at[0]].first_leaf
+                return share.invocations[int(share.at[0])].first_leaf
         return self
 
 
@@ -134,14 +146,15 @@ class Invocations(Generic[OneLevel]):
         """Return the invocation of a level with these actual sizes of its dimensions."""
         level = self.levels[depth]
         key = (depth, level.units, tuple(sizes[one.dim] for one in level.maps))
-        if key not in self.known:
+        found: Invocation | None = self.known.get(key)
+        if found is None:
             costs = self.costs_of(depth, level, sizes)
             valid = np.flatnonzero(costs.is_valid)
             shares: tuple[Share, ...] = ()
             if depth + 1 < len(self.levels):
                 shares = tuple(self._share(depth, one, valid) for one in costs.inside)
-            self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
-        return self.known[key]
+            found = self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
+        return found
 
     def _share(self, depth: int, inside: Inside, valid: Ints) -> Share:
         dims = [one.dim for one in self.levels[depth].maps]

@@ -62,7 +62,7 @@ def _level(
         weight, step = weights[id(one)], times.steps(one)
         parts = [part[:, point] for part in (step.compute, step.ingress, step.egress)]
         counts = one.of(one.costs.occurrences) * weight
-        is_start = one.of(one.costs.is_start)
+        is_start = one.starts
         longest = np.argmax(np.array(parts), axis=0)
         delays = times.delays(one)[:, point]
         hidden = np.where(is_start, parts[0], delays)
@@ -92,10 +92,10 @@ def _longest(one: Invocation, times: Times, point: int) -> list[tuple[Invocation
     cycles = np.full((len(one.shares), len(one.cases)), -1)
     for row, share in enumerate(one.shares):
         if share.invocations:
-            inner = np.array([times.runtime(each)[point] for each in share.invocations])
-            cycles[row] = np.where(share.units > 0, inner[share.at], -1)
+            runtimes = np.array([times.runtime(each)[point] for each in share.invocations])
+            cycles[row] = np.where(share.units > 0, runtimes[share.at], -1)
     chosen = np.argmax(cycles, axis=0)
-    found = []
+    found: list[tuple[Invocation, int]] = []
     for row, share in enumerate(one.shares):
         for at, inner in enumerate(share.invocations):
             count = int((counts * ((chosen == row) & (share.at == at) & (share.units > 0))).sum())

@@ -170,10 +170,10 @@ class PaperTraffic:
     def _volume(self, role: Role, sizes: Mapping[str, Ints]) -> Ints:
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
         for axis in self.axes(role):
-            is_plain = role == "output"
-            found = found * (
-                self._counted(axis[0], sizes) if is_plain else _Tiles(sizes).span(axis)
-            )
+            if role == "output":
+                found = found * self._counted(axis[0], sizes)
+            else:
+                found = found * _Tiles(sizes).span(axis)
         return found
 
     def _counted(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:

@@ -45,7 +45,8 @@ class Prices:
         """Return the area of designs: PEs, lanes, NoC elements per cycle, bytes of L1 and L2."""
         pes, bandwidth = np.asarray(pes, dtype=float), np.asarray(bandwidth, dtype=float)
         wires = 101.7938 * _bus(pes) * bandwidth + 395.473 * _arbiter(pes)
-        return self._blocks(0, pes, lanes, l1, l2) + wires
+        found: Floats = self._blocks(0, pes, lanes, l1, l2) + wires
+        return found
 
     def power_mw(
         self, pes: ArrayLike, lanes: ArrayLike, bandwidth: ArrayLike, l1: ArrayLike, l2: ArrayLike
@@ -53,7 +54,8 @@ class Prices:
         """Return the power of designs; arguments as for the area."""
         pes, bandwidth = np.asarray(pes, dtype=float), np.asarray(bandwidth, dtype=float)
         wires = 0.8 * _bus(pes) * bandwidth / 1000 + 0.34 * _arbiter(pes) / 1000
-        return self._blocks(1, pes, lanes, l1, l2) + wires
+        found: Floats = self._blocks(1, pes, lanes, l1, l2) + wires
+        return found
 
     def _blocks(
         self, which: int, pes: Floats, lanes: ArrayLike, l1: ArrayLike, l2: ArrayLike

@@ -1,4 +1,4 @@
-"""How a dataflow is read: as the released tool does, or as the paper means, with what that corrects."""
+"""How a dataflow is read: as the released tool does, or as the paper means; corrections."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Reading:
     """How figures are made.
 
     ``released``: all as the public tool prints it; nothing else counts then. ``fan_out``: L1
-    writes count every PE that takes an element. ``resident``: the L2 requirement is what has to stay
-    so that nothing enters L2 twice, and L1 holds outputs, not their inputs. ``offchip``: the
-    off-chip time is that of each tensor once. ``no_multicast``, ``no_reduction``: cluster
+    writes count every PE that takes an element. ``resident``: the L2 requirement is what has to
+    stay so that nothing enters L2 twice, and L1 holds outputs, not their inputs. ``offchip``:
+    the off-chip time is that of each tensor once. ``no_multicast``, ``no_reduction``: cluster
     levels (0 is the outermost) that can't.
     """
 
@@ -55,7 +55,7 @@ class Correction:
     def undone(self, reading: Reading) -> Reading:
         """Return a reading without this correction."""
         if hasattr(reading, self.field):
-            return replace(reading, **{self.field: False})
+            return replace(reading, **{self.field: False})  # type: ignore[arg-type]
         return replace(reading, rules=replace(reading.rules, **{self.field: False}))
 
 

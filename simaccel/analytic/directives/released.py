@@ -96,7 +96,7 @@ class ReleasedTraffic:
         self,
         level: ClusterLevel,
         cases: Cases,
-        coupled: Mapping[str, Sequence[str]],
+        coupled: Mapping[Role, Sequence[str]],
         *,
         slides: bool,
     ) -> None:
@@ -106,7 +106,7 @@ class ReleasedTraffic:
         self.edge_units = edge_units(level)
         self._ones: Ints = np.ones(cases.count, dtype=np.int64)
 
-    def ingress(self, tensor: str) -> Ints:
+    def ingress(self, tensor: Role) -> Ints:
         """Return the elements of an input tensor that come from above."""
         places = self._places(tensor)
         spatial = [place for place in places if self.cases.maps[place].spatial]
@@ -168,7 +168,7 @@ class ReleasedTraffic:
         place = self.cases.maps.index(self.level.spatial[0])
         return np.where(self.cases.edges[place], self.edge_units, self.level.units)
 
-    def tile_volume(self, tensor: str) -> int:
+    def tile_volume(self, tensor: Role) -> int:
         """Return the elements of a sub-cluster's tile; of the output Y and X count whole."""
         found = 1
         for dim in self.coupled[tensor]:
@@ -194,15 +194,16 @@ class ReleasedTraffic:
             found.append(np.where(is_edge, extent.mapped_edge, extent.mapped))
         return np.array(found)
 
-    def _places(self, tensor: str) -> list[int]:
+    def _places(self, tensor: Role) -> list[int]:
         return [self.cases.index[dim] for dim in self.coupled[tensor]]
 
     def _rest(self, has_partial: Bools, other: Ints, last: Ints) -> Ints:
         """Sum over all active sub-clusters but the first, where there are several."""
         full = np.maximum(self.edge_units - has_partial - 1, 0)
-        return full * other + has_partial * last
+        found: Ints = full * other + has_partial * last
+        return found
 
-    def _arriving(self, tensor: str, *, first: bool, partial: bool) -> Ints:
+    def _arriving(self, tensor: Role, *, first: bool, partial: bool) -> Ints:
         """Volume that one sub-cluster takes in."""
         cases, places = self.cases, self._places(tensor)
         coupled = np.array(places)[:, None]
@@ -256,20 +257,14 @@ class ReleasedTraffic:
         for place, one in enumerate(self.cases.maps):
             if place in coupled:
                 outer = _OUTPUT.get(one.dim, one.dim) if self.slides else one.dim
-                found = found * self._part(place, outer, first, partial, overlap=overlap)
+                found = found * self._part(
+                    place, outer, first=first, partial=partial, overlap=overlap
+                )
             elif sums:
-                found = found * self._summed(place, first, partial)
+                found = found * self._summed(place, first=first, partial=partial)
         return found
 
-    def _part(
-        self,
-        place: int,
-        outer: str,
-        first: bool,
-        partial: bool,
-        *,
-        overlap: bool,  # noqa: FBT001 - as above
-    ) -> Ints:
+    def _part(self, place: int, outer: str, *, first: bool, partial: bool, overlap: bool) -> Ints:
         one, cases, extent = self.cases.maps[place], self.cases, self.extents[outer]
         if not one.spatial:
             return np.where(cases.edges[place], extent.mapped_edge, extent.mapped)
@@ -282,7 +277,7 @@ class ReleasedTraffic:
             at_start = extent.mapped_edge if partial else usual
         return self._by_position(place, at_start if partial else usual, usual, at_edge)
 
-    def _summed(self, place: int, first: bool, partial: bool) -> Ints:  # noqa: FBT001 - as above
+    def _summed(self, place: int, *, first: bool, partial: bool) -> Ints:
         one, cases = self.cases.maps[place], self.cases
         extent = self.extents[one.dim]
         if not one.spatial:

@@ -103,7 +103,12 @@ class Cases:
         self.index = {one.dim: place for place, one in enumerate(maps)}
 
     def of(self, place: int, field: str) -> Ints:
-        """Give a field of the state of the map at this place, for each case."""
+        """Give a field of the state of the map at this place, for each case.
+
+        A dimension that is mapped twice has the state of its last map, but counts both.
+        """
+        if field != "count":
+            place = self.index[self.maps[place].dim]
         values = np.array([getattr(one, field) for one in self.states[place]], dtype=np.int64)
         found: Ints = values[self.chosen[place]]
         return found

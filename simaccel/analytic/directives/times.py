@@ -69,7 +69,7 @@ class Times:
     def delays(self, one: Invocation) -> Ints:
         """Return the cycles of a step of each valid case (rows) at each point (columns)."""
         step = self.steps(one)
-        is_start = one.of(one.costs.is_start)[:, None]
+        is_start = one.starts[:, None]
         start = step.compute + step.ingress + (0 if self.released else step.egress)
         steady = np.maximum(step.compute, np.maximum(step.ingress, step.egress))
         return np.where(is_start, start, steady)
@@ -120,6 +120,8 @@ class Times:
         latency = self.points.noc_latency[:, one.depth]
         volume = elements[:, None]
         if not self.released:
-            return np.where(volume > 0, latency - (-volume // bandwidth) - 1, 0)
+            found: Ints = np.where(volume > 0, latency - (-volume // bandwidth) - 1, 0)
+            return found
         sends = np.sign(volume) * (np.abs(volume) // bandwidth) + (volume % bandwidth != 0)
-        return latency + sends - 1
+        late: Ints = latency + sends - 1
+        return late

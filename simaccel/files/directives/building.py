@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
@@ -69,7 +69,7 @@ class _Builder:
     def _each(
         self,
         trees: Sequence[_Tree],
-        makers: dict[str, Callable[[_Tree, int], Node]],
+        makers: Mapping[str, Callable[[_Tree, int], Node]],
         end: int,
     ) -> tuple[Node, ...]:
         """Build the children of a block, each up to where the next one starts."""

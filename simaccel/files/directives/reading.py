@@ -27,9 +27,9 @@ _OPENING = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]
 
 
 def is_description(text: str) -> bool:
-    """Say whether a text looks like a MAESTRO description: it starts as only one can.
+    r"""Say whether a text looks like a MAESTRO description: it starts as only one can.
 
-    >>> is_description("// VGG\\nNetwork vgg16 { }"), is_description("kind: gemm")
+    >>> is_description("// VGG\nNetwork vgg16 { }"), is_description("kind: gemm")
     (True, False)
     """
     return bool(_OPENING.match(COMMENT.sub(" ", text)))
@@ -91,8 +91,9 @@ def _without_comments(text: str) -> str:
 
 
 class _Recovery:
-    """Notes what the parser stumbles over, and lets it go on: with a token that was forgotten,
-    or without the one that nobody expects.
+    """Notes what the parser stumbles over, and lets it go on.
+
+    It does so with a token that was forgotten, or without the one that nobody expects.
     """
 
     def __init__(self, text: str, source: str) -> None:
@@ -137,7 +138,9 @@ class _Recovery:
         while depth and at < len(self.blank):
             depth += {"{": 1, "}": -1}.get(self.blank[at], 0)
             at += 1
-        parser.lexer_thread.state.line_ctr.feed(self.text[end:at])
+        state = parser.lexer_thread.state
+        assert state is not None  # noqa: S101 - it reads a text
+        state.line_ctr.feed(self.text[end:at])
         return at
 
     def _follows_skipped(self, token: Token) -> bool:
@@ -160,7 +163,7 @@ class _Recovery:
 
     def _allowed(self, parser: InteractiveParser, token: Token) -> str:
         meant, forgotten = _misspelt(parser, token), _forgotten(parser, token)
-        accepted = parser.accepts()
+        accepted = _accepted(parser)
         if meant:
             return f"did you mean {WORDS[meant]!r}?"
         if token.type == "$END" and "RBRACE" in accepted:
@@ -190,9 +193,21 @@ class _Recovery:
         self.faults.append(Fault(self.source, where, value, allowed))
 
 
+def _accepted(parser: InteractiveParser) -> set[str]:
+    """Give the terminals that can come next."""
+    found: set[str] = _accepted(parser)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _accepted(parser: InteractiveParser) -> set[str]:
+    """Give the terminals that can come next."""
+    found: set[str] = parser.accepts()  # type: ignore[no-untyped-call]
+    return found
+
+
 def _misspelt(parser: InteractiveParser, token: Token) -> str | None:
     """Give the keyword that a word nearly is, if one can stand here."""
-    accepted = parser.accepts()
+    accepted = _accepted(parser)
     words = {WORDS[kind]: kind for kind in KEYWORDS if kind in accepted}
     close = get_close_matches(str(token), words, n=1, cutoff=0.7)
     return words[close[0]] if close and token.type not in words.values() else None
@@ -200,11 +215,11 @@ def _misspelt(parser: InteractiveParser, token: Token) -> str | None:
 
 def _forgotten(parser: InteractiveParser, token: Token) -> str | None:
     """Give the bracket or comma that would let this token follow."""
-    accepted = parser.accepts()
+    accepted = _accepted(parser)
     for kind in INSERTED:
         if kind in accepted:
-            trial = parser.copy()
+            trial = parser.copy()  # type: ignore[no-untyped-call]  # type: ignore[no-untyped-call]
             trial.feed_token(Token(kind, ""))
-            if token.type in trial.accepts():
+            if token.type in _accepted(trial):
                 return kind
     return None

@@ -1,1 +1,1 @@
-"""Dataflows written as data-centric directives (MAESTRO): maps, clusters, and what they leave out."""
+"""Dataflows written as data-centric directives (MAESTRO): maps and clusters."""

@@ -1,6 +1,7 @@
 """Completion of a dataflow: what each cluster level inherits, unrolls and makes of strides.
 
-MAESTRO's own rules (its public tool, head 4eb08d1), so that a description means here what it means there:
+MAESTRO's own rules (its public tool, head 4eb08d1), so that a description means here what it does
+there:
 
 1. Y' and X' become Y and X: their size grows by the map of R (S) at the same level, less 1.
 2. A dimension that the level above maps and this one doesn't is mapped in time as there. Such

@@ -1,8 +1,8 @@
 """Cluster levels over outputs: loops that don't slide, and how many PEs share each.
 
 MAESTRO maps rows of the input, Y, over which the filter's R slides; the tile of a map holds some
-rows of outputs. Here each level has maps of Y' and X' instead, in outputs, so that all dimensions are
-independent: what a tile reads follows from outputs, filter and stride. Maps of Y and R that
+rows of outputs. Here each level has maps of Y' and X' instead, in outputs, so that all dimensions
+are independent: what a tile reads follows from outputs, filter and stride. Maps of Y and R that
 move over PEs together (a diagonal, one row of outputs) are a map of R.
 """
 
@@ -56,6 +56,7 @@ def over_outputs(
     for dim, outer in OUTPUT_OF.items() if layer.slides else ():
         sizes[outer] = positions(sizes[dim], sizes[SLIDING[dim]], layer.stride_of(dim))
     for depth, level in enumerate(levels):
+        _require_once(layer, level, depth)
         maps = list(level.maps)
         for dim, outer in OUTPUT_OF.items() if layer.slides else ():
             maps = _of_outputs(layer, level, maps, dim, sizes[outer])
@@ -70,6 +71,13 @@ def over_outputs(
         found.append(OutputLevel(tuple(maps), own, level.units))
         sizes = {one.dim: min(one.size, own[one.dim]) for one in maps}
     return tuple(found)
+
+
+def _require_once(layer: DescribedLayer, level: ClusterLevel, depth: int) -> None:
+    dims = [one.dim for one in level.maps]
+    for dim in dict.fromkeys(dims):
+        if dims.count(dim) > 1:
+            raise NotDirectedError(f"layer {layer.name}: {dim} is mapped twice at level {depth}")
 
 
 def _of_outputs(

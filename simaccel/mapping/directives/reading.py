@@ -61,9 +61,8 @@ class Directives:
     def only(self, layer: str | None) -> Directives:
         """Return one of the layers alone; InputError if there is none of this name."""
         known = {one.name: one for one in self.layers}
-        names = one_layer(
-            {name: one.layer.shape() for name, one in known.items()}, layer, self.file
-        )
+        shapes = {name: one.layer.shape() for name, one in known.items()}
+        names = one_layer(shapes, layer, self.file)
         return replace(self, layers=tuple(known[name] for name in names))
 
 
@@ -221,7 +220,8 @@ class _Reader:
         for one, node in zip(maps, nodes, strict=True):
             dim = OF_INPUT.get(one.dim, one.dim)
             if dim in seen:
-                self._fault(node.dim, one.dim, "each dimension once at a level")
+                note = "each dimension once at a level; the released tool takes its last state"
+                self.notes.append(self._at(node.dim, one.dim, note))
             seen.add(dim)
 
     def _coupled(self, maps: Sequence[DimMap], nodes: Sequence[MapDirective]) -> None:
