@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray

@@ -98,12 +98,6 @@ class Invocation:
         found: Bools = self.costs.is_start[self.cases]
         return found
 
-    @cached_property
-    def starts(self) -> Bools:
-        """Whether each valid case is the very start."""
-        found: Bools = self.costs.is_start[self.cases]
-        return found
-
     def sum(self, values: Ints) -> int:
         """Add up what all cases move, also those that compute nothing."""
         return exact_sum(self.costs.occurrences, values)

@@ -29,7 +29,7 @@ def steps_of(one: DimMap, size: int, units: int) -> tuple[Step, ...]:
 
     >>> [(step.position, step.count, step.active, step.last)
     ...  for step in steps_of(DimMap("K", 2, 2, spatial=True), 15, 3)]
-    [(0, 1, 3, 2), (2, 1, 2, 1)]
+    [(0, 1, 3, 2), (1, 1, 3, 2), (2, 1, 2, 1)]
     >>> [(step.count, step.size) for step in steps_of(DimMap("K", 4, 4), 10, 1)]
     [(1, 4), (1, 4), (1, 2)]
     """

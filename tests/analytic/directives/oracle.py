@@ -50,6 +50,7 @@ class Machine:
     multicast: bool = True
 
     def cycles(self, elements: int) -> int:
+        """Cycles of a transfer through the NoC."""
         return self.latency + ceil(elements / self.bandwidth) - 1 if elements else 0
 
 
@@ -73,13 +74,13 @@ def count(machine: Machine, sizes: Mapping[str, int], depth: int = 0) -> Totals:
         seen |= outputs
         found.leaving += leaving
         found.returning += back
-        found.cycles += _cycles(machine, units, depth, arriving + back, leaving, step == 0)
-        found.macs += sum(_work(machine, tile, depth) for tile in units)
+        found.cycles += _cycles(machine, units, depth, arriving + back, leaving, is_first=step == 0)
+        found.macs += sum(_work(tile) for tile in units)
         before = units
     return found
 
 
-def _work(machine: Machine, tile: Tile, depth: int) -> int:
+def _work(tile: Tile) -> int:
     total = 1
     for start, stop in tile.values():
         total *= stop - start
@@ -92,12 +93,13 @@ def _cycles(
     depth: int,
     arriving: int,
     leaving: int,
+    *,
     is_first: bool,
 ) -> int:
     if depth + 1 < len(machine.levels):
         compute = max(count(machine, _sizes(tile), depth + 1).cycles for tile in units)
     else:
-        compute = _work(machine, units[0], depth)
+        compute = _work(units[0])
     ways = machine.cycles(arriving), machine.cycles(leaving)
     return compute + sum(ways) if is_first else max(compute, *ways)
 

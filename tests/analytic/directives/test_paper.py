@@ -75,7 +75,8 @@ def _hardware(machine: Machine) -> DirectiveHardware:
 @settings(max_examples=120, deadline=None)
 @given(machines(), st.booleans())
 def test_it_counts_what_the_steps_do(
-    drawn: tuple[Machine, dict[str, int]], multicast: bool
+    drawn: tuple[Machine, dict[str, int]],
+    multicast: bool,  # noqa: FBT001 - drawn
 ) -> None:
     machine, sizes = drawn
     machine = replace(machine, multicast=multicast)
@@ -115,7 +116,8 @@ def test_without_reduction_each_pe_sends_its_sum() -> None:
     """Eight PEs split C: eight sums of each output go up, and seven are added to another."""
     text = """Network n { Layer l { Type: CONV
       Dimensions { K: 3, C: 8, R: 1, S: 1, Y: 5, X: 6 }
-      Dataflow { TemporalMap(1,1) K; TemporalMap(1,1) Y; TemporalMap(1,1) X; SpatialMap(1,1) C; } } }"""
+      Dataflow { TemporalMap(1,1) K; TemporalMap(1,1) Y; TemporalMap(1,1) X;
+        SpatialMap(1,1) C; } } }"""
     layers = parse_directives(text).layers
     found = analyse(
         layers, [DirectiveHardware(pes=8)], replace(PAPER, no_reduction=frozenset({0}))
