@@ -195,12 +195,6 @@ class _Recovery:
 
 def _accepted(parser: InteractiveParser) -> set[str]:
     """Give the terminals that can come next."""
-    found: set[str] = _accepted(parser)  # type: ignore[no-untyped-call]
-    return found
-
-
-def _accepted(parser: InteractiveParser) -> set[str]:
-    """Give the terminals that can come next."""
     found: set[str] = parser.accepts()  # type: ignore[no-untyped-call]
     return found
 
@@ -218,7 +212,7 @@ def _forgotten(parser: InteractiveParser, token: Token) -> str | None:
     accepted = _accepted(parser)
     for kind in INSERTED:
         if kind in accepted:
-            trial = parser.copy()  # type: ignore[no-untyped-call]  # type: ignore[no-untyped-call]
+            trial = parser.copy()  # type: ignore[no-untyped-call]
             trial.feed_token(Token(kind, ""))
             if token.type in _accepted(trial):
                 return kind
