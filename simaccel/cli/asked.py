@@ -19,6 +19,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import accelerator_path, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.directives.reading import load_directives
+from simaccel.mapping.directives.translating import DIRECTIVES, directed_mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
@@ -235,8 +237,11 @@ class Asked:
         Raises:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
+            NotDirectedError: the dataflows of a description that no mapping says.
 
         """
+        if self.is_directed():
+            return self._directed()
         workload, accelerator, name = gather(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
@@ -274,7 +279,29 @@ class Asked:
 
     def searches(self) -> bool:
         """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
-        return self.mapping is None and (self.sought.mapspace is not None or self.is_spatial())
+        if self.mapping is not None or self.is_directed():
+            return False
+        return self.sought.mapspace is not None or self.is_spatial()
+
+    def is_directed(self) -> bool:
+        """Say whether the dataflows of a MAESTRO description are asked for."""
+        return self.mapping is None and self.dataflow == DIRECTIVES
+
+    def _directed(self) -> Inputs:
+        """Read a description and make the mapping that its dataflows say."""
+        refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
+        self.sought.refuse(refused)
+        if not _is_described(self.workload.name):
+            allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
+            raise InputError([fault("--workload", self.workload.name, allowed)])
+        workload, accelerator, directives = gather(
+            self.workload.read,
+            self.accelerator,
+            lambda: load_directives(self.workload.name).only(self.workload.layer),
+        )
+        mapping = directed_mapping(directives.layers, workload, accelerator)
+        require_mapping(workload, mapping, accelerator, self.workload.name)
+        return workload, accelerator, mapping
 
     def is_spatial(self) -> bool:
         """Say whether the accelerator has a spatial array; one that is wrong has none."""

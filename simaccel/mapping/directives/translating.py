@@ -36,8 +36,14 @@ from simaccel.workload.described import DescribedLayer
 DIRECTIVES = "directives"
 """The name of the dataflow of mappings that are made here."""
 _RANKS = {
-    **{"N": "n", "G": "g", "K": "m", "C": "c", "R": "r", "S": "s"},
-    **{"Y'": "p", "X'": "q"},
+    "N": "n",
+    "G": "g",
+    "K": "m",
+    "C": "c",
+    "R": "r",
+    "S": "s",
+    "Y'": "p",
+    "X'": "q",
 }
 _ROLES = ("input", "weight", "output")
 
@@ -104,13 +110,13 @@ def _nest(layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[F
         for one in level.maps:
             rank = ranks[one.dim]
             at_once = one.size * (level.units if one.spatial else 1)
-            if at_once >= level.sizes[one.dim]:
-                continue
-            if one.offset != one.size:
+            if one.offset != one.size < level.sizes[one.dim]:
                 raise NotDirectedError(
                     f"layer {layer.name}: {one} (over outputs) repeats or leaves out positions; a "
                     "tree cuts a rank into pieces that follow each other"
                 )
+            if at_once >= level.sizes[one.dim]:
+                continue
             is_inside = is_inside or rank in spread
             if is_inside and one.spatial:
                 raise NotDirectedError(
@@ -120,7 +126,7 @@ def _nest(layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[F
             (nest.inside if is_inside else nest.outside).append(Loop(rank, at_once))
             nest.sizes[rank] = min(nest.sizes[rank], at_once)
         one = level.spatial
-        if one.size < level.sizes[one.dim]:
+        if one.size < level.sizes[one.dim] or not nest.spreads:  # PEs loop behind a spread only
             nest.spreads.append(Spread(ranks[one.dim], one.size, fan))
             spread.add(ranks[one.dim])
         for each in level.maps:
@@ -179,5 +185,3 @@ def _buffered(operator: Einsum, nest: _Nest, array: SpatialArraySpec) -> list[No
     for at, loop in enumerate(nest.outside):
         found += [*keeps.get(at, []), loop]
     return found + keeps.get(len(nest.outside), [])
-
-
