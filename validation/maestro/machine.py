@@ -83,13 +83,11 @@ def _waits(result: Result) -> str:
 def _traffic(result: Result, analysed: Analysed, layer: str) -> Row:
     """Compare the elements that the NoC carried with those of the analysis."""
     moved, figures = result.run.moved, analysed.figures()
-    rows, columns = analysed.layer.outputs if analysed.layer.slides else (1, 1)
     counted = {
         "input": (("noc_distribution", f"{layer}.I"), figures["input_l2_read"]),
         "filter": (("noc_distribution", f"{layer}.W"), figures["filter_l2_read"]),
         "output": (("noc_collection", f"{layer}.O"), figures["output_l2_write"]),
     }
-    del rows, columns
     return {
         f"{name}_machine_minus_analysis": moved.get(key, 0) // _BYTES - int(value or 0)
         for name, (key, value) in counted.items()
@@ -126,8 +124,7 @@ def _totals(rows: Sequence[Row], network: str, dataflow: str, bandwidth: int) ->
     some = [
         row
         for row in ran(rows)
-        if (row["network"], row["dataflow"], row["noc_bandwidth"])
-        == (network, dataflow, bandwidth)
+        if (row["network"], row["dataflow"], row["noc_bandwidth"]) == (network, dataflow, bandwidth)
     ]
     if not some:
         return "-"
@@ -178,11 +175,12 @@ def summary(rows: Sequence[Row]) -> list[str]:
     same = [all(row[f"{n}_machine_minus_analysis"] == 0 for n in names) for row in some]
     refused = Counter(row["refused"].split(": ")[-1] for row in rows if "refused" in row)
     within = sum(abs(ratio - 1) <= 0.05 for ratio in ratios)
+    spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
+    close = f"within 5% in {within} ({100 * within / len(some):.0f}%)"
+    closed_form = median(row["estimate_over_machine"] for row in some)
     found = [
         f"- {len(some)} runs; the NoC carries exactly what the analysis counts in {sum(same)}.",
-        f"- Analysis / machine: median {median(ratios):.3f}, {min(ratios):.3f} to "
-        f"{max(ratios):.3f}; within 5% in {within} ({100 * within / len(some):.0f}%).",
-        f"- Closed form / machine on the same mappings: median "
-        f"{median(row['estimate_over_machine'] for row in some):.3f}.",
+        f"- Analysis / machine: median {median(ratios):.3f}, {spread}; {close}.",
+        f"- Closed form / machine on the same mappings: median {closed_form:.3f}.",
     ]
     return found + [f"- refused {count}: {text}" for text, count in refused.items()]

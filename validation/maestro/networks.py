@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from simaccel.hardware import Accelerator
 from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.directives.translating import directed_mapping
-from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Workload
 from simaccel.workload.layers import layers_workload

@@ -29,7 +29,8 @@ class CaseCosts:
     ``fetched``: what comes from above; ``delivered``: what all sub-clusters together take in;
     ``held``: what their tiles have together, each tile for itself;
     ``leaving`` and ``returning``: outputs that go up, and partial sums that come back;
-    ``merged``: sums read above to be added to what leaves;
+    ``merged``: sums read above to be added to what leaves; ``distinct``: new elements of what is
+    fetched, each once; ``sums``: how many sums of an output leave side by side;
     ``critical``: MACs of the first sub-cluster; ``inside``: the work of the sub-clusters, the
     smaller last one first. ``tiles``: elements of a sub-cluster's tile.
     """
@@ -42,6 +43,8 @@ class CaseCosts:
     leaving: Ints
     returning: Ints
     merged: Ints
+    distinct: Mapping[Role, Ints]
+    sums: Ints
     macs: Ints
     critical: Ints
     active: Ints

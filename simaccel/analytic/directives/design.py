@@ -1,8 +1,8 @@
 """The design space of a dataflow: PEs, NoC bandwidth, L1 and L2 under limits of area and power.
 
 What a dataflow does on some PEs is analysed once; times for all bandwidths, and area and power
-of all combinations, are arrays. A design whose L1 or L2 is smaller than the analysis demands doesn't
-run; one with more pays for it and gains nothing.
+of all combinations, are arrays. A design whose L1 or L2 is smaller than the analysis demands does
+not run; one with more pays for it and gains nothing.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ sizes decide all; invocations of equal sizes are one object, made once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ import numpy as np
 from simaccel.analytic.directives.costs import CaseCosts, Inside
 from simaccel.analytic.directives.states import Bools, Ints
 from simaccel.errors import SimaccelError
-from simaccel.mapping.directives.dataflow import DimMap
+from simaccel.mapping.directives.dataflow import DimMap, Role
 
 
 class AnyLevel(Protocol):
@@ -39,6 +39,35 @@ class AnyLevel(Protocol):
 
 
 OneLevel = TypeVar("OneLevel", bound=AnyLevel)
+
+
+def _passed_on(costs: CaseCosts, shares: Sequence[Share], valid: Ints) -> CaseCosts:
+    """Let through what sub-clusters can't do inside: sums that aren't added, data sent again.
+
+    Clusters have no memory of their own, so what is not multicast inside of one comes once for
+    each receiver, and what is not added inside leaves as several sums.
+    """
+    most: Ints = np.ones(len(costs.occurrences), dtype=np.int64)
+    again: dict[Role, Ints] = {role: most.copy() for role in costs.fetched}
+    times: dict[Role, Ints] = {role: most.copy() for role in costs.fetched}
+    for share in shares:
+        has = share.units > 0
+        for at, inner in enumerate(share.invocations):
+            at_cases = valid[has & (share.at == at)]
+            most[at_cases] = np.maximum(most[at_cases], inner.costs.sums[0])
+            for role, sent in inner.costs.fetched.items():
+                again[role][at_cases] = max(sent[0], 1)
+                times[role][at_cases] = max(inner.costs.distinct[role][0], 1)
+    if (most == 1).all() and all((again[role] == times[role]).all() for role in again):
+        return costs
+    fetched = {role: values * again[role] // times[role] for role, values in costs.fetched.items()}
+    return replace(
+        costs,
+        fetched=fetched,
+        leaving=costs.leaving * most,
+        merged=costs.merged + costs.leaving * (most - 1),
+        sums=costs.sums * most,
+    )
 
 
 class TooManyError(SimaccelError):
@@ -147,6 +176,7 @@ class Invocations(Generic[OneLevel]):
             shares: tuple[Share, ...] = ()
             if depth + 1 < len(self.levels):
                 shares = tuple(self._share(depth, one, valid) for one in costs.inside)
+                costs = _passed_on(costs, shares, valid)
             found = self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
         return found
 

@@ -101,9 +101,16 @@ class PaperTraffic:
 
     def fetched(self, role: Role) -> Ints:
         """Return the elements of an input that come from above."""
-        if not self.rules.multicast:
-            return self.delivered(role)
+        return self.distinct(role) if self.rules.multicast else self.delivered(role)
+
+    def distinct(self, role: Role) -> Ints:
+        """Return the new elements of an input, each once however many sub-clusters take it."""
         return self._new(role, self.union, is_union=True)
+
+    def copies(self) -> Ints:
+        """Return how many sums of an output leave: one, or of each sub-cluster its own."""
+        is_apart = self.level.spatial.dim in self.dims("output") or self.rules.reduction
+        return np.ones_like(self.active) if is_apart else self.active
 
     def delivered(self, role: Role) -> Ints:
         """Return the elements of an input that all active sub-clusters together take in."""
@@ -122,7 +129,7 @@ class PaperTraffic:
         """Return the outputs that leave, the sums that return, and those read to be added to."""
         dims = self.dims("output")
         volume = self._volume("output", self.union)
-        copies = np.where(self.level.spatial.dim in dims, 1, self.active)
+        copies = self.copies()
         is_new = self._is_new(dims)
         sums = [place for place, one in enumerate(self.cases.maps) if one.dim not in dims]
         is_begun = (self.cases.positions[sums] != INIT).any(axis=0) & is_new
@@ -262,6 +269,8 @@ def paper_costs(
         leaving=leaving,
         returning=returning,
         merged=merged,
+        distinct={role: traffic.distinct(role) for role in INPUTS},
+        sums=traffic.copies(),
         macs=traffic.macs(),
         critical=traffic.critical(),
         active=traffic.active,

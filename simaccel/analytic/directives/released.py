@@ -316,6 +316,8 @@ def released_costs(
         leaving=traffic.egress(),
         returning=nothing,
         merged=nothing,
+        distinct=fetched,
+        sums=nothing + 1,
         macs=traffic.macs(),
         critical=traffic.critical(),
         active=traffic.active(),

@@ -40,7 +40,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class Machine:
-    """Cluster levels with their units, the stride, the NoC (elements per cycle, latency)."""
+    """Cluster levels with their units, the stride, the NoC (elements per cycle, latency).
+
+    ``multicast`` is that of the outermost level; the others have it.
+    """
 
     levels: Sequence[Sequence[Loop]]
     units: Sequence[int]
@@ -64,7 +67,7 @@ def count(machine: Machine, sizes: Mapping[str, int], depth: int = 0) -> Totals:
             each = _new(machine, tensor, units, before)
             union = _new_together(machine, tensor, units, before)
             found.delivered[tensor] += each
-            sent = union if machine.multicast else each
+            sent = union if machine.multicast or depth else each
             found.fetched[tensor] += sent
             arriving += sent
         outputs = _union(machine, "output", units)

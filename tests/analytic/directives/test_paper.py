@@ -81,7 +81,7 @@ def test_it_counts_what_the_steps_do(
     machine, sizes = drawn
     machine = replace(machine, multicast=multicast)
     directives = parse_directives(_text(machine, sizes))
-    reading = PAPER if multicast else replace(PAPER, no_multicast=frozenset(range(4)))
+    reading = PAPER if multicast else replace(PAPER, no_multicast=frozenset({0}))
     (analysed,) = analyse(directives.layers, [_hardware(machine)], reading)
     found, wanted = analysed.figures(), count(machine, sizes)
     outputs = sizes["K"] * sizes["P"] * sizes["Q"]
@@ -122,6 +122,15 @@ def test_without_reduction_each_pe_sends_its_sum() -> None:
     found = analyse(
         layers, [DirectiveHardware(pes=8)], replace(PAPER, no_reduction=frozenset({0}))
     )[0].figures()
+    inside = text.replace(
+        "SpatialMap(1,1) C;", "SpatialMap(8,8) C; Cluster(8, P); SpatialMap(1,1) C;"
+    )
+    clustered = analyse(
+        parse_directives(inside).layers,
+        [DirectiveHardware(pes=8)],
+        replace(PAPER, no_reduction=frozenset({1})),
+    )[0].figures()
     outputs = 3 * 5 * 6
+    assert clustered["output_l2_write"] == 8 * outputs
     assert found["output_l2_write"] == 8 * outputs
     assert found["output_l2_read"] == 7 * outputs + outputs
