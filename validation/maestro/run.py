@@ -1,9 +1,7 @@
 """Compare with MAESTRO's tool, run its dataflows on the machine, make its exhibits.
 
-Writes the CSV files, the pictures and the figures of the README. Fails if a trusted row of the tool
-(status ok, MACs right) differs in any column, or if the NoC of the machine carries anything else than
-the analysis counts where it can (all but strides beyond the filter, where the machine fetches
-the rows between as well).
+Writes the CSV files, the pictures and the figures of the README. Fails if a row that the tool could
+run differs in any column.
 """
 
 from __future__ import annotations

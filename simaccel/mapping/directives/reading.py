@@ -240,7 +240,7 @@ class _Reader:
                 self._fault(node.dim, one.dim, allowed)
 
     def _outputs(self) -> None:
-        """Refuse maps of fewer rows than the filter's, from which no output comes."""
+        """Note maps of fewer rows than the filter's, from which no output comes."""
         pes = pes_of_cluster(self.block.dataflow)
         for (_, nodes), level in zip(
             self._levels(), complete(self.layer, self.block.dataflow, pes), strict=True
@@ -253,8 +253,8 @@ class _Reader:
                     (n for n in nodes if isinstance(n, MapDirective) and n.dim.text == dim),
                     nodes[0],
                 )
-                allowed = f"at least {known[reach].size}, as the map of {reach} has"
-                self._fault(at, f"{known[dim].size} positions of {dim}", allowed)
+                allowed = f"at least {known[reach].size}, as the map of {reach} has, for an output"
+                self.notes.append(self._at(at, f"{known[dim].size} positions of {dim}", allowed))
 
     def _fault(self, node: Node, value: object, allowed: str) -> None:
         self.evaluator.faults.append(self._at(node, value, allowed))

@@ -43,6 +43,11 @@ def test_a_layer_with_its_dataflow() -> None:
     assert str(note).startswith("description: line 9, column 19: got 64; allowed: at most 3")
 
 
+def test_a_map_without_a_whole_filter_is_noted() -> None:
+    notes = parse_directives(KC_P.replace("Sz(R),1) Y", "1,1) Y")).notes
+    assert any("line 12, column 7: got '1 positions of Y'" in str(note) for note in notes)
+
+
 def test_outputs_may_be_given_instead_of_inputs() -> None:
     text = KC_P.replace("Y: 224, X: 224", "Y': 222, X': 222").replace("Sz(R),1) Y", "1,1) Y'")
     (one,) = parse_directives(text).layers
@@ -109,7 +114,6 @@ def test_macs_of_each_kind(text: str, macs: int) -> None:
         ("X: 2, Y", "C: 2, Y", "line 5, column 14: got 'C'", "one of Y, X"),
         ("Sz(R),Sz(R)) R", "1,1) R", "line 10, column 7: got '(1,1)'", "(3,3): a TemporalMap of"),
         ("Sz(R),Sz(R)) R", "Sz(Q),3) R", "line 10, column 22: got 'Q'", "a declared dimension"),
-        ("Sz(R),1) Y", "1,1) Y", "line 12, column 7: got '1 positions of Y'", "at least 3"),
         ("SpatialMap(1,1) C", "TemporalMap(1,1) C", "line 14, column 7: got nothing", "a Spatial"),
         ("SpatialMap(1,1) C;", "", "line 14, column 7: got 'a Cluster with nothing", "maps behind"),
         ("Cluster(Tile,P)", "Cluster(0,P)", "line 14, column 15: got '0'", "a whole number from"),
