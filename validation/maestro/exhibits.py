@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 from simaccel.analytic.directives.analysis import Analysed, analyse_layer
@@ -67,7 +68,7 @@ def fig_10(machine: Sequence[Row]) -> Iterator[Row]:
         for dataflow in DATAFLOWS:
             yield _totals(network, dataflow, [one[dataflow] for one in found.values()])
         best = {
-            name: [min(one.values(), key=lambda row, at=at: row[at]) for one in found.values()]
+            name: [min(one.values(), key=itemgetter(at)) for one in found.values()]
             for name, at in (("cycles", 1), ("energy", 2), ("machine", 3))
         }
         yield {
@@ -181,7 +182,7 @@ def fig_10_lines(rows: Sequence[Row]) -> list[str]:
         cells = [network]
         savings = []
         for name in ("analysis_cycles", "machine_cycles", "energy_xmac"):
-            least = min(single, key=lambda row, name=name: row[name])
+            least = min(single, key=itemgetter(name))
             cells.append(least["dataflow"])
             savings.append(f"{100 * (best[name] / least[name] - 1):+.1f}%")
         found.append("| " + " | ".join([*cells, *savings]) + " |")

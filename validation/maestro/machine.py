@@ -164,7 +164,13 @@ def reason(row: Row) -> str:
     if ratio > 1:
         share = row["first_fill_share"]
         return f"{100 * share:.0f}% of the analysis is the first fill of each inner invocation"
-    return f"the machine's array waits for {row['machine_waits_for']}, which the analysis hides"
+    moved = sum(row[f"{name}_machine_minus_analysis"] for name in ("input", "filter", "output"))
+    if moved:
+        return "the machine also moves the rows that the stride leaves out"
+    return (
+        f"short steps: their way through the NoC and back takes longer than two slots hide (the "
+        f"array waits for {row['machine_waits_for']})"
+    )
 
 
 def summary(rows: Sequence[Row]) -> list[str]:

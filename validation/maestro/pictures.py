@@ -182,7 +182,7 @@ def draw_fig_13(rows: Sequence[Row], best: Sequence[Row], path: Path) -> None:
 def _over(row: Row, name: str) -> float:
     if name == "area":
         return float(row["area_um2"]) / 1e6
-    return (row["pes"] * row["l1_bytes"] + row["l2_bytes"]) / 1024
+    return float(row["pes"] * row["l1_bytes"] + row["l2_bytes"]) / 1024
 
 
 def _best(rows: Sequence[Row], objective: str) -> Row:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.hardware import DirectiveHardware
+from simaccel.analytic.directives.reading import RELEASED
 from simaccel.mapping.directives.reading import Directed, parse_directives
 
 DATA = Path(__file__).parent / "data"
@@ -90,3 +93,21 @@ def all_runs(names: Sequence[str] | None = None) -> Iterator[Runs]:
 def is_whole(text: str) -> bool:
     """Say whether a cell is a whole number."""
     return text.lstrip("-").isdigit()
+
+
+def differences(runs: Runs) -> list[str]:
+    """Give columns that differ: whole numbers exactly, others in the six digits that were printed."""
+    (found,) = analyse([runs.directed()], runs.hardware, RELEASED)
+    wrong = []
+    for at, row in enumerate(runs.rows):
+        for name, value in found.figures(at).items():
+            wanted = float(row[name])
+            if value is None:
+                same = not math.isfinite(wanted)
+            elif is_whole(row[name]) and isinstance(value, int):
+                same = int(row[name]) == value
+            else:
+                same = math.isclose(wanted, value, rel_tol=2e-5, abs_tol=1e-6)
+            if not same:
+                wrong.append(f"{row['layer']} {row['mapping_name']} {name}: {value} != {row[name]}")
+    return wrong

@@ -10,9 +10,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.analytic.directives.test_released import differences
 from validation.maestro import designs, exhibits, machine, pictures, silicon
-from validation.maestro.reference import all_runs, tables
+from validation.maestro.reference import all_runs, differences, tables
 
 FOLDER = Path(__file__).parent
 _START, _END = "<!-- figures -->", "<!-- end of figures -->"

@@ -56,7 +56,7 @@ def compare() -> list[Row]:
 def mean_error(rows: list[Row], name: str) -> float:
     """Return the mean absolute error of a column against silicon."""
     some = [row for row in rows if row[name] is not None]
-    return sum(abs(row[name] / row["silicon"] - 1) for row in some) / len(some)
+    return sum(abs(float(row[name]) / float(row["silicon"]) - 1) for row in some) / len(some)
 
 
 def table(rows: list[Row]) -> list[str]:

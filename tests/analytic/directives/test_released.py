@@ -1,6 +1,5 @@
 """As released: the figures of the public tool, from runs that it made (validation/maestro/data)."""
 
-import math
 from itertools import islice
 
 import pytest
@@ -8,28 +7,10 @@ import pytest
 from simaccel.analytic.directives.analysis import NothingComputedError, analyse
 from simaccel.analytic.directives.reading import RELEASED
 from simaccel.errors import InputError
-from validation.maestro.reference import Runs, all_runs, is_whole, tables
+from validation.maestro.reference import all_runs, differences, tables
 
 EVERY = 9
 """All rows are compared in `make validate`; here each ninth group of them."""
-
-
-def differences(runs: Runs) -> list[str]:
-    """Columns that differ: whole numbers exactly, others in the six digits that were printed."""
-    (found,) = analyse([runs.directed()], runs.hardware, RELEASED)
-    wrong = []
-    for at, row in enumerate(runs.rows):
-        for name, value in found.figures(at).items():
-            wanted = float(row[name])
-            if value is None:
-                same = not math.isfinite(wanted)
-            elif is_whole(row[name]) and isinstance(value, int):
-                same = int(row[name]) == value
-            else:
-                same = math.isclose(wanted, value, rel_tol=2e-5, abs_tol=1e-6)
-            if not same:
-                wrong.append(f"{row['layer']} {row['mapping_name']} {name}: {value} != {row[name]}")
-    return wrong
 
 
 @pytest.mark.parametrize("table", tables())
