@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from simaccel.analytic.directives.analysis import analyse
-from simaccel.analytic.directives.corrections import effects
+from simaccel.analytic.directives.analysis import Analysed, analyse
+from simaccel.analytic.directives.corrections import Effects, effects
 from simaccel.analytic.directives.hardware import (
     DirectiveHardware,
     hardware_of,
@@ -117,7 +118,7 @@ def _report(
     analysed = analyse(found.layers, [hardware], reading)
     runs = [one.runs[hardware.pes] for one in analysed]
     limits = [limits_of(run.top, run.times) for run in runs]
-    added = [] if reading.released else [effects(one, [hardware]) for one in analysed]
+    added = [] if reading.released else _effects(analysed, hardware)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:
@@ -129,6 +130,16 @@ def _report(
     show(title, directives_table(analysed), limits_table(analysed, limits))
     if added:
         show("corrected, and how much it adds over all layers:", corrections_table(added))
+
+
+def _effects(analysed: Sequence[Analysed], hardware: DirectiveHardware) -> list[Effects]:
+    """Give what the corrections change, of equal layers once."""
+    known: dict[int, Effects] = {}
+    for one in analysed:
+        key = id(one.columns)
+        if key not in known:
+            known[key] = effects(one, [hardware])
+    return [known[id(one.columns)] for one in analysed]
 
 
 def _hardware(given: dict[str, str | None]) -> DirectiveHardware:

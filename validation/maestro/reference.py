@@ -96,7 +96,7 @@ def is_whole(text: str) -> bool:
 
 
 def differences(runs: Runs) -> list[str]:
-    """Give columns that differ: whole numbers exactly, others in the six digits that were printed."""
+    """Give columns that differ: whole numbers exactly, others in the six digits printed."""
     (found,) = analyse([runs.directed()], runs.hardware, RELEASED)
     wrong = []
     for at, row in enumerate(runs.rows):

@@ -7,7 +7,7 @@ else is said. What doesn't depend on bandwidths, latencies and lanes is computed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,15 @@ def analyse(
         NothingComputedError: a dataflow that computes nothing.
 
     """
-    return [analyse_layer(one.layer, one.dataflow, hardware, reading) for one in directed]
+    known: dict[object, Analysed] = {}
+    found = []
+    for one in directed:
+        layer = one.layer
+        key = (layer.kind, tuple(layer.sizes.items()), layer.stride, one.dataflow)
+        if key not in known:
+            known[key] = analyse_layer(layer, one.dataflow, hardware, reading)
+        found.append(replace(known[key], layer=layer))
+    return found
 
 
 def analyse_layer(

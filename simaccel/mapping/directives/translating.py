@@ -127,7 +127,8 @@ def _nest(layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[F
             nest.sizes[rank] = min(nest.sizes[rank], at_once)
         one = level.spatial
         if one.size < level.sizes[one.dim] or not nest.spreads:  # PEs loop behind a spread only
-            nest.spreads.append(Spread(ranks[one.dim], one.size, fan))
+            tile = min(one.size, level.sizes[one.dim])
+            nest.spreads.append(Spread(ranks[one.dim], tile, fan))
             spread.add(ranks[one.dim])
         for each in level.maps:
             rank = ranks[each.dim]
