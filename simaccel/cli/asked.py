@@ -291,6 +291,7 @@ class Asked:
         """Read a description and make the mapping that its dataflows say."""
         refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
         self.sought.refuse(refused)
+        require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
         if not _is_described(self.workload.name):
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])

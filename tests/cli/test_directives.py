@@ -118,6 +118,47 @@ def test_what_is_wrong_is_said(cli: Call, net: Path, options: str, told: str) ->
     assert result.stdout == ""
 
 
+def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "run.h5"
+    line = f"run --hw maestro_256 --workload {net} --dataflow directives"
+    ran = cli(f"{line} --trace {trace} --json")
+    assert ran.exit_code == 0, ran.stderr
+    # K in 16 rounds of 4 clusters, 222 x 222 outputs, 9 cycles each, and the first fill.
+    cycles = json.loads(ran.stdout)["cycles"]
+    assert 16 * 222 * 222 * 9 < cycles < 1.01 * 16 * 222 * 222 * 9
+    assert "noc" in cli(f"trace stalls {trace}").stdout
+    mapped = cli(f"map --hw maestro_256 --workload {net} --dataflow directives")
+    assert "spread m 1 cols" in mapped.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--hw maestro_256 --workload bert", "allowed: a MAESTRO description with --dataflow"),
+        ("--hw edge --workload {net}", "allowed: spatial"),
+        ("--hw eyeriss_168 --set array.cols=60 --workload {net}", "a cluster has 64 PEs"),
+        ("--hw maestro_256 --workload {net} --pipeline", "--pipeline: got True; allowed: nothing"),
+        ("--hw maestro_256 --workload {net} --mapspace ruby", "nothing with --dataflow directives"),
+    ],
+)
+def test_what_cannot_run_is_said(cli: Call, net: Path, line: str, told: str) -> None:
+    result = cli(f"run --dataflow directives {line.format(net=net)}")
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_all_layers_that_cannot_be_analysed_are_named(cli: Call, tmp_path: Path) -> None:
+    wrong = """Layer l { Type: CONV Dimensions { K: 4, C: 4, R: 1, S: 1, Y: 4, X: 4 }
+      Dataflow { SpatialMap(1,1) K; SpatialMap(1,1) C; } }"""
+    path = tmp_path / "two.m"
+    path.write_text(f"Network n {{ {wrong} {wrong.replace('K: 4', 'K: 5')} }}")
+    result = cli(f"directives {path}")
+    assert result.exit_code == 2
+    assert "layer l: " in result.stderr
+    assert "layer l_2: " in result.stderr
+
+
 def test_a_wrong_hardware_file(cli: Call, net: Path, tmp_path: Path) -> None:
     file = tmp_path / "hw.m"
     file.write_text("num_pes: 0\nnum_pse: 3\nnoc_bw_cstr:")

@@ -46,6 +46,10 @@ class NothingComputedError(SimaccelError):
     """A dataflow that computes nothing, or divides by zero in the released tool."""
 
 
+class NotAnalysedError(SimaccelError):
+    """Several dataflows that can't be analysed; a line for each."""
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """The invocations of a dataflow on some PEs, and their times at all points of those."""
@@ -95,16 +99,25 @@ def analyse(
     Raises:
         NotDirectedError: a dataflow that the default reading refuses.
         NothingComputedError: a dataflow that computes nothing.
+        NotAnalysedError: several such dataflows.
 
     """
     known: dict[object, Analysed] = {}
     found = []
+    errors: list[SimaccelError] = []
     for one in directed:
         layer = one.layer
         key = (layer.kind, tuple(layer.sizes.items()), layer.stride, one.dataflow)
-        if key not in known:
-            known[key] = analyse_layer(layer, one.dataflow, hardware, reading)
-        found.append(replace(known[key], layer=layer))
+        try:
+            if key not in known:
+                known[key] = analyse_layer(layer, one.dataflow, hardware, reading)
+            found.append(replace(known[key], layer=layer))
+        except SimaccelError as error:
+            errors.append(error)
+    if len(errors) > 1:
+        raise NotAnalysedError("\n".join(map(str, errors)))
+    if errors:
+        raise errors[0]
     return found
 
 
