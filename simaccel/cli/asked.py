@@ -14,10 +14,14 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.experiment.scheduling import scheduled
+from simaccel.files.directives.reading import is_description
+from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import accelerator_path, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.directives.reading import load_directives
+from simaccel.mapping.directives.translating import DIRECTIVES, directed_mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
@@ -29,6 +33,7 @@ from simaccel.workload import (
     build,
     conv2d,
     gemm,
+    load_described,
     load_topology,
     load_workload,
     network,
@@ -52,7 +57,7 @@ _OPTIONS = {
     "bytes_by_tensor": "--bytes-per-element",
 }
 _NO_ATTENTION = "it has no attention blocks"
-_NO_LAYERS = "only networks and topologies have layers to choose"
+_NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm and conv have a shape"
 _OF_SHAPE = {
     "gemm": ("B", "M=512,K=64,N=512"),
@@ -90,6 +95,9 @@ class AskedWorkload:
             self._refuse(_NO_ATTENTION, "seq_len", "scope")
             self._refuse(_NO_SHAPE, "shape")
             return _renamed(lambda: load_topology(self.name, **self._layers()))
+        if _is_described(self.name):
+            self._refuse("the file says it", "seq_len", "batch", "scope", "shape")
+            return _renamed(lambda: load_described(self.name, layer=self.layer, **self._bytes()))
         if _is_file(self.name):
             fields = ("seq_len", "batch", "scope", "shape", "layer", "bytes_per_element")
             self._refuse("the file says it", *fields)
@@ -172,12 +180,21 @@ def _of_option(one: Fault) -> Fault:
         allowed = suggest(str(one.value).lower(), [*names, *aliases, *_OF_SHAPE])
         if not allowed.startswith("did"):
             allowed = suggest("", names)
-        allowed = f"a model, a network, gemm, conv or a .yaml or .csv file; {allowed}"
+        allowed = f"a model, a network, gemm, conv or a .yaml, .csv or .m file; {allowed}"
     return fault(f"{_OPTIONS[field]} {rest}".strip(), one.value, allowed)
 
 
 def _is_file(name: str) -> bool:
-    return name.lower().endswith((".yaml", ".yml")) or "/" in name or os.sep in name
+    return name.lower().endswith((".yaml", ".yml", ".m")) or "/" in name or os.sep in name
+
+
+def _is_described(name: str) -> bool:
+    """Say whether a file is a MAESTRO description, by its ending or else by its content."""
+    if name.lower().endswith(".m"):
+        return True
+    if not _is_file(name) or not Path(name).is_file():
+        return False
+    return is_description(read_text(Path(name), "workload"))
 
 
 Inputs = tuple[Workload, Accelerator, str | Mapping]
@@ -226,8 +243,11 @@ class Asked:
         Raises:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
+            NotDirectedError: the dataflows of a description that no mapping says.
 
         """
+        if self.is_directed():
+            return self._directed()
         workload, accelerator, name = gather(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
@@ -266,7 +286,30 @@ class Asked:
 
     def searches(self) -> bool:
         """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
-        return self.mapping is None and (self.sought.mapspace is not None or self.is_spatial())
+        if self.mapping is not None or self.is_directed():
+            return False
+        return self.sought.mapspace is not None or self.is_spatial()
+
+    def is_directed(self) -> bool:
+        """Say whether the dataflows of a MAESTRO description are asked for."""
+        return self.mapping is None and self.dataflow == DIRECTIVES
+
+    def _directed(self) -> Inputs:
+        """Read a description and make the mapping that its dataflows say."""
+        refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
+        self.sought.refuse(refused)
+        require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
+        if not _is_described(self.workload.name):
+            allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
+            raise InputError([fault("--workload", self.workload.name, allowed)])
+        workload, accelerator, directives = gather(
+            self.workload.read,
+            self.accelerator,
+            lambda: load_directives(self.workload.name).only(self.workload.layer),
+        )
+        mapping = directed_mapping(directives.layers, workload, accelerator)
+        require_mapping(workload, mapping, accelerator, self.workload.name)
+        return workload, accelerator, mapping
 
     def is_spatial(self) -> bool:
         """Say whether the accelerator has a spatial array; one that is wrong has none."""

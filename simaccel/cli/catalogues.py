@@ -91,7 +91,8 @@ def list_workloads(as_json: bool) -> None:
         networks_table(NETWORKS),
         fields_table(sources, ("name", "source")),
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], conv with --shape M=..,C=..,P=..,Q=..,"
-        "R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML file, or a SCALE-Sim topology (CSV).",
+        "R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML file, a SCALE-Sim topology (CSV), or "
+        "a MAESTRO description (.m).",
     )
 
 

@@ -10,6 +10,7 @@ import click
 
 from simaccel.cli.asked import BATCH, DATAFLOW, SCOPE, SEQ_LEN, Asked, AskedWorkload
 from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
+from simaccel.mapping.directives.translating import DIRECTIVES
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import SCOPES
 
@@ -108,13 +109,14 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (`simaccel workload list`), gemm, conv, a YAML or a CSV file.",
+            help="Model or network (`simaccel workload list`), gemm, conv, or YAML, CSV, .m file.",
         ),
         workload_options,
         click.option(
             "--dataflow",
             metavar="NAME",
-            help=f"Systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}).",
+            help=f"Systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}). Spatial arrays: "
+            f"{DIRECTIVES}, as a MAESTRO description says.",
         ),
         click.option(
             "--pipeline",

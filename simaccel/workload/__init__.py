@@ -4,6 +4,7 @@ from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
 from simaccel.workload.catalogue import MODELS, Model, build, find_model
 from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
+from simaccel.workload.described import DescribedLayer, load_described
 from simaccel.workload.einsum import (
     Affine,
     Einsum,
@@ -41,6 +42,7 @@ __all__ = [
     "VECTORS",
     "Affine",
     "Conv",
+    "DescribedLayer",
     "Dimensions",
     "Einsum",
     "FrozenDict",
@@ -73,6 +75,7 @@ __all__ = [
     "from_matrix",
     "gemm",
     "layers_workload",
+    "load_described",
     "load_topology",
     "load_workload",
     "network",

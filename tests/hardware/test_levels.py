@@ -18,7 +18,10 @@ from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.workload import gemm
 
 FOLDER = Path(__file__).parents[2] / "hwconfigs"
-SPATIAL = ["eyeriss_like", "simba_like", "simba_like_9", "toy_linear"]
+SPATIAL = [
+    *("eyeriss_168", "eyeriss_like", "maestro_256", "nvdla_like", "shidiannao_like"),
+    *("simba_like", "simba_like_9", "toy_linear"),
+]
 
 
 def _fanouts(hierarchy: Hierarchy) -> dict[str, int]:

@@ -1,0 +1,137 @@
+"""Hardware points of the analysis: PEs, NoC by level, off-chip bandwidth, lanes; hardware files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from simaccel.analytic.directives.times import Points
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.hardware import Accelerator
+from simaccel.hardware.quantity import Rate
+
+ELEMENT_BYTES: Final = 2
+"""Bytes of an element where an accelerator counts bytes."""
+UNLIMITED: Final = 2**31 - 1
+"""What the tool takes where a hardware file says nothing."""
+_MOST = UNLIMITED
+_KEYS: Final = {
+    "num_pes": "pes",
+    "noc_bw_cstr": "noc_bandwidth",
+    "NoC_NumHops": "noc_latency",
+    "offchip_bw_cstr": "offchip_bandwidth",
+    "l1_size_cstr": "l1",
+    "l2_size_cstr": "l2",
+}
+_COMMENT = re.compile(r"//[^\n]*")
+_WORD = re.compile(r"[^\s:;,(){}]+")
+_PAIR = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectiveHardware:
+    """What the analysis knows of an accelerator.
+
+    Bandwidths in elements per cycle and latencies in cycles; those of the NoC for each cluster
+    level from the outermost, the last for all further ones. ``simd_lanes``: MACs per cycle of
+    a PE. The defaults are those of the paper's evaluation (256 PEs, 32 elements per cycle).
+    """
+
+    pes: int = 256
+    noc_bandwidth: tuple[int, ...] = (32,)
+    noc_latency: tuple[int, ...] = (1,)
+    offchip_bandwidth: int = 70_000
+    simd_lanes: int = 1
+
+
+def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
+    """Return hardware points of as many PEs as arrays for dataflows of ``depth`` cluster levels."""
+
+    def by_level(given: tuple[int, ...]) -> list[int]:
+        return [given[min(at, len(given) - 1)] for at in range(depth)]
+
+    return Points(
+        pes=hardware[0].pes,
+        noc_bandwidth=np.array([by_level(one.noc_bandwidth) for one in hardware]),
+        noc_latency=np.array([by_level(one.noc_latency) for one in hardware]),
+        offchip_bandwidth=np.array([one.offchip_bandwidth for one in hardware]),
+        simd_lanes=np.array([one.simd_lanes for one in hardware]),
+    )
+
+
+def is_hardware_text(text: str) -> bool:
+    """Say whether a text is one of MAESTRO's hardware files.
+
+    >>> is_hardware_text("num_pes: 256"), is_hardware_text("name: edge")
+    (True, False)
+    """
+    first = _WORD.search(_COMMENT.sub("", text))
+    return first is not None and first[0] in _KEYS
+
+
+def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
+    """Return the hardware of one of MAESTRO's files; buffer sizes there are only warnings.
+
+    Raises:
+        InputError: all faults, each with line and column.
+
+    """
+    faults: list[Fault] = []
+    found: dict[str, int] = {}
+    words = [
+        (number, word.start() + 1, word[0])
+        for number, line in enumerate(text.splitlines(), 1)
+        for word in _WORD.finditer(_COMMENT.sub("", line))
+    ]
+    for at in range(0, len(words), _PAIR):
+        line, column, key = words[at]
+        where = f"line {line}, column {column}"
+        value = words[at + 1][2] if at + 1 < len(words) else ABSENT
+        least = 0 if key == "NoC_NumHops" else 1
+        if key not in _KEYS:
+            faults.append(Fault(source, where, key, suggest(key, _KEYS)))
+        elif _KEYS[key] in found:
+            faults.append(Fault(source, where, key, "each field once"))
+        elif not re.fullmatch(r"[0-9]{1,20}", str(value)) or not least <= int(str(value)) <= _MOST:
+            allowed = f"a whole number from {least} to {_MOST}"
+            faults.append(Fault(source, f"{where} ({key})", value, allowed))
+        else:
+            found[_KEYS[key]] = int(str(value))
+    if faults:
+        raise InputError(faults)
+    return DirectiveHardware(
+        pes=found.get("pes", 1),
+        noc_bandwidth=(found.get("noc_bandwidth", UNLIMITED),),
+        noc_latency=(found.get("noc_latency", 1),),
+        offchip_bandwidth=found.get("offchip_bandwidth", UNLIMITED),
+    )
+
+
+def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
+    """Return what the analysis knows of an accelerator with a spatial array; elements of 2 bytes.
+
+    The buffer's NoC stands for the NoC of all cluster levels.
+
+    Raises:
+        NotSpatialError: the array is systolic.
+
+    """
+    array = accelerator.spatial
+    return DirectiveHardware(
+        pes=array.rows * array.cols,
+        noc_bandwidth=(_elements(accelerator.distribution_rate),),
+        noc_latency=(accelerator.lead_latency_cycles,),
+        offchip_bandwidth=_elements(accelerator.channel_rate),
+        simd_lanes=array.vectors * array.lanes,
+    )
+
+
+def _elements(rate: Rate) -> int:
+    """Give the whole elements per cycle of a rate in bytes, at least one."""
+    if rate.unlimited:
+        return UNLIMITED
+    return max(1, int(rate.exact() / ELEMENT_BYTES))

@@ -1,0 +1,228 @@
+"""`simaccel directives`: a MAESTRO description, analysed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simaccel.analytic.directives.analysis import Analysed, analyse
+from simaccel.analytic.directives.corrections import Effects, effects
+from simaccel.analytic.directives.hardware import (
+    DirectiveHardware,
+    hardware_of,
+    is_hardware_text,
+    parse_hardware,
+)
+from simaccel.analytic.directives.limits import limits_of
+from simaccel.analytic.directives.reading import PAPER, RELEASED, Reading
+from simaccel.cli.command import Command
+from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.options import json_option
+from simaccel.cli.output import show, show_json
+from simaccel.errors import Fault, InputError
+from simaccel.files.directives.reading import load_description
+from simaccel.files.directives.syntax import text_of
+from simaccel.files.documents import read_text
+from simaccel.hardware.load import list_accelerators, load_accelerator
+from simaccel.mapping.directives.reading import (
+    MAX_LEVELS,
+    Directives,
+    load_directives,
+    require_pes,
+)
+from simaccel.report.directives import (
+    corrections_table,
+    directives_json,
+    directives_table,
+    limits_table,
+)
+
+_MOST = 2**31 - 1
+_ALL = "all"
+_DEFAULTS = DirectiveHardware()
+
+
+@click.command(cls=Command)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--hw",
+    metavar="NAME|FILE",
+    help="An accelerator with a spatial array, its YAML file, or one of MAESTRO's hardware files.",
+)
+@click.option("--pes", metavar="N", help=f"PEs (default {_DEFAULTS.pes}).")
+@click.option(
+    "--noc-bandwidth",
+    metavar="N[,N...]",
+    help="Elements per cycle of the NoC, by cluster level from the outermost (default 32).",
+)
+@click.option(
+    "--noc-hop-latency",
+    metavar="N[,N...]",
+    help="Cycles of the way through the NoC, by cluster level (default 1).",
+)
+@click.option(
+    "--offchip-bandwidth",
+    metavar="N",
+    help=f"Elements per cycle off chip (default {_DEFAULTS.offchip_bandwidth}).",
+)
+@click.option("--simd-lanes", metavar="N", help="MACs per cycle of a PE (default 1).")
+@click.option("--layer", metavar="NAME", help="One layer of the description.")
+@click.option("--as-released", is_flag=True, help="Figures as the public tool prints them.")
+@click.option(
+    "--no-multicast",
+    metavar="LEVELS|all",
+    help="Cluster levels (0 is the outermost) that send data to each sub-cluster alone.",
+)
+@click.option(
+    "--no-reduction",
+    metavar="LEVELS|all",
+    help="Cluster levels that don't add sums of several sub-clusters.",
+)
+@click.option("--print", "printing", is_flag=True, help="Print the description, and do no more.")
+@json_option
+def directives(
+    *,
+    file: str,
+    layer: str | None,
+    as_released: bool,
+    no_multicast: str | None,
+    no_reduction: str | None,
+    printing: bool,
+    as_json: bool,
+    **given: Any,  # noqa: ANN401 - what click passes
+) -> None:
+    """Analyse the dataflows of a MAESTRO description: reuse, buffers, bandwidth, energy, time.
+
+    Figures follow the paper; what that corrects of the released tool is listed with its effect.
+    Energies are multiples of one MAC, sizes elements.
+    """
+    if printing:
+        click.echo(text_of(load_description(file)), nl=False)
+        return
+    found, hardware, reading = gather(
+        lambda: load_directives(file).only(layer),
+        lambda: _hardware(given),
+        lambda: _reading(no_multicast, no_reduction, as_released=as_released),
+    )
+    require_pes(found, hardware.pes)
+    _report(found, hardware, reading, as_json=as_json)
+
+
+def _report(
+    found: Directives, hardware: DirectiveHardware, reading: Reading, *, as_json: bool
+) -> None:
+    analysed = analyse(found.layers, [hardware], reading)
+    runs = [one.runs[hardware.pes] for one in analysed]
+    limits = [limits_of(run.top, run.times) for run in runs]
+    added = [] if reading.released else _effects(analysed, hardware)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    if as_json:
+        show_json(directives_json(analysed, found.name, limits, added))
+        return
+    title = f"{found.name}: {len(analysed)} layers on {hardware.pes} PEs, " + (
+        "as released" if reading.released else "default reading"
+    )
+    show(title, directives_table(analysed), limits_table(analysed, limits))
+    if added:
+        show("corrected, and how much it adds over all layers:", corrections_table(added))
+
+
+def _effects(analysed: Sequence[Analysed], hardware: DirectiveHardware) -> list[Effects]:
+    """Give what the corrections change, of equal layers once."""
+    known: dict[int, Effects] = {}
+    for one in analysed:
+        key = id(one.columns)
+        if key not in known:
+            known[key] = effects(one, [hardware])
+    return [known[id(one.columns)] for one in analysed]
+
+
+def _hardware(given: dict[str, str | None]) -> DirectiveHardware:
+    """Read the hardware: a name, a file, or figures."""
+    name = given.pop("hw")
+    if name is not None:
+        allowed = f"nothing beside --hw {name}, which says it"
+        require_none(
+            fault(f"--{key.replace('_', '-')}", value, allowed)
+            for key, value in given.items()
+            if value is not None
+        )
+        return _named_hardware(name)
+    faults: list[Fault] = []
+    sizes = {
+        key: _numbers(f"--{key.replace('_', '-')}", given[key], faults, least=least, most=most)
+        for key, least, most in (
+            ("pes", 1, 1),
+            ("noc_bandwidth", 1, MAX_LEVELS),
+            ("noc_hop_latency", 0, MAX_LEVELS),
+            ("offchip_bandwidth", 1, 1),
+            ("simd_lanes", 1, 1),
+        )
+    }
+    require_none(faults)
+    return DirectiveHardware(
+        pes=(sizes["pes"] or (_DEFAULTS.pes,))[0],
+        noc_bandwidth=sizes["noc_bandwidth"] or _DEFAULTS.noc_bandwidth,
+        noc_latency=sizes["noc_hop_latency"] or _DEFAULTS.noc_latency,
+        offchip_bandwidth=(sizes["offchip_bandwidth"] or (_DEFAULTS.offchip_bandwidth,))[0],
+        simd_lanes=(sizes["simd_lanes"] or (_DEFAULTS.simd_lanes,))[0],
+    )
+
+
+def _named_hardware(name: str) -> DirectiveHardware:
+    if name not in list_accelerators() and Path(name).is_file():
+        text = read_text(Path(name), "hardware", "utf-8-sig")
+        if is_hardware_text(text):
+            return parse_hardware(text, name)
+    return hardware_of(load_accelerator(name))
+
+
+def _numbers(
+    option: str, text: str | None, faults: list[Fault], *, least: int, most: int
+) -> tuple[int, ...]:
+    """Read numbers with commas between them."""
+    if text is None:
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    if len(words) > most:
+        allowed = "one number" if most == 1 else f"at most {most} numbers, one a cluster level"
+        faults.append(fault(option, text, allowed))
+        return ()
+    found = []
+    for word in words:
+        if re.fullmatch(r"[0-9]{1,20}", word, re.ASCII) and least <= int(word) <= _MOST:
+            found.append(int(word))
+        else:
+            faults.append(fault(option, word, f"a whole number from {least} to {_MOST}"))
+    return tuple(found)
+
+
+def _reading(no_multicast: str | None, no_reduction: str | None, *, as_released: bool) -> Reading:
+    faults: list[Fault] = []
+    levels = [
+        _levels("--no-multicast", no_multicast, faults),
+        _levels("--no-reduction", no_reduction, faults),
+    ]
+    if as_released:
+        given = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
+        allowed = "nothing with --as-released: the released tool has no such switch that works"
+        faults += [fault(name, value, allowed) for name, value in given.items() if value]
+    if faults:
+        raise InputError(faults)
+    if as_released:
+        return RELEASED
+    return Reading(no_multicast=levels[0], no_reduction=levels[1]) if any(levels) else PAPER
+
+
+def _levels(option: str, text: str | None, faults: list[Fault]) -> frozenset[int]:
+    if text == _ALL:
+        return frozenset(range(MAX_LEVELS))
+    numbers = _numbers(option, text, faults, least=0, most=MAX_LEVELS)
+    allowed = f"levels from 0 to {MAX_LEVELS - 1}, or {_ALL}"
+    faults += [fault(option, number, allowed) for number in numbers if number >= MAX_LEVELS]
+    return frozenset(numbers)

@@ -1,0 +1,1 @@
+"""MAESTRO descriptions as text: the syntax tree, reading with all faults, printing back."""

@@ -1,0 +1,244 @@
+"""The syntax tree of a MAESTRO description, and its text.
+
+Each node knows where it stands, for messages; equality leaves that out. Comments stay with what
+they stand before or behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands, both from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+NOWHERE = Place(0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """What all nodes have: a place, and comments before it and at the end of its line."""
+
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    above: tuple[str, ...] = ()
+    behind: str = ""
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """A number as written."""
+
+    digits: str
+
+    def __str__(self) -> str:
+        return self.digits
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """The name of a constant or a dimension."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class SizeOf(Node):
+    """``Sz(R)``: the size of a dimension."""
+
+    dim: Name
+
+    def __str__(self) -> str:
+        return f"Sz({self.dim})"
+
+
+Term = Number | Name | SizeOf
+
+
+@dataclass(frozen=True)
+class Value(Node):
+    """A term, or several with signs between them: ``8+Sz(S)-1``, as the paper writes."""
+
+    first: Term
+    others: tuple[tuple[str, Term], ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.first) + "".join(f"{sign}{term}" for sign, term in self.others)
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    """``Constant NAME number;``."""
+
+    name: Name
+    value: Value
+
+
+@dataclass(frozen=True)
+class Entry(Node):
+    """``K: 64`` in braces: a dimension with its size, or its stride."""
+
+    dim: Name
+    value: Value
+
+
+@dataclass(frozen=True)
+class Type(Node):
+    """``Type: CONV``."""
+
+    kind: Name
+
+
+@dataclass(frozen=True)
+class Stride(Node):
+    """``Stride { X: 2, Y: 2 }``."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Dimensions(Node):
+    """``Dimensions { K: 64, C: 3, ... }``."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class MapDirective(Node):
+    """``TemporalMap(size, offset) dim;`` or ``SpatialMap``."""
+
+    keyword: str
+    size: Value
+    offset: Value
+    dim: Name
+
+
+@dataclass(frozen=True)
+class ClusterDirective(Node):
+    """``Cluster(n, P);``; the letter says nothing and may be left out."""
+
+    units: Value
+    letter: Name | None = None
+
+
+@dataclass(frozen=True)
+class DataflowBlock(Node):
+    """``Dataflow { ... }``."""
+
+    directives: tuple[MapDirective | ClusterDirective, ...]
+    at_end: tuple[str, ...] = ()
+
+
+Member = Type | Stride | Dimensions | DataflowBlock
+
+
+@dataclass(frozen=True)
+class Layer(Node):
+    """``Layer NAME { Type Stride Dimensions Dataflow }``."""
+
+    name: Name
+    members: tuple[Member, ...]
+    at_end: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Network(Node):
+    """``Network NAME { layers }``."""
+
+    name: Name
+    layers: tuple[Layer, ...]
+    at_end: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Description(Node):
+    """A whole file: constants and networks in order."""
+
+    items: tuple[Constant | Network, ...]
+    at_end: tuple[str, ...] = ()
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """The constants of the file."""
+        return tuple(one for one in self.items if isinstance(one, Constant))
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """The networks of the file."""
+        return tuple(one for one in self.items if isinstance(one, Network))
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of all networks in order."""
+        return tuple(layer for network in self.networks for layer in network.layers)
+
+
+def text_of(description: Description) -> str:
+    """Print a description; reading it gives an equal one, and printing that the same text."""
+    return "".join(f"{line}\n" for line in _lines(description))
+
+
+def _lines(description: Description) -> Iterator[str]:
+    for item in description.items:
+        if isinstance(item, Network):
+            yield from _network(item)
+        else:
+            yield from _above(item, "")
+            yield f"Constant {item.name} {item.value};{_behind(item)}"
+    yield from description.at_end
+
+
+def _network(network: Network) -> Iterator[str]:
+    yield from _above(network, "")
+    yield f"Network {network.name} {{{_behind(network)}"
+    for layer in network.layers:
+        yield from _above(layer, "  ")
+        yield f"  Layer {layer.name} {{{_behind(layer)}"
+        for member in layer.members:
+            yield from _member(member)
+        yield from (f"    {one}" for one in layer.at_end)
+        yield "  }"
+    yield from (f"  {one}" for one in network.at_end)
+    yield "}"
+
+
+def _member(member: Member) -> Iterator[str]:
+    yield from _above(member, "    ")
+    if isinstance(member, Type):
+        yield f"    Type: {member.kind}{_behind(member)}"
+    elif isinstance(member, DataflowBlock):
+        yield f"    Dataflow {{{_behind(member)}"
+        for one in member.directives:
+            yield from _above(one, "      ")
+            yield f"      {_directive(one)}{_behind(one)}"
+        yield from (f"      {one}" for one in member.at_end)
+        yield "    }"
+    else:
+        entries = ", ".join(f"{one.dim}: {one.value}" for one in member.entries)
+        yield f"    {type(member).__name__} {{ {entries} }}{_behind(member)}"
+
+
+def _directive(one: MapDirective | ClusterDirective) -> str:
+    if isinstance(one, MapDirective):
+        return f"{one.keyword}({one.size},{one.offset}) {one.dim};"
+    letter = "" if one.letter is None else f",{one.letter}"
+    return f"Cluster({one.units}{letter});"
+
+
+def _above(node: Node, indent: str) -> Iterator[str]:
+    yield from (f"{indent}{comment}" for comment in node.above)
+
+
+def _behind(node: Node) -> str:
+    return f" {node.behind}" if node.behind else ""

@@ -1,0 +1,1 @@
+"""Dataflows written as data-centric directives (MAESTRO): maps and clusters."""

@@ -1,0 +1,176 @@
+"""Tables and JSON of the analysis of directives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.table import Table
+
+from simaccel.analytic.directives.analysis import Analysed
+from simaccel.analytic.directives.corrections import Effects
+from simaccel.analytic.directives.limits import CAUSES, LevelLimits
+from simaccel.analytic.directives.reading import CORRECTIONS
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import cycles_text, rounded_count, share_text
+
+_DIMS: Final = "NGMKCRSYX"
+_ROLES: Final = ("input", "filter", "output")
+
+
+def directives_json(
+    analysed: Sequence[Analysed],
+    network: str,
+    limits: Sequence[Sequence[LevelLimits]],
+    effects: Sequence[Effects],
+) -> list[dict[str, Any]]:
+    """Give layers as ``simaccel directives --json`` does: keys as published runs have columns."""
+    found = []
+    for at, one in enumerate(analysed):
+        row = _inputs(one, network) | one.figures()
+        if one.reading.released:
+            found.append(row)
+            continue
+        row["levels"] = [_level_json(level) for level in limits[at]]
+        row |= {f"{role}_reuse_factor": reuse(one, role) for role in _ROLES}
+        row["corrections"] = {
+            name: {
+                "defect": CORRECTIONS[name].defect,
+                "says": CORRECTIONS[name].says,
+                "effect": effect,
+            }
+            for name, effect in effects[at].items()
+        }
+        found.append(row)
+    return found
+
+
+def reuse(analysed: Analysed, role: str) -> float | None:
+    """Return the L1 reads of a tensor for each element that leaves (or enters) L2."""
+    figures = analysed.figures()
+    way = "write" if role == "output" else "read"
+    moved = figures[f"{role}_l2_{way}"]
+    reads = figures[f"{role}_l1_read"]
+    return reads / moved if moved and reads is not None else None
+
+
+def directives_table(analysed: Sequence[Analysed]) -> Table:
+    """Tabulate layers: time, PEs, reuse, buffers, bandwidth and energy."""
+    table = make_table(
+        ("layer",),
+        (
+            *("MACs", "cycles", "MACs/cycle", "PEs", "L1", "L2"),
+            *("reuse in", "filter", "out", "BW peak", "mean", "energy"),
+        ),
+    )
+    for one in analysed:
+        add_row(table, (one.layer.name, *_cells(one)))
+    if len(analysed) > 1:
+        table.add_section()
+        cycles = sum(int(one.columns["runtime_cycles"][0]) for one in analysed)
+        macs = sum(int(one.columns["macs_counted"][0]) for one in analysed)
+        energy = sum(float(one.columns["energy_total_xmac"][0]) for one in analysed)
+        rate = f"{macs / max(cycles, 1):.1f}"
+        cells = (cycles_text(macs), cycles_text(cycles), rate, *[""] * 8, rounded_count(energy))
+        add_row(table, ("total", *cells), style="bold")
+    return table
+
+
+def limits_table(analysed: Sequence[Analysed], limits: Sequence[Sequence[LevelLimits]]) -> Table:
+    """Tabulate the cluster levels: what their cycles go to."""
+    table = make_table(
+        ("layer", "level"), ("units", "starts", "cycles", *CAUSES, "BW peak", "mean")
+    )
+    for one, levels in zip(analysed, limits, strict=True):
+        for depth, level in enumerate(levels):
+            total = sum(level.cycles.values())
+            shares = [share_text(level.cycles[cause] / max(total, 1)) for cause in CAUSES]
+            cells = (
+                str(level.units),
+                cycles_text(level.invocations),
+                cycles_text(total),
+                *shares,
+                cycles_text(level.peak_bandwidth),
+                f"{level.mean_bandwidth:.2f}",
+            )
+            add_row(table, (one.layer.name if depth == 0 else "", str(depth), *cells))
+    return table
+
+
+def corrections_table(effects: Sequence[Effects]) -> Table:
+    """Tabulate the corrections of the default reading, and what they change over all layers."""
+    table = make_table(("correction", "defect"), ("cycles", "L2 access", "energy"), ("says",))
+    for name, correction in CORRECTIONS.items():
+        added: dict[str, float] = {}
+        for effect in (one.get(name, {}) for one in effects):
+            for figure, value in effect.items():
+                added[figure] = added.get(figure, 0) + value
+        access = sum(
+            value for figure, value in added.items() if "_l2_" in figure and "size" not in figure
+        )
+        cells = (
+            _signed(added.get("runtime_cycles", 0)),
+            _signed(access),
+            _signed(added.get("energy_total_xmac", 0)),
+        )
+        add_row(table, (name, correction.defect, *cells, correction.says))
+    return table
+
+
+def _signed(value: float) -> str:
+    return f"{value:+,.0f}" if value else "0"
+
+
+def _cells(one: Analysed) -> tuple[str, ...]:
+    figures = one.figures()
+
+    def number(name: str) -> float:
+        return figures[name] or 0
+
+    factors = (reuse(one, role) for role in _ROLES)
+    return (
+        cycles_text(int(number("macs_counted"))),
+        cycles_text(int(number("runtime_cycles"))),
+        f"{number('throughput_macs_per_cycle'):.1f}",
+        f"{number('avg_utilized_pes'):.1f}",
+        cycles_text(int(number("l1_size_req_total"))),
+        cycles_text(int(number("l2_size_req_total"))),
+        *("-" if factor is None else f"{factor:,.1f}" for factor in factors),
+        cycles_text(int(number("peak_noc_bw_req"))),
+        f"{number('avg_noc_bw_req'):.2f}",
+        rounded_count(number("energy_total_xmac")),
+    )
+
+
+def _inputs(one: Analysed, network: str) -> dict[str, Any]:
+    """Give what a published run says of its inputs; what it has no name for is None."""
+    layer, hardware = one.layer, one.hardware[0]
+    return {
+        "network": network,
+        "layer": layer.name,
+        "layer_type": layer.kind,
+        **{dim: layer.sizes.get(dim) for dim in _DIMS},
+        **({"B": layer.sizes["B"]} if "B" in layer.sizes else {}),
+        "stride_y": layer.stride[0],
+        "stride_x": layer.stride[1],
+        "mapping_name": None,
+        "mapping_origin": None,
+        "directives": "; ".join(map(str, one.dataflow)),
+        "num_pes": hardware.pes,
+        "noc_bw": hardware.noc_bandwidth[0],
+        "noc_hop_latency": hardware.noc_latency[0],
+        "offchip_bw": hardware.offchip_bandwidth,
+        "simd_lanes": hardware.simd_lanes,
+        "status": "ok",
+    }
+
+
+def _level_json(level: LevelLimits) -> dict[str, Any]:
+    return {
+        "units": level.units,
+        "invocations": level.invocations,
+        "cycles": level.cycles,
+        "limited_by": level.cause,
+        "peak_noc_bw_req": level.peak_bandwidth,
+        "avg_noc_bw_req": level.mean_bandwidth,
+    }

@@ -1,0 +1,169 @@
+"""`simaccel directives`, and descriptions as workloads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Call
+from validation.maestro.reference import all_runs, read_rows
+
+VGG = next(
+    runs
+    for runs in all_runs(["table3_vgg16"])
+    if (runs.rows[0]["layer"], runs.rows[0]["mapping_name"]) == ("CONV2", "KC-P")
+)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.m"
+    path.write_text(VGG.text)
+    return path
+
+
+def _json(cli: Call, line: str) -> list[dict[str, Any]]:
+    result = cli(line)
+    assert result.exit_code == 0, result.stderr
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found
+
+
+def test_as_released_has_the_columns_of_published_runs(cli: Call, net: Path) -> None:
+    row = next(row for row in VGG.rows if row["noc_bw"] == "16")
+    (found,) = _json(cli, f"directives {net} --noc-bandwidth 16 --as-released --json")
+    assert list(found) == list(row)
+    for name in ("runtime_cycles", "input_l2_read", "l1_size_req_total", "energy_mac_xmac"):
+        assert found[name] == int(row[name])
+
+
+def test_a_hardware_file_of_maestro(cli: Call, net: Path, tmp_path: Path) -> None:
+    file = tmp_path / "accelerator.m"
+    file.write_text("num_pes: 256 // all\nnoc_bw_cstr: 1000\nNoC_NumHops: 1\noffchip_bw_cstr: 50")
+    row = next(
+        row
+        for row in read_rows("table3_accelerator1_offchip50")
+        if (row["network"], row["layer"], row["mapping_name"]) == ("vgg16", "CONV2", "KC-P")
+    )
+    (found,) = _json(cli, f"directives {net} --hw {file} --as-released --json")
+    assert found["runtime_cycles"] == int(row["runtime_cycles"])
+    assert found["offchip_bw_req"] == int(row["offchip_bw_req"])
+
+
+def test_the_default_reading_lists_what_it_corrects(cli: Call, net: Path) -> None:
+    (found,) = _json(cli, f"directives {net} --layer CONV2 --json")
+    assert found["runtime_cycles"] == 36_273_775
+    corrections = found["corrections"]
+    assert set(corrections) >= {"edge_tiles", "stride", "fan_out", "sums"}
+    # Undone alone, L1 writes of the filter are what L2 reads: once for all 64 x 64 x 9.
+    assert corrections["fan_out"]["effect"]["input_l1_write"] > 0
+    assert [level["limited_by"] for level in found["levels"]] == ["compute", "first fill"]
+
+
+def test_the_table_is_for_people(cli: Call, net: Path) -> None:
+    result = cli(f"directives {net}")
+    assert result.exit_code == 0
+    assert "36,273,775" in result.stdout
+    assert "corrected, and how much it adds" in result.stdout
+
+
+def test_no_multicast_and_no_reduction(cli: Call, net: Path) -> None:
+    (base,) = _json(cli, f"directives {net} --json")
+    (alone,) = _json(cli, f"directives {net} --no-multicast 0 --json")
+    (apart,) = _json(cli, f"directives {net} --no-reduction all --json")
+    assert alone["input_l2_read"] == 4 * base["input_l2_read"]  # 4 clusters split K
+    assert apart["runtime_cycles"] > base["runtime_cycles"]
+
+
+def test_it_prints_the_description(cli: Call, net: Path, tmp_path: Path) -> None:
+    text = cli(f"directives {net} --print").stdout
+    again = tmp_path / "again.m"
+    again.write_text(text)
+    assert cli(f"directives {again} --print").stdout == text
+
+
+def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> None:
+    shown = cli(f"workload show {net}")
+    assert shown.exit_code == 0
+    assert "1,816,805,376" in shown.stdout
+    unnamed = tmp_path / "net.txt"
+    unnamed.write_text(VGG.text)
+    assert cli(f"workload show {unnamed}").stdout == shown.stdout
+    ran = cli(f"run --hw edge --workload {net} --layer CONV2 --dataflow flex --json")
+    assert json.loads(ran.stdout)["macs"] == 1_816_805_376
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--pes 63", "net.m: line 13, column 7 (layer CONV2): got '64 PEs in a cluster'"),
+        ("--pes many", "--pes: got 'many'; allowed: a whole number from 1"),
+        ("--noc-bandwidth 0", "--noc-bandwidth: got '0'; allowed: a whole number from 1"),
+        ("--noc-bandwidth 1,2,3,4,5", "allowed: at most 4 numbers, one a cluster level"),
+        ("--layer CONV3", "net.m: layer: got 'CONV3'; allowed: did you mean 'CONV2'?"),
+        ("--hw nothing", "nothing"),
+        ("--hw edge", "allowed: spatial"),
+        ("--hw eyeriss_like --pes 3", "--pes: got '3'; allowed: nothing beside --hw eyeriss_like"),
+        ("--no-multicast 7", "--no-multicast: got 7; allowed: levels from 0 to 3, or all"),
+        ("--as-released --no-multicast all", "nothing with --as-released"),
+    ],
+)
+def test_what_is_wrong_is_said(cli: Call, net: Path, options: str, told: str) -> None:
+    result = cli(f"directives {net} {options}")
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stdout == ""
+
+
+def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "run.h5"
+    line = f"run --hw maestro_256 --workload {net} --dataflow directives"
+    ran = cli(f"{line} --trace {trace} --json")
+    assert ran.exit_code == 0, ran.stderr
+    # K in 16 rounds of 4 clusters, 222 x 222 outputs, 9 cycles each, and the first fill.
+    cycles = json.loads(ran.stdout)["cycles"]
+    assert 16 * 222 * 222 * 9 < cycles < 1.01 * 16 * 222 * 222 * 9
+    assert "noc" in cli(f"trace stalls {trace}").stdout
+    mapped = cli(f"map --hw maestro_256 --workload {net} --dataflow directives")
+    assert "spread m 1 cols" in mapped.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--hw maestro_256 --workload bert", "allowed: a MAESTRO description with --dataflow"),
+        ("--hw edge --workload {net}", "allowed: spatial"),
+        ("--hw eyeriss_168 --set array.cols=60 --workload {net}", "a cluster has 64 PEs"),
+        ("--hw maestro_256 --workload {net} --pipeline", "--pipeline: got True; allowed: nothing"),
+        ("--hw maestro_256 --workload {net} --mapspace ruby", "nothing with --dataflow directives"),
+    ],
+)
+def test_what_cannot_run_is_said(cli: Call, net: Path, line: str, told: str) -> None:
+    result = cli(f"run --dataflow directives {line.format(net=net)}")
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_all_layers_that_cannot_be_analysed_are_named(cli: Call, tmp_path: Path) -> None:
+    wrong = """Layer l { Type: CONV Dimensions { K: 4, C: 4, R: 1, S: 1, Y: 4, X: 4 }
+      Dataflow { SpatialMap(1,1) K; SpatialMap(1,1) C; } }"""
+    path = tmp_path / "two.m"
+    path.write_text(f"Network n {{ {wrong} {wrong.replace('K: 4', 'K: 5')} }}")
+    result = cli(f"directives {path}")
+    assert result.exit_code == 2
+    assert "layer l: " in result.stderr
+    assert "layer l_2: " in result.stderr
+
+
+def test_a_wrong_hardware_file(cli: Call, net: Path, tmp_path: Path) -> None:
+    file = tmp_path / "hw.m"
+    file.write_text("num_pes: 0\nnum_pse: 3\nnoc_bw_cstr:")
+    result = cli(f"directives {net} --hw {file}")
+    assert result.exit_code == 2
+    assert "line 1, column 1 (num_pes): got '0'" in result.stderr
+    assert "line 2, column 1: got 'num_pse'; allowed: did you mean 'num_pes'?" in result.stderr
+    assert "line 3, column 1 (noc_bw_cstr): got nothing" in result.stderr

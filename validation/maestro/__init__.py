@@ -1,0 +1,1 @@
+"""MAESTRO: what its tool prints, its paper shows, silicon takes."""

@@ -1,0 +1,165 @@
+"""Fig. 13: the design spaces of KC-P and YR-P on an early and a late layer of VGG16."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from simaccel import load_accelerator, simulate
+from simaccel.analytic.directives.design import (
+    OBJECTIVES,
+    Design,
+    Designs,
+    Limits,
+    Space,
+    sweep,
+)
+from simaccel.analytic.directives.prices import PAPER_ERA
+from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.workload.layers import layers_workload
+from validation.maestro.exhibits import kc_p
+from validation.maestro.networks import cases
+
+Row = dict[str, Any]
+LAYERS = ("CONV2", "CONV11")
+LIMITS = Limits(area_um2=16e6, power_mw=450)
+"""Chip area and power of Eyeriss, as in the paper."""
+SPACE = Space(pes=range(2, 257, 2), bandwidths=range(1, 129))
+CLUSTERS = (8, 16, 32, 64)
+"""KC-P's channels at once: the paper's designs have as few as 56 PEs, so not its 64 alone."""
+
+
+def variants(layer: str) -> dict[str, Directed]:
+    """Give the dataflows that are explored for a layer."""
+    found = {case.dataflow: case.directed for case in cases("VGG16") if case.directed.name == layer}
+    by_cluster = {f"KC-P {size}": kc_p(found["KC-P"], size) for size in CLUSTERS}
+    return by_cluster | {"YR-P": found["YR-P"]}
+
+
+def explore() -> tuple[list[Row], list[Row], list[str]]:
+    """Give a sample of the designs, the best of each space, and what was swept how fast."""
+    points: list[Row] = []
+    best: list[Row] = []
+    told = [
+        "| layer | dataflow | designs | valid | seconds | designs/s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for layer in LAYERS:
+        for name, directed in variants(layer).items():
+            started = time.perf_counter()
+            found = sweep(directed.layer, directed.dataflow, SPACE, PAPER_ERA, LIMITS)
+            seconds = time.perf_counter() - started
+            told.append(
+                f"| {layer} | {name} | {found.count:,} | {int(found.is_valid.sum()):,} | "
+                f"{seconds:.2f} | {found.count / seconds:,.0f} |"
+            )
+            points += _points(layer, name, found)
+            best += [
+                {"layer": layer, "dataflow": name, "objective": one, **vars(found.best(one))}
+                for one in OBJECTIVES
+            ]
+    return points, best, told
+
+
+def rate() -> tuple[int, float]:
+    """Give the designs of a space of all four parameters, and the seconds that it takes."""
+    directed = variants("CONV2")["KC-P 64"]
+    space = Space(
+        pes=range(64, 257, 4),
+        bandwidths=range(1, 129),
+        l1_bytes=range(16, 528, 16),
+        l2_bytes=range(512, 16_896, 512),
+    )
+    started = time.perf_counter()
+    found = sweep(directed.layer, directed.dataflow, space, PAPER_ERA, LIMITS)
+    for objective in OBJECTIVES:
+        found.best(objective)
+    return found.count, time.perf_counter() - started
+
+
+def _points(layer: str, name: str, found: Designs) -> list[Row]:
+    """Give every eighth valid design."""
+    return [
+        {"layer": layer, "dataflow": name, **vars(found.design(tuple(map(int, at))))}
+        for at in np.argwhere(found.is_valid)[::8]
+    ]
+
+
+def on_the_machine(best: Sequence[Row]) -> list[Row]:
+    """Run the designs of best throughput on the machine."""
+    found = []
+    for row in best:
+        if row["objective"] != "throughput":
+            continue
+        directed = variants(row["layer"])[row["dataflow"]]
+        link = f"link_bytes_per_cycle={2 * row['bandwidth']}"
+        accelerator = load_accelerator(
+            "maestro_256",
+            [
+                f"array.cols={row['pes']}",
+                f"noc.distribution.{link}",
+                f"noc.collection.{link}",
+            ],
+        )
+        workload = layers_workload("layer", {directed.name: directed.layer.shape()})
+        run = simulate(
+            workload, accelerator, directed_mapping([directed], workload, accelerator)
+        ).run
+        found.append({**row, "machine_cycles": run.cycles})
+    return found
+
+
+def best_lines(rows: Sequence[Row], machine: Sequence[Row]) -> list[str]:
+    """Write the best designs of each objective; of all clusters of KC-P the best."""
+    measured = {(row["layer"], row["dataflow"]): row["machine_cycles"] for row in machine}
+    found = [
+        "| layer | dataflow | best | PEs | el/cycle | buffers | MACs/cycle | energy | area mm2 |"
+    ]
+    found[0] += " power mW | machine: MACs/cycle |"
+    found.append("|---|---|---|---|---|---|---|---|---|---|---|")
+    for layer in LAYERS:
+        for family in ("KC-P", "YR-P"):
+            for objective in OBJECTIVES:
+                some = [
+                    row
+                    for row in rows
+                    if row["layer"] == layer
+                    and row["dataflow"].startswith(family)
+                    and row["objective"] == objective
+                ]
+                row = min(some, key=lambda one: _value(one, objective))
+                found.append(_best_line(row, measured))
+    return found
+
+
+def _value(row: Row, objective: str) -> float:
+    if objective == "energy":
+        return float(row["energy_xmac"])
+    return float(row["cycles"]) * (float(row["energy_xmac"]) if objective == "edp" else 1)
+
+
+def _best_line(row: Row, measured: dict[tuple[str, str], int]) -> str:
+    fields = {name: row[name] for name in Design.__dataclass_fields__}
+    one = Design(**fields)
+    macs = one.throughput * one.cycles
+    machine = "-"
+    if row["objective"] == "throughput":
+        machine = f"{macs / measured[row['layer'], row['dataflow']]:.1f}"
+    cells = (
+        row["layer"],
+        row["dataflow"],
+        row["objective"],
+        one.pes,
+        one.bandwidth,
+        f"{one.buffer_bytes:,} B",
+        f"{one.throughput:.1f}",
+        f"{one.energy_xmac:.3g}",
+        f"{one.area_um2 / 1e6:.1f}",
+        f"{one.power_mw:.0f}",
+        machine,
+    )
+    return "| " + " | ".join(map(str, cells)) + " |"

@@ -1,0 +1,75 @@
+"""Eyeriss on AlexNet (batch 4): published cycles beside the tool, the analysis and the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simaccel import load_accelerator, simulate
+from simaccel.analytic.directives.analysis import analyse_layer
+from simaccel.analytic.directives.hardware import hardware_of
+from simaccel.analytic.directives.reading import PAPER, RELEASED
+from simaccel.errors import SimaccelError
+from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.workload.layers import layers_workload
+from validation.maestro.reference import all_runs, read_rows
+
+Row = dict[str, Any]
+
+
+def compare() -> list[Row]:
+    """Give a row for each layer: cycles of all of them."""
+    silicon = {row["layer"]: row for row in read_rows("eyeriss_silicon_alexnet_batch4")}
+    accelerator = load_accelerator("eyeriss_168")
+    found = []
+    for runs in all_runs(["validation_runs"]):
+        row = runs.rows[0]
+        if row["mapping_origin"] != "validation_eyeriss":
+            continue
+        directed, published = runs.directed(), silicon[row["layer"]]
+        layer, dataflow = directed.layer, directed.dataflow
+        hardware = [hardware_of(accelerator)]
+        cycles = {
+            name: int(
+                analyse_layer(layer, dataflow, hardware, reading).columns["runtime_cycles"][0]
+            )
+            for name, reading in (("tool", RELEASED), ("analysis", PAPER))
+        }
+        active = analyse_layer(layer, dataflow, hardware).columns["avg_utilized_pes"][0]
+        one: Row = {
+            "layer": row["layer"],
+            "silicon": int(published["processing_cycles"]),
+            **cycles,
+            "machine": None,
+            "silicon_active_pes": int(published["active_pes"]),
+            "analysis_active_pes": round(float(active), 1),
+        }
+        workload = layers_workload("layer", {directed.name: layer.shape()})
+        try:
+            mapping = directed_mapping([directed], workload, accelerator)
+            one["machine"] = simulate(workload, accelerator, mapping).run.cycles
+        except SimaccelError as error:
+            one["machine_refuses"] = str(error)
+        found.append(one)
+    return found
+
+
+def mean_error(rows: list[Row], name: str) -> float:
+    """Return the mean absolute error of a column against silicon."""
+    some = [row for row in rows if row[name] is not None]
+    return sum(abs(float(row[name]) / float(row["silicon"]) - 1) for row in some) / len(some)
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Write the table of the README."""
+    found = ["| layer | silicon | tool | analysis | machine | active PEs: silicon | analysis |"]
+    found.append("|---|---|---|---|---|---|---|")
+    for row in rows:
+        cells = [row["layer"], f"{row['silicon']:,}"]
+        for name in ("tool", "analysis", "machine"):
+            value = row[name]
+            cells.append("-" if value is None else f"{value:,} ({value / row['silicon']:.3f})")
+        cells += [str(row["silicon_active_pes"]), str(row["analysis_active_pes"])]
+        found.append("| " + " | ".join(cells) + " |")
+    errors = [f"{100 * mean_error(rows, name):.1f}%" for name in ("tool", "analysis", "machine")]
+    found.append(f"| mean absolute error | | {' | '.join(errors)} | | |")
+    return found
