@@ -24,6 +24,7 @@ from simaccel.schedulers import DATAFLOWS, Options, make_mapping
 from simaccel.workload import (
     MODELS,
     NETWORKS,
+    TRANSFORMERS,
     Workload,
     build,
     conv2d,
@@ -34,6 +35,8 @@ from simaccel.workload import (
     network_names,
     parse_conv,
     parse_shape,
+    transformer,
+    transformer_names,
 )
 
 SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
@@ -46,11 +49,17 @@ _OPTIONS = {
     "batch": "--batch",
     "scope": "--scope",
     "model": "--workload",
+    "phase": "--phase",
+    "prompt": "--prompt",
+    "kv_len": "--kv-len",
+    "experts": "--experts",
+    "causal_blocks": "--causal-blocks",
     "layer": "--layer",
     "bytes_per_element": "--bytes-per-element",
     "bytes_by_tensor": "--bytes-per-element",
 }
 _NO_ATTENTION = "it has no attention blocks"
+_PHASE = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
 _NO_LAYERS = "only networks and topologies have layers to choose"
 _NO_SHAPE = "only the workloads gemm and conv have a shape"
 _OF_SHAPE = {
@@ -76,6 +85,11 @@ class AskedWorkload:
     scope: str | None = None
     shape: str | None = None
     layer: str | None = None
+    phase: str | None = None
+    prompt: str | None = None
+    kv_len: str | None = None
+    experts: str | None = None
+    causal_blocks: str | None = None
     bytes_per_element: tuple[str, ...] = ()
 
     def read(self) -> Workload:
@@ -85,6 +99,12 @@ class AskedWorkload:
             InputError: all faults of these options, or of the workload's file.
 
         """
+        if self.name.lower() in transformer_names():
+            self._refuse("--prompt and --kv-len say it", "seq_len")
+            self._refuse(_NO_SHAPE, "shape")
+            self._refuse(_NO_LAYERS, "layer")
+            return _renamed(lambda: transformer(self.name, **self._phase()))
+        self._refuse("only transformers have phases, masks and experts", *_PHASE)
         if self.name.lower().endswith(".csv"):
             self._refuse(_NO_ATTENTION, "seq_len", "scope")
             self._refuse(_NO_SHAPE, "shape")
@@ -106,6 +126,17 @@ class AskedWorkload:
     def _layers(self) -> dict[str, Any]:
         """Read the options of networks and topologies."""
         return {"batch": number(self.batch or BATCH), "layer": self.layer, **self._bytes()}
+
+    def _phase(self) -> dict[str, Any]:
+        """Read the options of transformers."""
+        texts = {name: getattr(self, name) for name in ("batch", "prompt", "kv_len")}
+        texts["causal_blocks"] = self.causal_blocks
+        given: dict[str, Any] = {n: number(text) for n, text in texts.items() if text}
+        given |= {name: getattr(self, name) for name in ("phase", "scope") if getattr(self, name)}
+        if self.experts:
+            counts = [number(one) for one in self.experts.split(",")]
+            given["experts"] = counts if len(counts) > 1 else self.experts
+        return {**given, **self._bytes()}
 
     def _of_shape(self) -> Workload:
         batch, example = _OF_SHAPE[self.name]
@@ -166,8 +197,9 @@ def _of_option(one: Fault) -> Fault:
         return one
     allowed = one.allowed
     if field == "model":
-        names = [known.name for known in (*MODELS, *NETWORKS)]
-        aliases = [alias for known in (*MODELS, *NETWORKS) for alias in known.aliases]
+        every = (*MODELS, *TRANSFORMERS, *NETWORKS)
+        names = [known.name for known in every]
+        aliases = [alias for known in every for alias in known.aliases]
         allowed = suggest(str(one.value).lower(), [*names, *aliases, *_OF_SHAPE])
         if not allowed.startswith("did"):
             allowed = suggest("", names)

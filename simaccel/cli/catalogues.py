@@ -15,10 +15,12 @@ from simaccel.report.catalogues import (
     models_table,
     network_figures,
     networks_table,
+    transformer_figures,
+    transformers_table,
     workload_table,
 )
 from simaccel.report.units import cycles_text
-from simaccel.workload import MODELS, NETWORKS, describe
+from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, describe
 
 
 @click.group()
@@ -74,6 +76,7 @@ def list_workloads(as_json: bool) -> None:
             }
             for model in MODELS
         ]
+        transformers = [{**vars(one), **transformer_figures(one)} for one in TRANSFORMERS]
         networks = [
             {
                 "name": one.name,
@@ -83,11 +86,15 @@ def list_workloads(as_json: bool) -> None:
             }
             for one in NETWORKS
         ]
-        show_json(models + networks)
+        show_json(models + transformers + networks)
         return
-    sources = [(one.name, one.source) for one in (*MODELS, *NETWORKS)]
+    sources = [(one.name, one.source) for one in (*MODELS, *TRANSFORMERS, *NETWORKS)]
     show(
+        "Attention blocks as FLAT counts them (no norms, no masks):",
         models_table(MODELS),
+        "Transformers (--phase, --prompt, --kv-len):",
+        transformers_table(TRANSFORMERS),
+        "Networks:",
         networks_table(NETWORKS),
         fields_table(sources, ("name", "source")),
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], conv with --shape M=..,C=..,P=..,Q=..,"
