@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
@@ -39,6 +39,7 @@ from simaccel.workload import (
     transformer_names,
 )
 
+Made = TypeVar("Made")
 SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
 """What is used where nothing is given."""
 COMPARED = ("naive", "flex", "flat", "flash")
@@ -54,6 +55,8 @@ _OPTIONS = {
     "kv_len": "--kv-len",
     "experts": "--experts",
     "causal_blocks": "--causal-blocks",
+    "generate": "--generate",
+    "lengths": "--lengths",
     "layer": "--layer",
     "bytes_per_element": "--bytes-per-element",
     "bytes_by_tensor": "--bytes-per-element",
@@ -119,6 +122,24 @@ class AskedWorkload:
             return _renamed(lambda: network(self.name, **self._layers()))
         return self._of_shape() if self.name in _OF_SHAPE else self._model()
 
+    def generation(self, make: Callable[[str, dict[str, Any]], Made]) -> Made:
+        """Make something of a transformer's name and its options (no phase among them).
+
+        Raises:
+            InputError: the workload is no transformer, or its options are wrong.
+
+        """
+        if self.name.lower() not in transformer_names():
+            allowed = suggest(self.name.lower(), transformer_names())
+            if not allowed.startswith("did"):
+                allowed = suggest("", [one.name for one in TRANSFORMERS])
+            allowed = f"a transformer, as --generate is given; {allowed}"
+            raise InputError([fault("--workload", self.name, allowed)])
+        self._refuse("--prompt and --kv-len say it", "seq_len")
+        self._refuse(_NO_SHAPE, "shape")
+        self._refuse(_NO_LAYERS, "layer")
+        return _renamed(lambda: make(self.name, self._phase()))
+
     def is_file(self) -> bool:
         """Say whether the name is the path of a file."""
         return self.name.lower().endswith(".csv") or _is_file(self.name)
@@ -183,7 +204,7 @@ class AskedWorkload:
         )
 
 
-def _renamed(make: Callable[[], Workload]) -> Workload:
+def _renamed(make: Callable[[], Made]) -> Made:
     """Name options instead of the fields that they fill."""
     try:
         return make()

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.space import Seen, Space, dims, natural_ranks
+from simaccel.mapping.classes import dims
+from simaccel.mapping.space import Seen, Space, natural_ranks
 from simaccel.mapping.tree import Group
 
 
