@@ -38,6 +38,7 @@ from simaccel.workload import (
     transformer,
     transformer_names,
 )
+from simaccel.workload.onnx_files import Imported, load_onnx
 
 Made = TypeVar("Made")
 SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
@@ -94,6 +95,7 @@ class AskedWorkload:
     experts: str | None = None
     causal_blocks: str | None = None
     bytes_per_element: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
 
     def read(self) -> Workload:
         """Build the workload.
@@ -102,6 +104,9 @@ class AskedWorkload:
             InputError: all faults of these options, or of the workload's file.
 
         """
+        if self.is_onnx():
+            return self.imported().workload
+        self._refuse("only ONNX models have dynamic dimensions", "dims")
         if self.name.lower() in transformer_names():
             self._refuse("--prompt and --kv-len say it", "seq_len")
             self._refuse(_NO_SHAPE, "shape")
@@ -142,7 +147,32 @@ class AskedWorkload:
 
     def is_file(self) -> bool:
         """Say whether the name is the path of a file."""
-        return self.name.lower().endswith(".csv") or _is_file(self.name)
+        return self.name.lower().endswith((".csv", ".onnx")) or _is_file(self.name)
+
+    def is_onnx(self) -> bool:
+        """Say whether the name is that of an ONNX file."""
+        return self.name.lower().endswith(".onnx")
+
+    def imported(self) -> Imported:
+        """Read an ONNX file with what became of its nodes.
+
+        Raises:
+            InputError: all faults of the options, or of the file.
+
+        """
+        fields = ("seq_len", "batch", "scope", "shape", "layer", *_PHASE)
+        self._refuse("the file says it, and --dim", *fields)
+        given = self._bytes()
+        if named := given.pop("bytes_by_tensor"):
+            allowed = "a number for all tensors of an ONNX model"
+            raise InputError([fault("--bytes-per-element", ", ".join(named), allowed)])
+        dims: dict[str, Any] = {}
+        for text in self.dims:
+            name, equals, size = text.rpartition("=")
+            if not equals or not name.strip() or name.strip() in dims:
+                raise InputError([fault("--dim", text, "NAME=SIZE, each name once")])
+            dims[name.strip()] = number(size)
+        return load_onnx(self.name, dims, **given)
 
     def _layers(self) -> dict[str, Any]:
         """Read the options of networks and topologies."""
@@ -224,7 +254,7 @@ def _of_option(one: Fault) -> Fault:
         allowed = suggest(str(one.value).lower(), [*names, *aliases, *_OF_SHAPE])
         if not allowed.startswith("did"):
             allowed = suggest("", names)
-        allowed = f"a model, a network, gemm, conv or a .yaml or .csv file; {allowed}"
+        allowed = f"a model, a network, gemm, conv or a .yaml, .csv or .onnx file; {allowed}"
     return fault(f"{_OPTIONS[field]} {rest}".strip(), one.value, allowed)
 
 

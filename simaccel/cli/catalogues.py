@@ -19,6 +19,7 @@ from simaccel.report.catalogues import (
     transformers_table,
     workload_table,
 )
+from simaccel.report.imports import import_lines, import_table
 from simaccel.report.units import cycles_text
 from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, describe
 
@@ -109,13 +110,17 @@ def list_workloads(as_json: bool) -> None:
 def show_workload(asked: AskedWorkload, as_json: bool) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
     found = asked.read()
+    imported = asked.imported() if asked.is_onnx() else None
     rows = describe(found)
     if as_json:
         operators = [vars(row) for row in rows]
         named = {"name": found.name, "fingerprint": found.fingerprint, "repeat": found.repeat}
-        show_json({**named, "macs": found.macs, "operators": operators})
+        nodes = {"nodes": [vars(row) for row in imported.rows]} if imported else {}
+        show_json({**named, "macs": found.macs, "operators": operators, **nodes})
         return
     show(
         workload_table(rows),
         f"{found.name} ({found.fingerprint}): {found.repeat} x, {cycles_text(found.macs)} MACs",
     )
+    if imported:
+        show(import_table(imported), *import_lines(imported))

@@ -72,6 +72,13 @@ _SIZES = (
         metavar="N",
         help=f"Blocks of rows under a causal mask, each with its keys (default {CAUSAL_BLOCKS}).",
     ),
+    click.option(
+        "--dim",
+        "dims",
+        multiple=True,
+        metavar="NAME=N",
+        help="Size of a dynamic dimension of an ONNX model; can be repeated.",
+    ),
     click.option("--layer", metavar="NAME", help="One layer of a network or topology."),
     click.option(
         "--shape",
@@ -129,7 +136,8 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (`simaccel workload list`), gemm, conv, a YAML or a CSV file.",
+            help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, CSV, "
+            "ONNX.",
         ),
         workload_options,
         click.option(

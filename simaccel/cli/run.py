@@ -31,6 +31,7 @@ from simaccel.files.targets import require_target
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.report.generation import classes_line
+from simaccel.report.imports import import_line
 from simaccel.report.results import (
     against_estimate,
     buffer_line,
@@ -117,7 +118,7 @@ def run(
     elif quiet:
         show(against_estimate(result))
     else:
-        _show(result, found)
+        _show(asked, result, found)
         if trace is not None:
             show(f"trace: {trace}")
 
@@ -172,7 +173,7 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
-def _show(result: Result, found: tuple[Checked, ...]) -> None:
+def _show(asked: Asked, result: Result, found: tuple[Checked, ...]) -> None:
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     show(title, operators_table(result), engines_table(result))
     if found:
@@ -180,4 +181,6 @@ def _show(result: Result, found: tuple[Checked, ...]) -> None:
     show(buffer_line(result), channels_line(result))
     if result.workload.parameters.get("kind") == "transformer":
         show(classes_line(result))
+    if asked.workload.is_onnx():
+        show(import_line(asked.workload.imported()))
     show(cost_line(result), against_estimate(result))
