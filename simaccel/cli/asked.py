@@ -106,7 +106,8 @@ class AskedWorkload:
         """
         if self.is_onnx():
             return self.imported().workload
-        self._refuse("only ONNX models have dynamic dimensions", "dims")
+        allowed = f"nothing with --workload {self.name}; only ONNX models have dynamic dimensions"
+        require_none([fault("--dim", ", ".join(self.dims), allowed)] if self.dims else [])
         if self.name.lower() in transformer_names():
             self._refuse("--prompt and --kv-len say it", "seq_len")
             self._refuse(_NO_SHAPE, "shape")

@@ -106,7 +106,15 @@ from simaccel.workload.gemm import gemm
 from simaccel.workload.language import transformer
 from simaccel.workload.layers import Product, Shape, layers_workload
 from simaccel.workload.networks import network
+from simaccel.workload.timeloop import is_timeloop, timeloop_problem
 from simaccel.workload.workload import Workload
+
+_OTHERS = {
+    "architecture": "a Timeloop architecture, which is no workload",
+    "array": "an accelerator, which is given with --hw",
+    "groups": "a mapping, which is given with --mapping",
+}
+"""What files look like that are no workloads, by a field that they have."""
 
 
 def load_workload(path: str | Path) -> Workload:
@@ -121,6 +129,8 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     """Return the workload of a document: a workload's `parameters`, or the data of a file."""
     if not isinstance(document, Mapping):
         raise InputError([Fault(source, "document", document, "a mapping")])
+    if is_timeloop(document):
+        return timeloop_problem(document, source)
     form = _form(document, source)
     try:
         return _workload(form.model_validate(dict(document)))
@@ -142,6 +152,10 @@ def _form(document: Mapping[Any, Any], source: str) -> type[Document]:
         "einsums": EinsumsForm,
     }
     kind = document.get("kind", ABSENT)
+    for field, what in _OTHERS.items():
+        if kind is ABSENT and field in document:
+            allowed = f"{suggest('', forms)}; this looks like {what}"
+            raise InputError([Fault(source, "kind", kind, allowed)])
     if not isinstance(kind, str) or kind not in forms:
         raise InputError([Fault(source, "kind", kind, suggest(str(kind), forms))])
     return forms[kind]

@@ -1,6 +1,7 @@
-"""Published token rates beside ours: plausibility, not accuracy. `python -m validation.language_models.run`.
+"""Published token rates beside ours: plausibility, not accuracy.
 
-The devices are GPUs; what runs here is one systolic array with their peak MACs and their DRAM bandwidth.
+The devices are GPUs; what runs here is one systolic array with their peak MACs and DRAM bandwidth.
+`python -m validation.language_models.run` writes `rates.csv`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Device:
-    """A device as an accelerator: array, clock and DRAM from its data sheet, the rest of `cloud`."""
+    """A device as an accelerator: array, clock and DRAM of its data sheet, the rest `cloud`."""
 
     name: str
     rows: int

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.workload.einsum import Operand, Vector
+from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
 from simaccel.workload.onnx_files.building import Building
 from simaccel.workload.onnx_files.operators import FREE, HANDLERS, Place, Row, matmul_shape
@@ -51,14 +50,14 @@ def _load(path: str, dims: tuple[tuple[str, int], ...], width: int) -> Imported:
     network = read_network(Path(path), dict(dims))
     importer = _Importer(network, Building(width))
     rows = importer.rows()
-    building = importer.building
+    building, name = importer.building, clean_name(Path(path).stem)
     if not building.operators:
         raise InputError([Fault(path, "nodes", "none is modelled", "at least one that is")])
     workload = Workload(
-        clean_name(Path(path).stem),
+        name,
         tuple(building.operators),
         building.tensors,
-        parameters=_document(clean_name(Path(path).stem), building),
+        parameters=einsums_document(name, building.operators, building.tensors.values()),
     )
     return Imported(workload, tuple(rows), sum(network.folded.values()))
 
@@ -155,30 +154,6 @@ def _mapped(place: Place) -> Row:
     if 0 in place.made:
         return place.other("free", "no elements")
     return HANDLERS[kind](place)
-
-
-def _document(name: str, building: Building) -> dict[str, Any]:
-    """Return the workload as a document of kind `einsums`."""
-    operators: dict[str, Any] = {}
-    for one in building.operators:
-        given: dict[str, Any] = {
-            "ranks": dict(one.ranks),
-            "inputs": [_operand(each) for each in one.inputs],
-            "output": _operand(one.output),
-        }
-        if isinstance(one, Vector):
-            given["kind"] = one.kind
-            given |= {} if one.axis is None else {"axis": one.axis}
-        operators[one.name] = given
-    tensors = {
-        one.name: {"kind": one.kind, "bytes_per_element": one.bytes_per_element}
-        for one in building.tensors.values()
-    }
-    return {"kind": "einsums", "name": name, "tensors": tensors, "operators": operators}
-
-
-def _operand(one: Operand) -> dict[str, Any]:
-    return {"tensor": one.tensor, "projection": [dict(dim.terms) for dim in one.projection]}
 
 
 def totals(rows: Sequence[Row]) -> dict[str, tuple[int, int, int]]:
