@@ -197,6 +197,15 @@ def test_counts_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelera
 
 
 @settings(max_examples=60)
+@given(gemm_families() | flat_families(), accelerators())
+def test_cycles_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelerator) -> None:
+    """What else is estimated beside a candidate has no part in its figure."""
+    together = np.broadcast_to(evaluate(drawn.family, on).cycles(), drawn.count)
+    alone = [int(evaluate(drawn.alone(number), on).cycles()) for number in range(drawn.count)]
+    assert together.tolist() == alone
+
+
+@settings(max_examples=60)
 @given(_CASES, accelerators())
 def test_figures_are_never_negative(drawn: Case, on: Accelerator) -> None:
     predicted = estimate(drawn.workload, drawn.mapping, on)
