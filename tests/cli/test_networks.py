@@ -26,16 +26,18 @@ def _model(tmp_path: Path) -> Path:
 
 
 def test_a_decode_step_says_what_classes_of_tensors_move(cli: Call) -> None:
-    shown = cli("run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la").stdout
-    assert "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, dataflow flat" in shown
+    shown = cli(
+        "run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la --dataflow naive"
+    ).stdout
+    assert "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, dataflow naive" in shown
     # K and V of ten tokens of 768 elements
     assert "cache 30.0 KiB (at least 30.0 KiB); roofline" in shown
 
 
 def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
-    line = "run --hw edge --workload gpt2 --prompt 6 --generate 4 --scope la"
+    line = "run --hw edge --workload gpt2 --prompt 6 --generate 4 --scope la --dataflow naive"
     shown = cli(line).stdout
-    assert "gpt2 on edge, prompt 6, scope la, batch 1, dataflow flat, 4 tokens" in shown
+    assert "gpt2 on edge, prompt 6, scope la, batch 1, dataflow naive, 4 tokens" in shown
     assert "all 3 decode steps simulated" in shown
     found = json.loads(cli(f"{line} --json").stdout)
     assert [one["kv_len"] for one in found["steps"]] == [6, 7, 8]
@@ -71,7 +73,7 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     assert "not modelled: Det_1 (Det): no such kind of node" in shown
     found = json.loads(cli(f"workload show {path} --dim n=5 --json").stdout)
     assert [one["how"] for one in found["nodes"]] == ["mapped", "not modelled"]
-    ran = cli(f"run --hw edge --workload {path} --dim n=5").stdout
+    ran = cli(f"run --hw edge --workload {path} --dim n=5 --dataflow naive").stdout
     assert "ONNX nodes: 1 mapped, 0 fused, 0 free, 1 not modelled (100.0% of elements" in ran
     for options, said in (
         ("", "--dim n: got nothing; allowed: n=SIZE, the size of dimension"),

@@ -45,10 +45,10 @@ def test_sums_are_those_of_a_line_through_the_places(steps: list[tuple[int, int]
 
 
 def test_a_generation_is_its_prefill_and_its_steps() -> None:
-    found = generate("gpt2", EDGE, tokens=4, prompt=10, scope="la")
-    prefill = simulate(transformer("gpt2", prompt=10, scope="la"), EDGE).run
+    found = generate("gpt2", EDGE, "naive", tokens=4, prompt=10, scope="la")
+    prefill = simulate(transformer("gpt2", prompt=10, scope="la"), EDGE, "naive").run
     steps = [
-        simulate(transformer("gpt2", phase="decode", kv_len=at, scope="la"), EDGE).run
+        simulate(transformer("gpt2", phase="decode", kv_len=at, scope="la"), EDGE, "naive").run
         for at in (10, 11, 12)
     ]
     assert found.prefill.run.cycles == prefill.cycles
@@ -64,15 +64,15 @@ def test_a_generation_is_its_prefill_and_its_steps() -> None:
 
 
 def test_steps_between_are_close_to_those_that_are_simulated() -> None:
-    few = generate("gpt2", EDGE, tokens=21, prompt=40, lengths=3, scope="la")
-    every = generate("gpt2", EDGE, tokens=21, prompt=40, lengths=20, scope="la")
+    few = generate("gpt2", EDGE, "naive", tokens=21, prompt=40, lengths=3, scope="la")
+    every = generate("gpt2", EDGE, "naive", tokens=21, prompt=40, lengths=20, scope="la")
     assert (len(few.steps), len(every.steps), every.spread) == (3, 20, 0.0)
     # weights and caches grow evenly; of the cycles the tiles that get a remainder do not
     assert few.decode.dram_bytes == every.decode.dram_bytes
     assert few.decode.macs == every.decode.macs
     assert few.decode.cycles == pytest.approx(every.decode.cycles, rel=0.02)
     assert few.spread is not None
-    assert generate("gpt2", EDGE, tokens=9, prompt=4, lengths=2, scope="la").spread is None
+    assert generate("gpt2", EDGE, "naive", tokens=9, prompt=4, lengths=2, scope="la").spread is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_steps_between_are_close_to_those_that_are_simulated() -> None:
 )
 def test_no_run_is_below_its_roofline(name: str, asked: dict[str, Any]) -> None:
     workload = transformer(name, **asked)
-    result = simulate(workload, EDGE)
+    result = simulate(workload, EDGE, "naive")
     assert result.run.cycles >= roofline_cycles(workload, EDGE)
     moved, least = dram_by_class(workload, result.run.moved), least_dram_bytes(workload)
     assert all(moved[one] >= least[one] for one in least)
@@ -103,14 +103,14 @@ def test_the_least_bytes_of_a_decode_step() -> None:
 
 def test_a_step_of_one_token_streams_the_weights() -> None:
     """At batch 1 the weights are read once: nothing goes below their bytes over the bandwidth."""
-    workload = transformer("llama3-8b", phase="decode", kv_len=512, scope="model")
-    accelerator = load_accelerator("tpu_v3")
+    workload = transformer("gpt2", phase="decode", kv_len=64, scope="model")
+    accelerator = load_accelerator("edge")
     run = simulate(workload, accelerator).run
-    weights = 2 * (8_030_261_248 - 128256 * 4096)
+    weights = 2 * (124_439_808 - 1023 * 768)  # of the positions one row is read
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
     assert bandwidth is not None
     seconds = accelerator.seconds(run.cycles)
-    assert weights / bandwidth <= seconds <= 1.05 * weights / bandwidth
+    assert weights / bandwidth <= seconds <= 1.25 * weights / bandwidth
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
