@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
 
 from simaccel.hardware import Accelerator
-from simaccel.workload import CLASSES, Workload, class_of, operands_of
+from simaccel.workload import CLASSES, Vector, Workload, class_of, operands_of
 
 
 def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> dict[str, int]:
@@ -55,3 +58,25 @@ def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
         return compute
     total = sum(least_dram_bytes(workload).values())
     return max(compute, -(-total * accelerator.clock_hz // bandwidth))
+
+
+def masked_macs(workload: Workload) -> int:
+    """Return the MACs of positions that no row sees: what a causal mask leaves to be computed."""
+    hidden: dict[str, Fraction] = {}
+    for operator in reversed(workload.operators):
+        if isinstance(operator, Vector) and operator.output.tensor in hidden:
+            hidden[operator.input.tensor] = hidden[operator.output.tensor]
+        if isinstance(operator, Vector) and operator.visible and operator.axis:
+            visible, keys = operator.visible, operator.ranks[operator.axis]
+            rows = operator.ranks[visible.row]
+            last = np.minimum(np.arange(rows, dtype=np.int64) + visible.before, keys - 1)
+            window = keys if visible.window is None else visible.window
+            first = np.maximum(last + 1 - window, 0)
+            share = 1 - Fraction(int((last + 1 - first).sum()), rows * keys)
+            hidden[operator.input.tensor] = hidden[operator.output.tensor] = share
+    found = Fraction(0)
+    for operator in workload.operators:
+        shares = [hidden.get(one.tensor) for _, one in operands_of(operator)]
+        if operator.macs and any(shares):
+            found += workload.times(operator.name) * operator.macs * max(s or 0 for s in shares)
+    return int(found)

@@ -8,7 +8,12 @@ from rich.table import Table
 
 from simaccel.experiment.generation import Figures, Generation
 from simaccel.experiment.run import Result
-from simaccel.experiment.traffic import dram_by_class, least_dram_bytes, roofline_cycles
+from simaccel.experiment.traffic import (
+    dram_by_class,
+    least_dram_bytes,
+    masked_macs,
+    roofline_cycles,
+)
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     bytes_text,
@@ -100,7 +105,10 @@ def classes_line(result: Result) -> str:
         f"{name} {bytes_text(moved[name])} (at least {bytes_text(least[name])})" for name in CLASSES
     ]
     roofline = roofline_cycles(result.workload, result.accelerator)
+    masked = masked_macs(result.workload)
+    share = share_text(masked / result.workload.macs)
+    mask = f"; {cycles_text(masked)} MACs ({share}) are behind the mask" if masked else ""
     return (
         f"DRAM: {', '.join(parts)}; roofline {cycles_text(roofline)} cycles "
-        f"({share_text(roofline / result.run.cycles)} of simulated)"
+        f"({share_text(roofline / result.run.cycles)} of simulated){mask}"
     )

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.experiment.generation import chosen_lengths, generate, summed
-from simaccel.experiment.traffic import dram_by_class, least_dram_bytes, roofline_cycles
+from simaccel.experiment.traffic import (
+    dram_by_class,
+    least_dram_bytes,
+    masked_macs,
+    roofline_cycles,
+)
 from simaccel.workload import transformer
 
 EDGE = load_accelerator("edge")
@@ -99,6 +104,21 @@ def test_the_least_bytes_of_a_decode_step() -> None:
     table, row = 128256 * 4096, 4096
     assert least["weights"] == 2 * (8_030_261_248 - table + row)
     assert least["cache"] == 32 * 2 * 8 * 128 * 2 * (99 + 1)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_macs_behind_the_mask(blocks: int) -> None:
+    """Of B blocks of n / B rows each, what is above the diagonal of a square of n / B."""
+    n, model = 256, {"scope": "la", "causal_blocks": blocks}
+    workload = transformer("llama3-8b", prompt=n, **model)  # type: ignore[arg-type]
+    side = n // blocks
+    expected = 2 * 32 * 128 * blocks * side * (side - 1) // 2
+    assert masked_macs(workload) == expected
+    windowed = transformer("mistral-7b", prompt=3, kv_len=5000, scope="la")
+    assert masked_macs(windowed) == 2 * 32 * 128 * (3 * 4098 - 3 * 4096)
+    capped = transformer("gemma2-9b", prompt=100, scope="la", causal_blocks=1)
+    assert masked_macs(capped) == 2 * 16 * 256 * 100 * 99 // 2
+    assert masked_macs(transformer("gpt2", phase="decode", kv_len=9)) == 0
 
 
 def test_a_step_of_one_token_streams_the_weights() -> None:
