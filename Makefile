@@ -39,6 +39,8 @@ validate: setup ## the closed form against the machine, Ruby's exhibits, fast-fo
 	$(BIN)/python -m validation.fast_forward.run
 	$(BIN)/python -m validation.robust.run
 	$(BIN)/python -m validation.maestro.run
+	$(BIN)/python -m validation.language_models.run
+	$(BIN)/python -m validation.onnx.run
 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run

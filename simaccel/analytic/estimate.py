@@ -220,7 +220,8 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
         space = space_of(workload, group)
         totals = evaluate(family_of(space, group, around), accelerator)
         kept = sum(_around_bytes(workload, space, around, keep) for keep in around)
-        found.append(_figures(group.name, totals, workload.repeat, kept))
+        times = workload.times(group.operators[0])
+        found.append(_figures(group.name, totals, times, kept))
     return Estimate(tuple(found))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
@@ -29,6 +29,7 @@ from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.workload import (
     MODELS,
     NETWORKS,
+    TRANSFORMERS,
     Workload,
     build,
     conv2d,
@@ -40,8 +41,12 @@ from simaccel.workload import (
     network_names,
     parse_conv,
     parse_shape,
+    transformer,
+    transformer_names,
 )
+from simaccel.workload.onnx_files import Imported, load_onnx
 
+Made = TypeVar("Made")
 SEQ_LEN, BATCH, SCOPE, DATAFLOW = "512", "1", "block", "flat"
 """What is used where nothing is given."""
 COMPARED = ("naive", "flex", "flat", "flash")
@@ -52,11 +57,19 @@ _OPTIONS = {
     "batch": "--batch",
     "scope": "--scope",
     "model": "--workload",
+    "phase": "--phase",
+    "prompt": "--prompt",
+    "kv_len": "--kv-len",
+    "experts": "--experts",
+    "causal_blocks": "--causal-blocks",
+    "generate": "--generate",
+    "lengths": "--lengths",
     "layer": "--layer",
     "bytes_per_element": "--bytes-per-element",
     "bytes_by_tensor": "--bytes-per-element",
 }
 _NO_ATTENTION = "it has no attention blocks"
+_PHASE = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
 _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm and conv have a shape"
 _OF_SHAPE = {
@@ -82,7 +95,13 @@ class AskedWorkload:
     scope: str | None = None
     shape: str | None = None
     layer: str | None = None
+    phase: str | None = None
+    prompt: str | None = None
+    kv_len: str | None = None
+    experts: str | None = None
+    causal_blocks: str | None = None
     bytes_per_element: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
 
     def read(self) -> Workload:
         """Build the workload.
@@ -91,6 +110,16 @@ class AskedWorkload:
             InputError: all faults of these options, or of the workload's file.
 
         """
+        if self.is_onnx():
+            return self.imported().workload
+        allowed = f"nothing with --workload {self.name}; only ONNX models have dynamic dimensions"
+        require_none([fault("--dim", ", ".join(self.dims), allowed)] if self.dims else [])
+        if self.name.lower() in transformer_names():
+            self._refuse("--prompt and --kv-len say it", "seq_len")
+            self._refuse(_NO_SHAPE, "shape")
+            self._refuse(_NO_LAYERS, "layer")
+            return _renamed(lambda: transformer(self.name, **self._phase()))
+        self._refuse("only transformers have phases, masks and experts", *_PHASE)
         if self.name.lower().endswith(".csv"):
             self._refuse(_NO_ATTENTION, "seq_len", "scope")
             self._refuse(_NO_SHAPE, "shape")
@@ -108,13 +137,67 @@ class AskedWorkload:
             return _renamed(lambda: network(self.name, **self._layers()))
         return self._of_shape() if self.name in _OF_SHAPE else self._model()
 
+    def generation(self, make: Callable[[str, dict[str, Any]], Made]) -> Made:
+        """Make something of a transformer's name and its options (no phase among them).
+
+        Raises:
+            InputError: the workload is no transformer, or its options are wrong.
+
+        """
+        if self.name.lower() not in transformer_names():
+            allowed = suggest(self.name.lower(), transformer_names())
+            if not allowed.startswith("did"):
+                allowed = suggest("", [one.name for one in TRANSFORMERS])
+            allowed = f"a transformer, as --generate is given; {allowed}"
+            raise InputError([fault("--workload", self.name, allowed)])
+        self._refuse("--prompt and --kv-len say it", "seq_len")
+        self._refuse(_NO_SHAPE, "shape")
+        self._refuse(_NO_LAYERS, "layer")
+        return _renamed(lambda: make(self.name, self._phase()))
+
     def is_file(self) -> bool:
         """Say whether the name is the path of a file."""
-        return self.name.lower().endswith(".csv") or _is_file(self.name)
+        return self.name.lower().endswith((".csv", ".onnx")) or _is_file(self.name)
+
+    def is_onnx(self) -> bool:
+        """Say whether the name is that of an ONNX file."""
+        return self.name.lower().endswith(".onnx")
+
+    def imported(self) -> Imported:
+        """Read an ONNX file with what became of its nodes.
+
+        Raises:
+            InputError: all faults of the options, or of the file.
+
+        """
+        fields = ("seq_len", "batch", "scope", "shape", "layer", *_PHASE)
+        self._refuse("the file says it, and --dim", *fields)
+        given = self._bytes()
+        if named := given.pop("bytes_by_tensor"):
+            allowed = "a number for all tensors of an ONNX model"
+            raise InputError([fault("--bytes-per-element", ", ".join(named), allowed)])
+        dims: dict[str, Any] = {}
+        for text in self.dims:
+            name, equals, size = text.rpartition("=")
+            if not equals or not name.strip() or name.strip() in dims:
+                raise InputError([fault("--dim", text, "NAME=SIZE, each name once")])
+            dims[name.strip()] = number(size)
+        return load_onnx(self.name, dims, **given)
 
     def _layers(self) -> dict[str, Any]:
         """Read the options of networks and topologies."""
         return {"batch": number(self.batch or BATCH), "layer": self.layer, **self._bytes()}
+
+    def _phase(self) -> dict[str, Any]:
+        """Read the options of transformers."""
+        texts = {name: getattr(self, name) for name in ("batch", "prompt", "kv_len")}
+        texts["causal_blocks"] = self.causal_blocks
+        given: dict[str, Any] = {n: number(text) for n, text in texts.items() if text}
+        given |= {name: getattr(self, name) for name in ("phase", "scope") if getattr(self, name)}
+        if self.experts:
+            counts = [number(one) for one in self.experts.split(",")]
+            given["experts"] = counts if len(counts) > 1 else self.experts
+        return {**given, **self._bytes()}
 
     def _of_shape(self) -> Workload:
         batch, example = _OF_SHAPE[self.name]
@@ -161,7 +244,7 @@ class AskedWorkload:
         )
 
 
-def _renamed(make: Callable[[], Workload]) -> Workload:
+def _renamed(make: Callable[[], Made]) -> Made:
     """Name options instead of the fields that they fill."""
     try:
         return make()
@@ -175,12 +258,13 @@ def _of_option(one: Fault) -> Fault:
         return one
     allowed = one.allowed
     if field == "model":
-        names = [known.name for known in (*MODELS, *NETWORKS)]
-        aliases = [alias for known in (*MODELS, *NETWORKS) for alias in known.aliases]
+        every = (*MODELS, *TRANSFORMERS, *NETWORKS)
+        names = [known.name for known in every]
+        aliases = [alias for known in every for alias in known.aliases]
         allowed = suggest(str(one.value).lower(), [*names, *aliases, *_OF_SHAPE])
         if not allowed.startswith("did"):
             allowed = suggest("", names)
-        allowed = f"a model, a network, gemm, conv or a .yaml, .csv or .m file; {allowed}"
+        allowed = f"a model, a network, gemm, conv or a .yaml, .csv, .onnx or .m file; {allowed}"
     return fault(f"{_OPTIONS[field]} {rest}".strip(), one.value, allowed)
 
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import click
 
 from simaccel.cli.asked import AskedWorkload
 from simaccel.cli.command import Command
-from simaccel.cli.options import json_option, set_option, workload_options
+from simaccel.cli.faults import fault, require_none
+from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.files import load_mapping
 from simaccel.report.catalogues import (
     accelerators_table,
     fields_table,
     models_table,
     network_figures,
     networks_table,
+    transformer_figures,
+    transformers_table,
     workload_table,
 )
+from simaccel.report.figures.style import require_figure_target, save_figure, style
+from simaccel.report.imports import import_lines, import_table
 from simaccel.report.units import cycles_text
-from simaccel.workload import MODELS, NETWORKS, describe
+from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, Workload, describe
 
 
 @click.group()
@@ -74,6 +84,7 @@ def list_workloads(as_json: bool) -> None:
             }
             for model in MODELS
         ]
+        transformers = [{**vars(one), **transformer_figures(one)} for one in TRANSFORMERS]
         networks = [
             {
                 "name": one.name,
@@ -83,11 +94,15 @@ def list_workloads(as_json: bool) -> None:
             }
             for one in NETWORKS
         ]
-        show_json(models + networks)
+        show_json(models + transformers + networks)
         return
-    sources = [(one.name, one.source) for one in (*MODELS, *NETWORKS)]
+    sources = [(one.name, one.source) for one in (*MODELS, *TRANSFORMERS, *NETWORKS)]
     show(
+        "Attention blocks as FLAT counts them (no norms, no masks):",
         models_table(MODELS),
+        "Transformers (--phase, --prompt, --kv-len):",
+        transformers_table(TRANSFORMERS),
+        "Networks:",
         networks_table(NETWORKS),
         fields_table(sources, ("name", "source")),
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], conv with --shape M=..,C=..,P=..,Q=..,"
@@ -99,17 +114,51 @@ def list_workloads(as_json: bool) -> None:
 @workload.command("show", cls=Command)
 @click.argument("name", metavar="NAME|FILE")
 @workload_options
+@click.option("--plot", metavar="FILE", help="Draw operators and tensors (.png, .svg or .pdf).")
+@click.option("--mapping", metavar="FILE", help="Of a --plot: colour what this mapping fuses.")
+@force_option
 @json_option
-def show_workload(asked: AskedWorkload, as_json: bool) -> None:
+def show_workload(
+    asked: AskedWorkload, plot: str | None, mapping: str | None, force: bool, as_json: bool
+) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
+    inputs = [asked.name] if asked.is_file() else []
+    inputs += [mapping] if mapping else []
+    if plot is not None:
+        require_figure_target(plot, force=force, inputs=inputs)
+    elif mapping is not None:
+        require_none([fault("--mapping", mapping, "nothing without --plot")])
     found = asked.read()
+    if plot is not None:
+        _plot(found, plot, mapping, force=force, inputs=inputs)
+    imported = asked.imported() if asked.is_onnx() else None
     rows = describe(found)
     if as_json:
         operators = [vars(row) for row in rows]
         named = {"name": found.name, "fingerprint": found.fingerprint, "repeat": found.repeat}
-        show_json({**named, "macs": found.macs, "operators": operators})
+        nodes = {"nodes": [vars(row) for row in imported.rows]} if imported else {}
+        show_json({**named, "macs": found.macs, "operators": operators, **nodes})
         return
     show(
         workload_table(rows),
         f"{found.name} ({found.fingerprint}): {found.repeat} x, {cycles_text(found.macs)} MACs",
     )
+    if imported:
+        show(import_table(imported), *import_lines(imported))
+    if plot is not None:
+        show(f"figure: {plot}")
+
+
+def _plot(
+    found: Workload, plot: str, mapping: str | None, *, force: bool, inputs: Sequence[str]
+) -> None:
+    """Draw a workload's graph, fused operators in the colour of their group."""
+    from simaccel.report.figures.graph import draw_graph  # noqa: PLC0415 - it loads matplotlib
+
+    groups: dict[str, str] = {}
+    if mapping is not None:
+        chosen = load_mapping(Path(mapping), found)
+        require_mapping(found, chosen, None, mapping)
+        groups = {name: group.name for group in chosen.groups for name in group.operators}
+    with style():
+        save_figure(draw_graph(found, groups), plot, force=force, inputs=inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import wraps
 from typing import Any
 
@@ -12,7 +13,7 @@ from simaccel.cli.asked import BATCH, DATAFLOW, SCOPE, SEQ_LEN, Asked, AskedWork
 from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
 from simaccel.mapping.directives.translating import DIRECTIVES
 from simaccel.schedulers import DATAFLOWS
-from simaccel.workload import SCOPES
+from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
 
 Command = Callable[..., None]
 
@@ -53,6 +54,32 @@ _SIZES = (
         metavar="SCOPE",
         help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}).",
     ),
+    click.option(
+        "--phase",
+        metavar="PHASE",
+        help=f"Of a transformer: {' or '.join(PHASES)} (default {PHASES[0]}).",
+    ),
+    click.option("--prompt", metavar="N", help=f"New tokens of a prefill (default {SEQ_LEN})."),
+    click.option(
+        "--kv-len", metavar="N", help="Tokens in the cache before (prefill: 0; decode: the prompt)."
+    ),
+    click.option(
+        "--experts",
+        metavar="HOW",
+        help="Tokens over experts: uniform, drawn:SEED, or counts with commas (default uniform).",
+    ),
+    click.option(
+        "--causal-blocks",
+        metavar="N",
+        help=f"Blocks of rows under a causal mask, each with its keys (default {CAUSAL_BLOCKS}).",
+    ),
+    click.option(
+        "--dim",
+        "dims",
+        multiple=True,
+        metavar="NAME=N",
+        help="Size of a dynamic dimension of an ONNX model; can be repeated.",
+    ),
     click.option("--layer", metavar="NAME", help="One layer of a network or topology."),
     click.option(
         "--shape",
@@ -64,7 +91,8 @@ _SIZES = (
         "--bytes-per-element",
         multiple=True,
         metavar="N|TENSOR=N",
-        help="Element size of all tensors (default 2) or of one; can be repeated.",
+        help="Element size of all tensors (default 2) or of one (of a transformer also weights, "
+        "activations, cache); can be repeated.",
     ),
 )
 
@@ -83,7 +111,7 @@ def workload_options(command: Command) -> Command:
 
     @wraps(command)
     def with_workload(**given: Any) -> None:  # noqa: ANN401 - what click passes
-        names = ("name", "seq_len", "batch", "scope", "shape", "layer", "bytes_per_element")
+        names = [field.name for field in fields(AskedWorkload)]
         command(asked=AskedWorkload(**{name: given.pop(name) for name in names}), **given)
 
     return _with(with_workload, _SIZES)
@@ -109,7 +137,8 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="Model or network (`simaccel workload list`), gemm, conv, or YAML, CSV, .m file.",
+            help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, CSV, "
+            "ONNX, .m.",
         ),
         workload_options,
         click.option(

@@ -11,6 +11,7 @@ import click
 from simaccel.cli.asked import Asked, Inputs
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
+from simaccel.cli.generate import generates
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
@@ -24,11 +25,14 @@ from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
 from simaccel.errors import InputError
 from simaccel.experiment.check import Checked, check, require_small
+from simaccel.experiment.generation import LENGTHS
 from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.files.targets import require_target
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
+from simaccel.report.generation import classes_line
+from simaccel.report.imports import import_line
 from simaccel.report.results import (
     against_estimate,
     buffer_line,
@@ -47,6 +51,19 @@ from simaccel.report.units import cycles_text
 @mapping_option
 @click.option("--trace", metavar="FILE", help="Write a trace (HDF5) to this file.")
 @force_option
+@click.option(
+    "--generate",
+    "tokens",
+    type=int,
+    metavar="N",
+    help="Of a transformer: a prefill of --prompt tokens, and the decode steps of N tokens.",
+)
+@click.option(
+    "--lengths",
+    type=int,
+    metavar="K",
+    help=f"Decode steps of a generation that are simulated (default {LENGTHS}).",
+)
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @click.option("--dry-run", is_flag=True, help="Say what the run would cost, and do not run.")
 @fast_forward_option
@@ -58,6 +75,8 @@ def run(
     asked: Asked,
     trace: str | None,
     force: bool,
+    tokens: int | None,
+    lengths: int | None,
     checked: bool,
     dry_run: bool,
     fast_forward: bool,
@@ -69,6 +88,10 @@ def run(
 
     The last line compares the machine with the closed form.
     """
+    others = {"--trace": trace, "--check": checked, "--dry-run": dry_run, "--jobs": jobs}
+    how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
+    if generates(asked, tokens, lengths, others, **how):
+        return
     if trace is not None:
         require_target(trace, force=force, inputs=asked.inputs())
     if dry_run:
@@ -95,7 +118,7 @@ def run(
     elif quiet:
         show(against_estimate(result))
     else:
-        _show(result, found)
+        _show(asked, result, found)
         if trace is not None:
             show(f"trace: {trace}")
 
@@ -150,9 +173,14 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
-def _show(result: Result, found: tuple[Checked, ...]) -> None:
+def _show(asked: Asked, result: Result, found: tuple[Checked, ...]) -> None:
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     show(title, operators_table(result), engines_table(result))
     if found:
         show(checked_table(found))
-    show(buffer_line(result), channels_line(result), cost_line(result), against_estimate(result))
+    show(buffer_line(result), channels_line(result))
+    if result.workload.parameters.get("kind") == "transformer":
+        show(classes_line(result))
+    if asked.workload.is_onnx():
+        show(import_line(asked.workload.imported()))
+    show(cost_line(result), against_estimate(result))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +100,7 @@ class _Memory:
         self.workload = workload
         self.groups = {one.name: _Stay(workload, one, around) for one, around in _placed(mapping)}
         self.tensors = _random_tensors(workload, seed)
-        self.expected = _expected(workload, self.tensors)
+        self.expected = expected_values(workload, self.tensors)
         self.found: dict[str, Checked] = {}
 
     def enter(self, operator: str) -> dict[str, Array]:
@@ -107,9 +108,7 @@ class _Memory:
         group = self.groups[operator]
         found: dict[str, Array] = {}
         for seen in group.space.operators:
-            view = seen.output
-            self.tensors[view.name] = np.full(self.workload.shapes[view.name], np.nan)
-            found[view.name] = np.full(view.shape, np.nan)
+            found[seen.output.name] = np.full(seen.output.shape, np.nan)
         for seen in group.space.operators:
             for number, view in enumerate(seen.inputs):
                 if view.name not in found:
@@ -123,12 +122,12 @@ class _Memory:
         for seen in group.space.operators:
             layout = group.layout(seen, len(seen.inputs))
             made = layout.natural(tensors[seen.output.name])
-            self.tensors[seen.output.name] = made
+            self.tensors[seen.output.name][layout.box] = made
             may_stay = layout.natural(group.may_stay(seen))
             self.found[seen.name] = self._compare(seen.operator, made, may_stay)
 
     def _compare(self, operator: Operator, made: Array, may_stay: Booleans) -> Checked:
-        expected = self.expected[operator.output.tensor]
+        expected = self.expected[operator.output.tensor][operator.output.box(operator.ranks)]
         written = ~np.isnan(made)
         missing = int((~written & ~may_stay).sum())
         if missing:
@@ -196,13 +195,19 @@ class _Stay:
             if tensor in {one.tensor for one in operator.inputs}
         }
         kind = self.workload.tensors[tensor].kind
-        return kind != "output" and bool(readers) and readers <= self.around.operators
+        return (
+            kind not in {"output", "cache"} and bool(readers) and readers <= self.around.operators
+        )
 
 
 def _random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
-    """Draw what no operator writes; weights are scaled so that values stay near one."""
+    """Draw what no operator writes, and caches; the rest of what boxes are written into is zero.
+
+    Weights are scaled so that values stay near one.
+    """
     numbers = np.random.default_rng(seed)
     made = {operator.output.tensor for operator in workload.operators}
+    made -= {name for name, tensor in workload.tensors.items() if tensor.kind == "cache"}
     tensors = {
         name: numbers.normal(size=shape)
         for name, shape in sorted(workload.shapes.items())
@@ -214,17 +219,19 @@ def _random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
             if given.tensor in tensors and workload.tensors[given.tensor].kind == "weight":
                 size = math.prod(operator.ranks[rank] for rank in summed)
                 tensors[given.tensor] = tensors[given.tensor] / math.sqrt(size)
-    return tensors
+    return tensors | {name: np.zeros(workload.shapes[name]) for name in sorted(made)}
 
 
-def _expected(workload: Workload, given: dict[str, Array]) -> dict[str, Array]:
-    tensors = dict(given)
+def expected_values(workload: Workload, given: Map[str, Array]) -> dict[str, Array]:
+    """Compute all tensors of a workload from those that no operator writes, in plain numpy."""
+    tensors = {name: np.array(values) for name, values in given.items()}
     for operator in workload.operators:
-        tensors[operator.output.tensor] = (
+        made = (
             einsum_values(operator, tensors)
             if isinstance(operator, Einsum)
             else vector_values(operator, tensors)
         )
+        tensors[operator.output.tensor][operator.output.box(operator.ranks)] = made
     return tensors
 
 
@@ -236,7 +243,7 @@ def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
     number = {rank: index for index, rank in enumerate(einsum.ranks)}
     arguments: list[object] = []
     for one in einsum.inputs:
-        view = _by_rank(tensors[one.tensor], one, einsum)
+        view = _by_rank(tensors[one.tensor][one.box(einsum.ranks)], one, einsum)
         arguments += [view, [number[rank] for rank in one.ranks]]
     out = [number[rank] for rank in einsum.output.ranks]
     return np.asarray(np.einsum(*arguments, out, optimize=True))  # type: ignore[call-overload]
@@ -255,9 +262,13 @@ def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
 def vector_values(vector: Vector, tensors: dict[str, Array]) -> Array:
     """Compute a vector operator on whole tensors, in their natural shapes."""
     order = LinedUp.of(vector.ranks, vector.output.ranks, vector.axis)
-    inputs = [
-        order.take(_by_rank(tensors[one.tensor], one, vector), one.ranks) for one in vector.inputs
+    blocks = [
+        _by_rank(tensors[one.tensor][one.box(vector.ranks)], one, vector) for one in vector.inputs
     ]
+    if vector.visible and vector.axis:
+        blocks[0] = vector.visible.hide(blocks[0], vector.input.ranks, vector.axis, {})
+    pairs = zip(blocks, vector.inputs, strict=True)
+    inputs = [order.take(block, one.ranks) for block, one in pairs]
     made, _ = VECTORS[vector.kind].steps["whole"].meaning(inputs, vector.scale, ())
     assert made is not None  # noqa: S101 - whole work makes the output
     return order.give(made, vector.output.ranks)

@@ -8,18 +8,20 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.space import Seen, Space, dims, natural_ranks
+from simaccel.mapping.classes import dims
+from simaccel.mapping.space import Seen, Space, natural_ranks
 from simaccel.mapping.tree import Group
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tensor of ``natural_shape`` becomes one of ``shape``.
+    """How a ``box`` of a tensor, of ``natural_shape``, becomes one of ``shape``.
 
     ``order``: its dimensions in the order of the group's; ``padded``: their sizes in the group,
     before those that are one there are merged.
     """
 
+    box: tuple[slice, ...]
     natural_shape: tuple[int, ...]
     order: tuple[int, ...]
     padded: tuple[int, ...]
@@ -42,12 +44,12 @@ class Layout:
             else:
                 pairs = zip(merged, ranks, strict=True)
                 padded += [group.padded.get(one, operator.ranks[rank]) for one, rank in pairs]
-        shape = space.workload.shapes[view.name]
-        return cls(shape, tuple(order), tuple(padded), view.shape)
+        shape, box = given.shape(operator.ranks), given.box(operator.ranks)
+        return cls(box, shape, tuple(order), tuple(padded), view.shape)
 
     def laid(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a copy of a tensor as its group sees it; padding is zero."""
-        turned = array.transpose(self.order)
+        turned = array[self.box].transpose(self.order)
         found = np.zeros(self.padded, dtype=array.dtype)
         found[self._inside()] = turned
         return found.reshape(self.shape)

@@ -16,6 +16,7 @@ from simaccel.hardware.accelerator import Accelerator, Sections
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DramSpec
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
+from simaccel.hardware.scalesim import read_scalesim
 from simaccel.hardware.spec import Spec
 
 _T = TypeVar("_T")
@@ -54,7 +55,11 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
 
     """
     path = accelerator_path(str(name_or_path))
-    raw, faults = read_yaml(path, _EXPECTED)
+    if path.suffix.lower() == ".cfg":
+        raw, faults = read_scalesim(path), list[Fault]()
+    else:
+        raw, faults = read_yaml(path, _EXPECTED)
+        _refuse_others(raw, str(path))
     files, unknown = _override(raw, overrides)
     faults += unknown
     accelerator, wrong = _build(raw, str(path))
@@ -63,6 +68,19 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     if faults or accelerator is None:
         raise InputError(faults)
     return accelerator
+
+
+def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
+    """Say what a file looks like that isn't an accelerator's."""
+    looks = {
+        "architecture": "a Timeloop architecture; give its levels as an accelerator of simaccel",
+        "problem": "a Timeloop problem, which is a --workload",
+        "kind": "a workload of simaccel, which is a --workload",
+    }
+    for field, what in looks.items():
+        if field in raw and "array" not in raw:
+            allowed = f"{_EXPECTED}; this looks like {what}"
+            raise InputError([Fault(file, "document", field, allowed)])
 
 
 def with_values(accelerator: Accelerator, values: Mapping[str, object], source: str) -> Accelerator:
@@ -95,7 +113,7 @@ def accelerator_path(name: str) -> Path:
         InputError: it is no path, and none comes with simaccel of this name.
 
     """
-    is_file = name.lower().endswith((".yaml", ".yml"))
+    is_file = name.lower().endswith((".yaml", ".yml", ".cfg"))
     if is_file or "/" in name or os.sep in name:
         return Path(name)
     shipped = _shipped()

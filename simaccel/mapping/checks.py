@@ -13,7 +13,7 @@ from simaccel.mapping.structure import Finding, structure
 from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping
 from simaccel.mapping.view import View
 from simaccel.mapping.walk import Site, Walk, walk
-from simaccel.workload import Workload
+from simaccel.workload import Workload, operands_of
 
 RULES = (
     legality.once,
@@ -62,7 +62,37 @@ def faults(
             complete = len(known) == len(walks)
             findings = list(_around(workload, one, known)) if complete else []
             found += [Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings]
+    found += _sections(workload, mapping, file)
     return list(dict.fromkeys(found))
+
+
+def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
+    """Yield groups that stand between those that are repeated but run once."""
+    if workload.repeat == 1:
+        return
+    known = {operator.name for operator in workload.operators}
+    once = [
+        {
+            name in workload.once
+            for group in _groups(one)
+            for name in group.operators
+            if name in known
+        }
+        for one in mapping.body
+    ]
+    for at, kinds in enumerate(once):
+        if len(kinds) > 1:
+            allowed = "operators that all run once, or are all repeated"
+            yield Fault(file, f"groups[{at}]", "both", allowed)
+    repeated = [at for at, kinds in enumerate(once) if kinds == {False}]
+    for at, kinds in enumerate(once):
+        if kinds == {True} and repeated and repeated[0] < at < repeated[-1]:
+            allowed = "a place before or behind all groups that are repeated"
+            yield Fault(file, f"groups[{at}]", "a group that runs once", allowed)
+
+
+def _groups(one: Group | Around) -> tuple[Group, ...]:
+    return (one,) if isinstance(one, Group) else one.groups
 
 
 def require_mapping(
@@ -211,8 +241,14 @@ def _needed(workload: Workload, around: Around, keep: Keep, place: str) -> Itera
         if any(given.tensor == keep.tensor for given in operator.inputs):
             allowed = f"a tensor that no operator outside needs; {operator.name} does"
             yield place, node_text(keep), allowed
-    if workload.tensors[keep.tensor].kind == "output":
-        yield place, node_text(keep), "no output of the workload"
+    if workload.tensors[keep.tensor].kind in {"output", "cache"}:
+        yield place, node_text(keep), "no output of the workload, and no cache"
+    shape = workload.shapes[keep.tensor]
+    for operator in workload.operators:
+        for _, given in operands_of(operator):
+            if given.tensor == keep.tensor and given.shape(operator.ranks) != shape:
+                allowed = f"a tensor that is used whole; {operator.name} uses a box of it"
+                yield place, node_text(keep), allowed
 
 
 def _overlap(one: Keep, two: Keep) -> bool:

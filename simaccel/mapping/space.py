@@ -9,18 +9,15 @@ its first operator gives it, with a number behind it if that is taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
+from simaccel.mapping.classes import Classes, Terms, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import View
 from simaccel.workload import Operand, Operator, Vector, Workload
-
-Place = tuple[int, str]
-"""A rank of an operator: (number of the operator in the group, its rank)."""
-Terms = tuple[tuple[str, int], ...]
 
 
 class NotThisWorkloadError(SimaccelError):
@@ -64,7 +61,7 @@ class Space:
     """The ranks of a group with their sizes, and its operators in them.
 
     ``derived``: ranks that are sums of others: rank -> terms. ``axes``: the axis of vector
-    operators by their name.
+    operators by their name; ``rows``: the rank whose positions say what they see of it.
     """
 
     workload: Workload
@@ -72,6 +69,12 @@ class Space:
     operators: tuple[Seen, ...]
     derived: Mapping[str, Terms] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unmerged(self) -> frozenset[str]:
+        """Ranks whose positions vector operators go by: axes, and rows of masks."""
+        return frozenset((*self.axes.values(), *self.rows.values()))
 
     def seen(self, name: str) -> Seen:
         """Return an operator by its name; KeyError if the group lacks it."""
@@ -105,7 +108,7 @@ class Space:
             name
             for name in self.made
             if name in needed
-            or self.workload.tensors[name].kind == "output"
+            or self.workload.tensors[name].kind in {"output", "cache"}
             or name not in self.read
         )
 
@@ -150,7 +153,7 @@ def space_of(workload: Workload, group: Group) -> Space:
     if missing:
         raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")
     operators = [known[name] for name in group.operators]
-    plain = _Classes(operators)
+    plain = Classes(operators)
     return _merge(workload, operators, plain, group)
 
 
@@ -165,7 +168,7 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
     """
     group = Group(operators=tuple(operators), tree=())
     space = space_of(workload, group)
-    alone = {*space.axes.values(), *space.derived}
+    alone = {*space.unmerged, *space.derived}
     alone |= {one for terms in space.derived.values() for one, _ in terms}
     kinds: dict[object, list[str]] = {}
     for rank in space.sizes:
@@ -185,99 +188,8 @@ def joined(ranks: Sequence[str]) -> str:
     return "".join(ranks) if all(len(rank) == 1 for rank in ranks) else "_".join(ranks)
 
 
-class _Classes:
-    """Which ranks of operators are one, by the tensors inside of the group."""
-
-    def __init__(self, operators: Sequence[Operator]) -> None:
-        self.operators = operators
-        self.parent: dict[Place, Place] = {
-            (at, rank): (at, rank) for at, one in enumerate(operators) for rank in one.ranks
-        }
-        self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
-        self._join_made()
-        self._join_read()
-        self.names = self._names()
-
-    def root(self, place: Place) -> Place:
-        while self.parent[place] != place:
-            place = self.parent[place]
-        return place
-
-    def _join_made(self) -> None:
-        made = {one.output.tensor: at for at, one in enumerate(self.operators)}
-        for at, one in reversed(list(enumerate(self.operators))):
-            for given in one.inputs:
-                maker = made.get(given.tensor)
-                if maker is None or maker == at:
-                    continue
-                writer = self.operators[maker]
-                for mine, its in zip(
-                    dims(given, one.ranks), dims(writer.output, writer.ranks), strict=True
-                ):
-                    self._join((at, mine), (maker, its))
-
-    def _join(self, reader: tuple[int, Terms], writer: tuple[int, Terms]) -> None:
-        (at, mine), (maker, its) = reader, writer
-        place = (maker, its[0][0])
-        if len(mine) == 1 and mine[0][1] == 1:
-            self._union((at, mine[0][0]), place)
-        elif place not in self.terms:
-            self.terms[place] = tuple(((at, rank), c) for rank, c in mine)
-
-    def _join_read(self) -> None:
-        """Join what two operators read of a tensor in the same way, if nothing speaks against."""
-        first: dict[str, tuple[int, Operand]] = {}
-        for at, one in enumerate(self.operators):
-            for given in one.inputs:
-                known = first.setdefault(given.tensor, (at, given))
-                if known[0] == at:
-                    continue
-                pairs = zip(
-                    dims(known[1], self.operators[known[0]].ranks),
-                    dims(given, one.ranks),
-                    strict=True,
-                )
-                for mine, its in pairs:
-                    if len(mine) == len(its) == 1 and mine[0][1] == its[0][1] == 1:
-                        self._union((known[0], mine[0][0]), (at, its[0][0]))
-
-    def _union(self, one: Place, other: Place) -> None:
-        one, other = self.root(one), self.root(other)
-        if one == other:
-            return
-        together = [place for place in self.parent if self.root(place) in (one, other)]
-        if len({at for at, _ in together}) < len(together):
-            return  # two ranks of one operator stay two
-        low, high = min(one, other), max(one, other)
-        self.parent[high] = low
-
-    def _names(self) -> dict[Place, str]:
-        names: dict[Place, str] = {}
-        for place in self.parent:
-            root = self.root(place)
-            if root not in names:
-                taken, number, name = set(names.values()), 2, root[1]
-                while name in taken:
-                    name, number = f"{root[1]}{number}", number + 1
-                names[root] = name
-        return names
-
-    def name(self, place: Place) -> str:
-        return self.names[self.root(place)]
-
-    def size(self, place: Place) -> int:
-        return self.operators[place[0]].ranks[place[1]]
-
-
-def dims(given: Operand, ranks: Mapping[str, int]) -> Iterator[Terms]:
-    """Yield the terms of each dimension, without ranks of size 1 beside others."""
-    for dim in given.projection:
-        moving = tuple(term for term in dim.terms if ranks[term[0]] > 1)
-        yield moving or ((dim.terms[0][0], 1),)
-
-
 def _merge(
-    workload: Workload, operators: Sequence[Operator], classes: _Classes, group: Group
+    workload: Workload, operators: Sequence[Operator], classes: Classes, group: Group
 ) -> Space:
     plain: dict[str, int] = {}
     derived: dict[str, Terms] = {}
@@ -304,14 +216,26 @@ def _merge(
         for at, one in enumerate(operators)
         if isinstance(one, Vector) and one.axis
     }
-    return Space(workload=workload, sizes=sizes, operators=tuple(seen), derived=derived, axes=axes)
+    rows = {
+        one.name: classes.name((at, one.visible.row))
+        for at, one in enumerate(operators)
+        if isinstance(one, Vector) and one.visible
+    }
+    return Space(
+        workload=workload,
+        sizes=sizes,
+        operators=tuple(seen),
+        derived=derived,
+        axes=axes,
+        rows=rows,
+    )
 
 
 def _seen(
     workload: Workload,
     at: int,
     operator: Operator,
-    classes: _Classes,
+    classes: Classes,
     plain: Mapping[str, int],
     merged: Mapping[str, tuple[str, ...]],
 ) -> Seen:
@@ -364,7 +288,7 @@ def natural_ranks(
     first rank.
     """
     at = group.operators.index(seen.name)
-    classes = _Classes([one.operator for one in space.operators])
+    classes = Classes([one.operator for one in space.operators])
     own = {classes.name((at, rank)): rank for rank in seen.operator.ranks}
     found = []
     for dim in seen.uses[number][1].terms:

@@ -23,7 +23,7 @@ from simaccel.mapping.tree import (
     Tree,
     nodes,
 )
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Vector, Workload, operands_of
 
 Finding = tuple[str, object, str]
 """(place in the group, value, what is allowed)."""
@@ -53,13 +53,34 @@ def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
             yield f"operators[{at}]", name, suggest(name, known)
         elif name in group.operators[:at]:
             yield f"operators[{at}]", name, "each operator once"
+    if not set(group.operators) - set(known):
+        yield from _apart(workload, group)
+
+
+def _apart(workload: Workload, group: Group) -> Iterator[Finding]:
+    """Yield operators that can't be in one group: other boxes of a tensor, or other repetitions."""
+    boxes: dict[str, tuple[tuple[slice, ...], str]] = {}
+    first = group.operators[0] if group.operators else ""
+    for at, name in enumerate(group.operators):
+        operator, where = workload.operator(name), f"operators[{at}]"
+        if workload.times(name) != workload.times(first):
+            yield where, name, f"operators that run as often as {first}"
+        for _, given in operands_of(operator):
+            box = given.box(operator.ranks)
+            known, other = boxes.setdefault(given.tensor, (box, name))
+            if box != known and other != name:
+                yield (
+                    where,
+                    str(given),
+                    f"another group: {other} sees another box of {given.tensor}",
+                )
 
 
 def _merged(group: Group, plain: Space) -> Iterator[Finding]:
     uses = [view for one in plain.operators for _, view in one.uses]
     sums = [*plain.derived.values(), *(dim for view in uses for dim in view.terms)]
     alone = {rank for dim in sums if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
-    alone |= {*plain.axes.values(), *plain.derived}
+    alone |= {*plain.unmerged, *plain.derived}
     taken: set[str] = set()
     for name, ranks in group.merged.items():
         where = f"merged.{name}"
@@ -73,7 +94,11 @@ def _merged(group: Group, plain: Space) -> Iterator[Finding]:
             if rank not in {*plain.sizes, *alone}:
                 yield where, rank, suggest(rank, plain.sizes)
             elif rank in alone:
-                yield where, rank, "no axis of a vector operator, and no part of a sum of ranks"
+                yield (
+                    where,
+                    rank,
+                    "no axis of a vector operator nor row of a mask, and no part of a sum of ranks",
+                )
             elif rank in taken:
                 yield where, rank, "each rank in one of the merged ones"
             taken.add(rank)

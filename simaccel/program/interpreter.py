@@ -322,10 +322,13 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     sizes = dict(zip(command.ranks, command.shape, strict=True))
     ranks = [rank for dim in command.out.view.terms for rank, _ in dim]
     order = LinedUp.of(sizes, ranks, command.axis)
-    blocks = []
+    blocks: list[Array] = []
     for tile in command.inputs:
         block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
-        blocks.append(order.take(*by_rank(block, tile.view, sizes)))
+        values, names = by_rank(block, tile.view, sizes)
+        if command.visible and not blocks:
+            values = command.visible.hide(values, names, command.axis, at)
+        blocks.append(order.take(values, names))
     made, statistics = command.does.meaning(
         blocks, command.scale, _known(command, order, at, state)
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from simaccel.mapping.space import Space, aliases_of, held_around, space_of
 from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping, Span
@@ -30,7 +31,7 @@ from simaccel.program.program import (
     Tile,
 )
 from simaccel.program.tiles import State, Tiles, in_bytes
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Vector, Visible, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
 """Tiles of a body, its nodes, and how many of them run ahead."""
@@ -57,16 +58,23 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
 
     """
     body: list[Node] = []
-    for one in mapping.body:
-        if isinstance(one, Group):
-            body.append(lower_group(workload, one))
-            continue
-        tiles = tuple(_around_tile(workload, one, at) for at in range(len(one.keeps)))
-        inside = tuple(lower_group(workload, group, one.keeps, tiles) for group in one.groups)
-        body.append(Loop(rank="kept", trips=1, tiles=tiles, body=inside))
-    if workload.repeat > 1:
-        body = [Loop(rank="layer", trips=workload.repeat, body=tuple(body))]
+    for times, run in groupby(mapping.body, lambda one: _times(workload, one)):
+        nodes = tuple(_lower(workload, one) for one in run)
+        body += [Loop(rank="layer", trips=times, body=nodes)] if times > 1 else nodes
     return Program(name=f"{workload.name}-{mapping.dataflow}", body=tuple(body))
+
+
+def _times(workload: Workload, one: Group | Around) -> int:
+    group = one if isinstance(one, Group) else one.groups[0]
+    return workload.times(group.operators[0])
+
+
+def _lower(workload: Workload, one: Group | Around) -> Node:
+    if isinstance(one, Group):
+        return lower_group(workload, one)
+    tiles = tuple(_around_tile(workload, one, at) for at in range(len(one.keeps)))
+    inside = tuple(lower_group(workload, group, one.keeps, tiles) for group in one.groups)
+    return Loop(rank="kept", trips=1, tiles=tiles, body=inside)
 
 
 def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
@@ -317,10 +325,15 @@ class _Lowering:
             shape=self._shape(leaf, state),
             axis=self.space.axes.get(leaf.seen.name, ""),
             scale=vector.scale,
+            visible=self._visible(leaf, vector),
         )
         for one in sums:
             if one.seen.name in state.begun:
                 yield self._correct(one, "rescale", leaf, state)
+
+    def _visible(self, leaf: Leaf, vector: Vector) -> Visible | None:
+        row = self.space.rows.get(leaf.seen.name, "")
+        return replace(vector.visible, row=row) if vector.visible else None
 
     def _correct(self, summed: Leaf, step: str, leaf: Leaf, state: State) -> Sfu:
         """Correct what an einsum has summed up behind an online vector operator."""

@@ -16,6 +16,7 @@ from typing import Final
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Stationarity
 from simaccel.mapping.view import View
+from simaccel.workload import Visible
 from simaccel.workload.vectors import VECTORS, Step
 
 BUFFER: Final = "buffer"
@@ -165,6 +166,7 @@ class Sfu:
     shape: tuple[int, ...]
     axis: str = ""
     scale: float = 1.0
+    visible: Visible | None = None
 
     @property
     def does(self) -> Step:

@@ -27,6 +27,7 @@ from simaccel.program.program import (
     Store,
     Tile,
 )
+from simaccel.workload import Visible
 from simaccel.workload.vectors import VECTORS
 
 
@@ -98,8 +99,14 @@ def _sfu_line(command: Sfu) -> str:
     names = f"{command.out.name} = {' '.join(tile.name for tile in command.inputs)}"
     axis = f" axis {command.axis}" if command.axis else ""
     scale = "" if command.scale == 1.0 else f" scale {command.scale!r}"
+    seen = "" if command.visible is None else f" visible {_visible_text(command.visible)}"
     work = f"{command.work} {command.step}"
-    return f"sfu {work} {names} over {sizes}{axis}{scale} of {command.operator}"
+    return f"sfu {work} {names} over {sizes}{axis}{scale}{seen} of {command.operator}"
+
+
+def _visible_text(visible: Visible) -> str:
+    window = "" if visible.window is None else f"/{visible.window}"
+    return f"{visible.row}+{visible.before}{window}"
 
 
 def _moved_text(moved: Moved) -> str:
@@ -143,8 +150,10 @@ _COMPUTE = re.compile(r"compute (\S+) (\+?=) (.+) over (.+?) (?:folds (.+)|steps
 _FOLDS = re.compile(r"(\S+)(?: (\d+|-)x(\d+|-))?")
 _STEPS = re.compile(r"(\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)")
 _SFU = re.compile(
-    r"sfu (\S+) (\S+) (\S+) = (.+?) over (.+?)(?: axis (\S+))?(?: scale (\S+))? of (.+)"
+    r"sfu (\S+) (\S+) (\S+) = (.+?) over (.+?)(?: axis (\S+))?(?: scale (\S+))?"
+    r"(?: visible (\S+))? of (.+)"
 )
+_VISIBLE = re.compile(r"(\S+)\+(\d{1,20})(?:/(\d{1,20}))?")
 
 
 def parse_program(text: str) -> Program:
@@ -313,7 +322,7 @@ def _parse_moved(text: str) -> Moved:
 
 
 def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
-    work, step, out, inputs, sizes, axis, scale, operator = _match(_SFU, line).groups()
+    work, step, out, inputs, sizes, axis, scale, visible, operator = _match(_SFU, line).groups()
     if work not in VECTORS:
         raise ValueError(f"{work}: {suggest(work, VECTORS)}")
     if step not in VECTORS[work].steps:
@@ -329,7 +338,13 @@ def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
         shape=tuple(int(size) for _, size in pairs),
         axis=axis or "",
         scale=1.0 if scale is None else float(scale),
+        visible=_parse_visible(visible) if visible else None,
     )
+
+
+def _parse_visible(text: str) -> Visible:
+    row, before, window = _match(_VISIBLE, text).groups()
+    return Visible(row, int(before), int(window) if window else None)
 
 
 _PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {

@@ -10,7 +10,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text
-from simaccel.workload import Model, Network, OperatorRow, network
+from simaccel.workload import Model, Network, OperatorRow, Transformer, network
 
 
 def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
@@ -50,6 +50,28 @@ def models_table(models: Sequence[Model]) -> Table:
         figures = (sizes.hidden, sizes.heads, sizes.head_size, sizes.ff_size, sizes.layers)
         cells = (model.name, *map(str, figures), ", ".join(model.aliases))
         add_row(table, cells)
+    return table
+
+
+def transformer_figures(one: Transformer) -> dict[str, int]:
+    """Count parameters, those active in a token, and bytes of the cache per token (2 B each)."""
+    return {
+        "parameters": one.parameters,
+        "active_parameters": one.active_parameters,
+        "cache_bytes_per_token": 0 if one.is_vision else one.cache_elements * 2,
+    }
+
+
+def transformers_table(transformers: Sequence[Transformer]) -> Table:
+    """Tabulate the transformers of the catalogue."""
+    sizes = ("hidden", "heads", "KV", "d", "FF", "layers", "parameters", "cache per token")
+    table = make_table(("name",), sizes, ("also",))
+    for one in transformers:
+        figures = transformer_figures(one)
+        cells = (one.hidden, one.heads, one.kv_heads, one.head_size, one.ff_size, one.layers)
+        cache = figures["cache_bytes_per_token"]
+        last = (cycles_text(one.parameters), bytes_text(cache) if cache else "")
+        add_row(table, (one.name, *map(str, cells), *last, ", ".join(one.aliases)))
     return table
 
 

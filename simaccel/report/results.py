@@ -38,7 +38,10 @@ def experiment_title(
 ) -> str:
     """Say what runs on what; for several runs, leave out the parameters that ``varied`` names."""
     given = workload.parameters
-    names = {"layer": "layer", "scope": "scope", "batch": "batch", "seq-len": "seq_len"}
+    names = {"layer": "layer", "phase": "phase", "prompt": "prompt", "kv-len": "kv_len"}
+    names |= {"scope": "scope", "batch": "batch", "seq-len": "seq_len"}
+    if given.get("phase") == "decode":
+        del names["prompt"]
     shown = {name: key for name, key in names.items() if key in given and name not in varied}
     sizes = [f"{name} {given[key]}" for name, key in shown.items()]
     sizes += [f"{rank}={size}" for rank, size in given.get("shape", {}).items()]

@@ -155,9 +155,12 @@ def vector_families(
 
 
 def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
-    """Return the ranks of rows that a vector operator sees as one: all before the last."""
+    """Return the ranks of rows that a vector operator sees as one: all before the last.
+
+    Without an axis all of them are one.
+    """
     rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
-    together = rows[:-1]
+    together = rows[:-1] if vector.axis else rows
     if len(together) < 2 or any(  # noqa: PLR2004 - one rank is one already
         set(one.ranks) != set(vector.ranks) for one in (*vector.inputs, vector.output)
     ):
@@ -282,7 +285,7 @@ class Search:
         operator = workload.operator(name)
         assert isinstance(operator, Vector)  # noqa: S101 - callers have looked
         if merged is None:
-            merged = row_merges(operator)
+            merged = row_merges(operator) or mergeable(workload, [name])
         group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
         seen = space.seen(name)

@@ -13,6 +13,7 @@ from simaccel.workload.einsum import (
     Operator,
     Tensor,
     Vector,
+    Visible,
     operand,
     operands_of,
     softmax,
@@ -20,6 +21,18 @@ from simaccel.workload.einsum import (
 from simaccel.workload.files import load_workload, parse_workload
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.gemm import GemmShape, gemm, parse_shape
+from simaccel.workload.language import (
+    CAUSAL_BLOCKS,
+    CLASSES,
+    PHASES,
+    TRANSFORMERS,
+    Tokens,
+    Transformer,
+    class_of,
+    find_transformer,
+    transformer,
+    transformer_names,
+)
 from simaccel.workload.layers import Layers, Network, Product, layers_workload
 from simaccel.workload.matmul import (
     Matmul,
@@ -36,9 +49,13 @@ from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
 
 __all__ = [
+    "CAUSAL_BLOCKS",
+    "CLASSES",
     "MODELS",
     "NETWORKS",
+    "PHASES",
     "SCOPES",
+    "TRANSFORMERS",
     "VECTORS",
     "Affine",
     "Conv",
@@ -60,18 +77,23 @@ __all__ = [
     "Rows",
     "Scope",
     "Tensor",
+    "Tokens",
+    "Transformer",
     "Vector",
     "VectorKind",
+    "Visible",
     "Workload",
     "as_matmul",
     "as_rows",
     "attention",
     "build",
     "canonical_text",
+    "class_of",
     "conv2d",
     "describe",
     "find_model",
     "find_network",
+    "find_transformer",
     "from_matrix",
     "gemm",
     "layers_workload",
@@ -88,4 +110,6 @@ __all__ = [
     "read_topology",
     "softmax",
     "to_matrix",
+    "transformer",
+    "transformer_names",
 ]

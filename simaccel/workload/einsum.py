@@ -6,17 +6,23 @@ that writes a tensor may be `q` of the one that reads it; only the sizes must ag
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.workload.frozen import FrozenDict
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
 from simaccel.workload.vectors import VECTORS, VectorKind
 
-Kind = Literal["input", "weight", "intermediate", "output"]
+Kind = Literal["input", "weight", "intermediate", "output", "cache"]
+"""A ``cache`` stays in DRAM from one run to the next; operators may write parts of it."""
 
+Array = npt.NDArray[Any]
+Booleans = npt.NDArray[np.bool_]
 _FILE = "workload"
 
 
@@ -68,10 +74,22 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operand:
-    """How an operator reads or writes a tensor: one affine combination per dimension."""
+    """How an operator reads or writes a tensor: one affine combination per dimension.
+
+    With a ``start`` (a position for each dimension) it is a box of the tensor that begins there;
+    without, the whole of it.
+    """
 
     tensor: str
     projection: tuple[Affine, ...]
+    start: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a start that isn't a position of each dimension."""
+        fit = all(type(one) is int and one >= 0 for one in self.start)
+        if self.start and not (fit and len(self.start) == len(self.projection)):
+            allowed = f"{len(self.projection)} whole numbers from 0, or nothing"
+            raise InputError([Fault(_FILE, f"{self.tensor}.start", self.start, allowed)])
 
     @property
     def ranks(self) -> tuple[str, ...]:
@@ -84,11 +102,20 @@ class Operand:
         return all(d.is_unit for d in self.projection) and len(self.ranks) == len(self.projection)
 
     def shape(self, ranks: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the tensor's shape (elements per dimension) for these rank sizes."""
+        """Return the shape (elements per dimension) of the box for these rank sizes."""
         return tuple(dim.size(ranks) for dim in self.projection)
 
+    def box(self, ranks: Mapping[str, int]) -> tuple[slice, ...]:
+        """Return the positions of the tensor, per dimension, for these rank sizes."""
+        starts = self.start or (0,) * len(self.projection)
+        pairs = zip(starts, self.shape(ranks), strict=True)
+        return tuple(slice(start, start + size) for start, size in pairs)
+
     def __str__(self) -> str:
-        return f"{self.tensor}[{','.join(map(str, self.projection))}]"
+        dims = [str(dim) for dim in self.projection]
+        if self.start:
+            dims = [f"{dim}+{start}" for dim, start in zip(dims, self.start, strict=True)]
+        return f"{self.tensor}[{','.join(dims)}]"
 
 
 def operand(text: str) -> Operand:
@@ -140,11 +167,48 @@ class Einsum:
 
 
 @dataclass(frozen=True)
+class Visible:
+    """What a row sees of the axis: position p of the rank ``row`` sees those up to p + ``before``.
+
+    With a ``window``: the last so many of them. A causal mask, and one of a sliding window; it is
+    found from positions, so that no mask is stored or moved.
+    """
+
+    row: str
+    before: int = 0
+    window: int | None = None
+
+    def mask(self, rows: Array, axis: Array) -> Booleans:
+        """Say for positions of rows and of the axis, lined up, which are visible."""
+        last = rows + self.before
+        seen = axis <= last
+        return np.asarray(seen if self.window is None else seen & (axis > last - self.window))
+
+    def hide(self, values: Array, names: Sequence[str], axis: str, at: Mapping[str, int]) -> Array:
+        """Return a block with minus infinity where nothing is seen.
+
+        ``names`` are the ranks of its dimensions, ``at`` says where they start.
+        """
+        where = {}
+        for name in (self.row, axis):
+            shape = [1] * len(names)
+            number = names.index(name)
+            shape[number] = values.shape[number]
+            where[name] = (at.get(name, 0) + np.arange(values.shape[number])).reshape(shape)
+        return np.where(self.mask(where[self.row], where[axis]), values, -np.inf)
+
+    def __str__(self) -> str:
+        window = "" if self.window is None else f", window {self.window}"
+        return f"{self.row}+{self.before}{window}"
+
+
+@dataclass(frozen=True)
 class Vector:
     """A vector operator of a kind of `VECTORS`: passes over its elements, no MACs.
 
     `axis` is the rank that softmax, norms and rotary embeddings go along; a row is all of one
-    axis. `scale` multiplies the input on the way in, where the kind has a scale.
+    axis. `scale` multiplies the input on the way in, where the kind has a scale. `visible` says
+    what a row sees of the axis, where the kind can be masked.
     """
 
     name: str
@@ -154,6 +218,7 @@ class Vector:
     output: Operand
     axis: str | None = None
     scale: float = 1.0
+    visible: Visible | None = None
 
     def __post_init__(self) -> None:
         """Refuse what an einsum refuses, unknown kinds, and what does not suit the kind."""
@@ -165,7 +230,7 @@ class Vector:
             faults.append(Fault(_FILE, f"operators.{self.name}.kind", self.kind, allowed))
         else:
             faults += [*_operand_faults(self, kind), *_axis_faults(self, kind)]
-            faults += _scale_faults(self, kind)
+            faults += [*_scale_faults(self, kind), *_visible_faults(self, kind)]
         if faults:
             raise InputError(faults)
 
@@ -187,6 +252,7 @@ class Vector:
     def __str__(self) -> str:
         how = self.kind if self.axis is None else f"{self.kind} over {self.axis}"
         how += f", scale {self.scale!r}" if VECTORS[self.kind].scaled else ""
+        how += "" if self.visible is None else f", visible {self.visible}"
         return f"{self.name}: {self.output} = {' '.join(map(str, self.inputs))} ({how})"
 
 
@@ -197,9 +263,10 @@ def softmax(
     output: Operand,
     axis: str,
     scale: float = 1.0,
+    visible: Visible | None = None,
 ) -> Vector:
     """Return the softmax of `scale` times an operand along the rank `axis`."""
-    return Vector(name, "softmax", ranks, (given,), output, axis, scale)
+    return Vector(name, "softmax", ranks, (given,), output, axis, scale, visible)
 
 
 Operator = Einsum | Vector
@@ -271,3 +338,20 @@ def _scale_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
         yield Fault(_FILE, where, vector.scale, "a finite number above 0")
     elif vector.scale != 1.0 and not kind.scaled:
         yield Fault(_FILE, where, vector.scale, f"nothing, as {kind.name} has none")
+
+
+def _visible_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
+    path, visible = f"operators.{vector.name}.visible", vector.visible
+    if visible is None:
+        return
+    if not kind.masked:
+        yield Fault(_FILE, path, str(visible), f"nothing, as {kind.name} has none")
+        return
+    rows = [rank for rank in vector.ranks if rank != vector.axis]
+    if visible.row not in rows:
+        yield Fault(_FILE, f"{path}.row", visible.row, suggest(visible.row, rows))
+    if type(visible.before) is not int or not 0 <= visible.before <= MAX_SIZE:
+        allowed = f"a whole number from 0 to {MAX_SIZE}"
+        yield Fault(_FILE, f"{path}.before", visible.before, allowed)
+    if visible.window is not None:
+        yield from size_faults(_FILE, {f"{path}.window": visible.window})

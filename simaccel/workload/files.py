@@ -42,208 +42,79 @@ A file is a mapping with a `kind`:
         output: {tensor: P, projection: [m, n]}
         axis: n            # softmax, layer_norm, rms_norm and rotary go along one
         scale: 0.125       # of softmax, scale and mask; 1 if left out
+        visible: {row: m}  # of softmax: causal; row m sees positions up to m + before (0), with
+                           # a window: the last so many
+    ---
+    kind: transformer      # llama3-8b, ...: layers with norms, cache, mask (simaccel workload list)
+    model: llama3-8b
+    phase: decode          # or prefill, of so many new tokens:
+    prompt: 512
+    kv_len: 2048           # tokens in the cache before; of a prefill 0 if left out
+    batch: 1
+    scope: model           # with embedding and logits; block is a layer, la attention alone
+    causal_blocks: 8       # blocks of rows of a prefill, each with the keys that it sees
+    experts: uniform       # or drawn:SEED, or a list of tokens of each expert
 
-A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}.
+A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. An operand with a
+`start: [0, 4, ...]` is a box of its tensor that begins there; several operators may write boxes of
+one tensor, and what none writes is zero. A tensor of the kind `cache` stays in DRAM from run to
+run: operators may read it, and write parts of it. With `repeat: N`, operators listed in `once` run
+once, before or behind the others.
 
 Other kinds of operators, with their inputs: layer_norm (x, gain and bias if there are any),
 rms_norm (x, a gain if there is one), gelu, silu, relu, product (of two), residual (the sum of
-two), scale, mask (x and what is added to scale * x), rotary (x, cosines, sines), pooling and
-average_pooling (their windows are the ranks that the output lacks). The first input has all
-ranks, the others may lack some. `simaccel/workload/vectors/` says what each does.
+two), scale, mask (x and what is added to scale * x), soft_cap (its scale is the cap), rotary (x,
+cosines, sines), pooling, average_pooling and largest (the k-th, k being its scale; their windows
+are the ranks that the output lacks). The first input has all ranks, the others may lack some.
+`simaccel/workload/vectors/` says what each does.
 
 All kinds of files but
-the last take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions; the
-tensors of convolutions and of the layers of a network are I, W and O.
+einsums take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions; the
+tensors of convolutions and of the layers of a network are I, W and O; of transformers there are
+classes, too: weights, activations, cache.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.schema import faults_of, read_yaml
-from simaccel.workload.attention import Dimensions, Scope, attention
-from simaccel.workload.catalogue import Model, build, find_model
+from simaccel.workload.attention import Dimensions, attention
+from simaccel.workload.catalogue import build
 from simaccel.workload.conv import Conv, conv2d
-from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Tensor, Vector
-from simaccel.workload.gemm import gemm
-from simaccel.workload.layers import Network, Product, Shape, layers_workload
-from simaccel.workload.networks import find_network, network
-from simaccel.workload.sizes import (
-    MAX_BYTES_PER_ELEMENT,
-    MAX_LAYER_SIZE,
-    MAX_OPERATORS,
-    MAX_SIZE,
+from simaccel.workload.einsum import Affine, Einsum, Operand, Operator, Tensor, Vector, Visible
+from simaccel.workload.forms import (
+    ConvForm,
+    ConvLayerForm,
+    Document,
+    EinsumsForm,
+    GemmForm,
+    LayersForm,
+    ModelAttentionForm,
+    NetworkForm,
+    OperandForm,
+    OperatorForm,
+    SizedAttentionForm,
+    TransformerForm,
+    VisibleForm,
 )
-from simaccel.workload.vectors import VECTORS
+from simaccel.workload.gemm import gemm
+from simaccel.workload.language import transformer
+from simaccel.workload.layers import Product, Shape, layers_workload
+from simaccel.workload.networks import network
+from simaccel.workload.timeloop import is_timeloop, timeloop_problem
 from simaccel.workload.workload import Workload
 
-
-def _as_terms(value: object) -> object:
-    if isinstance(value, str):
-        return {value: 1}
-    if isinstance(value, dict) and value:
-        return value
-    raise PydanticCustomError("terms", "a rank, or a mapping from ranks to coefficients")
-
-
-def _as_known(value: str, find: Callable[[str], Model | Network]) -> str:
-    try:
-        return find(value).name
-    except InputError as error:
-        raise PydanticCustomError(
-            "model", "{allowed}", {"allowed": error.faults[0].allowed}
-        ) from None
-
-
-def _as_operator(value: object) -> object:
-    known = ("einsum", *VECTORS)
-    if isinstance(value, str) and value in known:
-        return value
-    raise PydanticCustomError("kind", "{allowed}", {"allowed": suggest(str(value), known)})
-
-
-def _as_pair(value: object) -> object:
-    numbers = value if isinstance(value, list) else [value, value]
-    if len(numbers) == 2:  # noqa: PLR2004 - height and width
-        return tuple(numbers)
-    raise PydanticCustomError("pair", "a number, or a list of two: height and width")
-
-
-Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
-Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
-Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
-OperatorKind = Annotated[str, BeforeValidator(_as_operator)]
-ModelName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_model))]
-NetworkName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_network))]
-LayerSize = Annotated[int, Field(ge=1, le=MAX_LAYER_SIZE)]
-Pair = Annotated[tuple[LayerSize, LayerSize], BeforeValidator(_as_pair)]
-
-
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class _Attention(_Document):
-    kind: Literal["attention"]
-    batch: Size
-    seq_len: Size
-    scope: Scope = "block"
-    bytes_per_element: Bytes = 2
-    bytes_by_tensor: dict[str, Bytes] = {}
-
-
-class _ModelAttention(_Attention):
-    model: ModelName
-
-
-class _SizedAttention(_Attention):
-    hidden: Size
-    heads: Size
-    head_size: Size
-    ff_size: Size
-    layers: Size = 1
-
-
-class _Shape(_Document):
-    M: Size
-    K: Size
-    N: Size
-    B: Size = 1
-
-
-class _Gemm(_Document):
-    kind: Literal["gemm"]
-    shape: _Shape
-    bytes_per_element: Bytes = 2
-    bytes_by_tensor: dict[str, Bytes] = {}
-
-
-class _ConvShape(_Document):
-    M: LayerSize
-    C: LayerSize
-    P: LayerSize
-    Q: LayerSize
-    R: LayerSize
-    S: LayerSize
-    G: LayerSize = 1
-    N: LayerSize = 1
-
-
-class _ConvLayer(_Document):
-    kind: Literal["conv"]
-    shape: _ConvShape
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-
-
-class _Conv(_ConvLayer):
-    bytes_per_element: Bytes = 2
-    bytes_by_tensor: dict[str, Bytes] = {}
-
-
-class _ProductShape(_Document):
-    M: LayerSize
-    K: LayerSize
-    N: LayerSize
-    B: LayerSize = 1
-
-
-class _ProductLayer(_Document):
-    kind: Literal["gemm"]
-    shape: _ProductShape
-    transposed: Annotated[tuple[bool, bool], BeforeValidator(_as_pair)] = (False, False)
-
-
-class _Layers(_Document):
-    kind: Literal["layers"]
-    name: str
-    layers: Annotated[
-        dict[str, Annotated[_ConvLayer | _ProductLayer, Field(discriminator="kind")]],
-        Field(max_length=MAX_OPERATORS),
-    ]
-    bytes_per_element: Bytes = 2
-    bytes_by_tensor: dict[str, Bytes] = {}
-
-
-class _Network(_Document):
-    kind: Literal["network"]
-    model: NetworkName
-    batch: LayerSize = 1
-    layer: str | None = None
-    bytes_per_element: Bytes = 2
-    bytes_by_tensor: dict[str, Bytes] = {}
-
-
-class _Tensor(_Document):
-    kind: Kind
-    bytes_per_element: Bytes = 2
-
-
-class _Operand(_Document):
-    tensor: str
-    projection: list[Terms]
-
-
-class _Operator(_Document):
-    kind: OperatorKind = "einsum"
-    ranks: dict[str, Size]
-    inputs: list[_Operand]
-    output: _Operand
-    axis: str | None = None
-    scale: float | None = None
-
-
-class _Einsums(_Document):
-    kind: Literal["einsums"]
-    name: str
-    repeat: Size = 1
-    tensors: dict[str, _Tensor]
-    operators: Annotated[dict[str, _Operator], Field(max_length=MAX_OPERATORS)]
+_OTHERS = {
+    "architecture": "a Timeloop architecture, which is no workload",
+    "array": "an accelerator, which is given with --hw",
+    "groups": "a mapping, which is given with --mapping",
+}
+"""What files look like that are no workloads, by a field that they have."""
 
 
 def load_workload(path: str | Path) -> Workload:
@@ -258,6 +129,8 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     """Return the workload of a document: a workload's `parameters`, or the data of a file."""
     if not isinstance(document, Mapping):
         raise InputError([Fault(source, "document", document, "a mapping")])
+    if is_timeloop(document):
+        return timeloop_problem(document, source)
     form = _form(document, source)
     try:
         return _workload(form.model_validate(dict(document)))
@@ -267,59 +140,71 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
         raise InputError([replace(fault, file=source) for fault in error.faults]) from None
 
 
-def _form(document: Mapping[Any, Any], source: str) -> type[_Document]:
-    attention_form = _ModelAttention if "model" in document else _SizedAttention
+def _form(document: Mapping[Any, Any], source: str) -> type[Document]:
+    attention_form = ModelAttentionForm if "model" in document else SizedAttentionForm
     forms = {
         "attention": attention_form,
-        "gemm": _Gemm,
-        "conv": _Conv,
-        "network": _Network,
-        "layers": _Layers,
-        "einsums": _Einsums,
+        "gemm": GemmForm,
+        "conv": ConvForm,
+        "network": NetworkForm,
+        "transformer": TransformerForm,
+        "layers": LayersForm,
+        "einsums": EinsumsForm,
     }
     kind = document.get("kind", ABSENT)
+    for field, what in _OTHERS.items():
+        if kind is ABSENT and field in document:
+            allowed = f"{suggest('', forms)}; this looks like {what}"
+            raise InputError([Fault(source, "kind", kind, allowed)])
     if not isinstance(kind, str) or kind not in forms:
         raise InputError([Fault(source, "kind", kind, suggest(str(kind), forms))])
     return forms[kind]
 
 
-def _workload(form: _Document) -> Workload:
-    if isinstance(form, _Einsums):
+def _workload(form: Document) -> Workload:
+    if isinstance(form, EinsumsForm):
         return _einsums(form)
-    if isinstance(form, _Layers):
+    if isinstance(form, LayersForm):
         return _layers(form)
     parameters = form.model_dump()
     del parameters["kind"]
-    if isinstance(form, _Network):
+    if isinstance(form, TransformerForm):
+        return transformer(parameters.pop("model"), **_given(parameters))
+    if isinstance(form, NetworkForm):
         return network(parameters.pop("model"), **parameters)
-    if isinstance(form, _Gemm | _Conv):
+    if isinstance(form, GemmForm | ConvForm):
         return _operator_of_shape(form, parameters)
     return _attention(form, parameters)
 
 
-def _operator_of_shape(form: _Gemm | _Conv, parameters: dict[str, Any]) -> Workload:
+def _given(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is None as it was not given."""
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _operator_of_shape(form: GemmForm | ConvForm, parameters: dict[str, Any]) -> Workload:
     shape = parameters.pop("shape")
-    if isinstance(form, _Conv):
+    if isinstance(form, ConvForm):
         return conv2d(**{rank.lower(): size for rank, size in shape.items()}, **parameters)
     sizes = {"m": shape["M"], "k": shape["K"], "n": shape["N"], "batch": shape["B"]}
     return gemm(**sizes, **parameters)
 
 
-def _attention(form: _Document, parameters: dict[str, Any]) -> Workload:
-    if isinstance(form, _ModelAttention):
+def _attention(form: Document, parameters: dict[str, Any]) -> Workload:
+    if isinstance(form, ModelAttentionForm):
         return build(parameters.pop("model"), **parameters)
     names = ("hidden", "heads", "head_size", "ff_size", "layers")
     dimensions = Dimensions(**{name: parameters.pop(name) for name in names})
     return attention(dimensions, **parameters)
 
 
-def _layers(form: _Layers) -> Workload:
+def _layers(form: LayersForm) -> Workload:
     shapes: dict[str, Shape] = {}
     for name, given in form.layers.items():
         sizes = {rank.lower(): size for rank, size in given.shape.model_dump().items()}
         shapes[name] = (
             Conv(**sizes, stride=given.stride, dilation=given.dilation)
-            if isinstance(given, _ConvLayer)
+            if isinstance(given, ConvLayerForm)
             else Product(**sizes, transposed=given.transposed)
         )
     return layers_workload(
@@ -330,7 +215,7 @@ def _layers(form: _Layers) -> Workload:
     )
 
 
-def _einsums(form: _Einsums) -> Workload:
+def _einsums(form: EinsumsForm) -> Workload:
     tensors = {
         name: Tensor(name, given.bytes_per_element, given.kind)
         for name, given in form.tensors.items()
@@ -345,17 +230,20 @@ def _einsums(form: _Einsums) -> Workload:
     if faults:
         raise InputError(faults)
     parameters = form.model_dump(exclude_none=True)
-    return Workload(form.name, tuple(operators), tensors, form.repeat, parameters)
+    once = frozenset(form.once)
+    return Workload(form.name, tuple(operators), tensors, form.repeat, parameters, once)
 
 
-def _operator(name: str, given: _Operator) -> Operator:
+def _operator(name: str, given: OperatorForm) -> Operator:
     inputs, output = tuple(_operand(one) for one in given.inputs), _operand(given.output)
     if given.kind != "einsum":
         scale = 1.0 if given.scale is None else given.scale
-        return Vector(name, given.kind, given.ranks, inputs, output, given.axis, scale)
+        seen = _visible(given.visible)
+        return Vector(name, given.kind, given.ranks, inputs, output, given.axis, scale, seen)
+    own = {"axis": given.axis, "scale": given.scale, "visible": _visible(given.visible)}
     faults = [
         Fault("workload", f"operators.{name}.{field}", value, "nothing, as an einsum has none")
-        for field, value in {"axis": given.axis, "scale": given.scale}.items()
+        for field, value in own.items()
         if value is not None
     ]
     if faults:
@@ -363,5 +251,10 @@ def _operator(name: str, given: _Operator) -> Operator:
     return Einsum(name, given.ranks, inputs, output)
 
 
-def _operand(given: _Operand) -> Operand:
-    return Operand(given.tensor, tuple(Affine(tuple(dim.items())) for dim in given.projection))
+def _operand(given: OperandForm) -> Operand:
+    projection = tuple(Affine(tuple(dim.items())) for dim in given.projection)
+    return Operand(given.tensor, projection, tuple(given.start))
+
+
+def _visible(given: VisibleForm | None) -> Visible | None:
+    return Visible(given.row, given.before, given.window) if given else None

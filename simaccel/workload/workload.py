@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 _FILE = "workload"
 _FINGERPRINT_DIGITS = 16
+_Shape = tuple[tuple[int, ...], str]
+"""A tensor's shape, and the operand that says so."""
 
 
 @dataclass(frozen=True)
 class Workload:
     """What is computed: operators over tensors, `repeat` times (the layers of a model).
 
+    Operators of `once` run once, before or behind all repetitions (embedding, logits).
     `operators` are of one repetition, in a topological order that keeps the given order where
     it can. `parameters` (plain data) is the document that `parse_workload` makes it from again;
     equality, hash and fingerprint leave it out.
@@ -37,6 +40,7 @@ class Workload:
     tensors: Mapping[str, Tensor]
     repeat: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    once: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together; order the operators."""
@@ -48,6 +52,8 @@ class Workload:
         if faults:
             raise InputError(faults)
         object.__setattr__(self, "operators", _topological(self))
+        if broken := _once_faults(self):
+            raise InputError(broken)
 
     @cached_property
     def graph(self) -> "Graph":
@@ -62,24 +68,28 @@ class Workload:
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each tensor: elements per dimension."""
-        return FrozenDict(
-            {
-                given.tensor: given.shape(operator.ranks)
-                for operator in self.operators
-                for _, given in operands_of(operator)
-            }
-        )
+        """The shape of each tensor: elements per dimension, all boxes inside."""
+        found: dict[str, tuple[int, ...]] = {}
+        for operator in self.operators:
+            for _, given in operands_of(operator):
+                ends = tuple(span.stop for span in given.box(operator.ranks))
+                known = found.get(given.tensor, ends)
+                found[given.tensor] = tuple(map(max, known, ends))
+        return FrozenDict(found)
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of all einsums and all repetitions."""
-        return self.repeat * sum(operator.macs for operator in self.operators)
+        return sum(self.times(operator.name) * operator.macs for operator in self.operators)
 
     @property
     def fingerprint(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of the canonical text."""
         return hashlib.sha256(canonical_text(self).encode()).hexdigest()[:_FINGERPRINT_DIGITS]
+
+    def times(self, name: str) -> int:
+        """Return how often an operator runs."""
+        return 1 if name in self.once else self.repeat
 
     def operator(self, name: str) -> Operator:
         """Return the operator of this name; KeyError if there is none."""
@@ -112,6 +122,7 @@ class Workload:
 def canonical_text(workload: Workload) -> str:
     """Return what is computed as text; names of workload and parameters have no part in it."""
     lines = [f"repeat {workload.repeat}"]
+    lines += [f"once {' '.join(sorted(workload.once))}"] if workload.once else []
     for operator in workload.operators:
         ranks = " ".join(f"{rank}={size}" for rank, size in operator.ranks.items())
         lines.append(f"{operator} with {ranks}")
@@ -155,28 +166,69 @@ def _name_faults(workload: Workload) -> list[Fault]:
 
 
 def _shape_faults(workload: Workload) -> list[Fault]:
-    first: dict[str, tuple[tuple[int, ...], str]] = {}
+    first: dict[str, _Shape] = {}
     faults = []
     for operator in workload.operators:
         for label, given in operands_of(operator):
+            if given.start:
+                continue
             shape, path = given.shape(operator.ranks), f"operators.{operator.name}.{label}"
             known, where = first.setdefault(given.tensor, (shape, path))
             if shape != known:
                 allowed = f"shape {known} of {given.tensor}, as at {where}"
                 faults.append(Fault(_FILE, path, shape, allowed))
+    return faults + _box_faults(workload, first)
+
+
+def _box_faults(
+    workload: Workload, whole: Mapping[str, tuple[tuple[int, ...], str]]
+) -> list[Fault]:
+    """Return boxes that don't fit what they are a part of, or that overlap where both write."""
+    faults: list[Fault] = []
+    written: dict[str, list[tuple[tuple[slice, ...], str, tuple[int, ...]]]] = {}
+    sizes: dict[str, int] = {}
+    for operator in workload.operators:
+        for label, given in operands_of(operator):
+            path, box = f"operators.{operator.name}.{label}", given.box(operator.ranks)
+            size = sizes.setdefault(given.tensor, len(box))
+            ends = tuple(span.stop for span in box)
+            known, where = whole.get(given.tensor, (ends, path))
+            if given.start and len(box) != size:
+                allowed = f"{size} dimensions, as {given.tensor} has elsewhere"
+                faults.append(Fault(_FILE, path, f"{len(box)} dimensions", allowed))
+            elif given.start and any(map(int.__gt__, ends, known)):
+                allowed = f"a box inside shape {known} of {given.tensor}, as at {where}"
+                faults.append(Fault(_FILE, path, str(given), allowed))
+            elif label == "output":
+                others = written.setdefault(given.tensor, [])
+                faults += [
+                    Fault(_FILE, path, str(given), f"a box that {other} doesn't write")
+                    for there, other, part in others
+                    if (given.start or part) and _overlap(box, there)
+                ]
+                others.append((box, operator.name, given.start))
     return faults
 
 
+def _overlap(one: Sequence[slice], two: Sequence[slice]) -> bool:
+    pairs = zip(one, two, strict=True)
+    return all(a.start < b.stop and b.start < a.stop for a, b in pairs)
+
+
 def _role_faults(workload: Workload) -> list[Fault]:
-    writers: dict[str, list[str]] = {name: [] for name in workload.tensors}
+    writers: dict[str, list[tuple[str, bool]]] = {name: [] for name in workload.tensors}
     read = {given.tensor for operator in workload.operators for given in operator.inputs}
     for operator in workload.operators:
-        writers[operator.output.tensor].append(operator.name)
+        output = operator.output
+        writers[output.tensor].append((operator.name, not output.start))
     faults = []
     for name, tensor in workload.tensors.items():
         path, made = f"tensors.{name}", tensor.kind in {"intermediate", "output"}
-        if len(writers[name]) > 1:
-            faults.append(Fault(_FILE, path, writers[name], "one operator that writes it"))
+        if tensor.kind == "cache":
+            continue
+        if len(whole := [one for one in writers[name] if one[1]]) > 1:
+            names = [writer for writer, _ in whole]
+            faults.append(Fault(_FILE, path, names, "one operator that writes it"))
         if writers[name] and not made:
             allowed = "'intermediate' or 'output', as an operator writes it"
             faults.append(Fault(_FILE, f"{path}.kind", tensor.kind, allowed))
@@ -196,6 +248,26 @@ def _cycle_faults(workload: Workload) -> list[Fault]:
         return []
     path = " -> ".join(source[1] for source, *_ in cycle)
     return [Fault(_FILE, "operators", path, "operators and tensors without a cycle")]
+
+
+def _once_faults(workload: Workload) -> list[Fault]:
+    """Return operators of `once` that don't exist, or that stand between repeated ones."""
+    known = [operator.name for operator in workload.operators]
+    faults = [
+        Fault(_FILE, f"once.{name}", name, suggest(name, known))
+        for name in sorted(workload.once)
+        if name not in known
+    ]
+    repeated = [at for at, name in enumerate(known) if name not in workload.once]
+    if not repeated:
+        faults.append(Fault(_FILE, "once", "all operators", "not all operators"))
+    elif workload.repeat > 1:
+        between = set(range(repeated[0], repeated[-1])) - set(repeated)
+        faults += [
+            Fault(_FILE, f"once.{known[at]}", known[at], "operators before or behind the others")
+            for at in sorted(between)
+        ]
+    return faults
 
 
 def _topological(workload: Workload) -> tuple[Operator, ...]:

@@ -99,7 +99,7 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --workload: got 'brt'; allowed: a model, a network, gemm, "
-                    "conv or a .yaml, .csv or .m file; did you mean 'bert'?"
+                    "conv or a .yaml, .csv, .onnx or .m file; did you mean 'bert'?"
                 )
             ],
             id="unknown workload",
@@ -109,7 +109,7 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, "
-                    "conv or a .yaml, .csv or .m file; did you mean 'resnet50'?"
+                    "conv or a .yaml, .csv, .onnx or .m file; did you mean 'resnet50'?"
                 ),
                 f"command line: --batch: got 0; allowed: {SIZE}",
             ],

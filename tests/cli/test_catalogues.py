@@ -8,7 +8,7 @@ from click.testing import Result
 
 import simaccel
 from simaccel.hardware.load import list_accelerators, load_accelerator
-from simaccel.workload import MODELS, NETWORKS, Model, Network
+from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, Model, Network, Transformer
 
 Call = Callable[[str], Result]
 
@@ -39,7 +39,7 @@ def test_the_json_of_an_accelerator_is_its_file(cli: Call, tmp_path: Path) -> No
 def test_all_models_are_listed_with_their_sources(cli: Call) -> None:
     shown = cli("workload list").stdout
     listed = json.loads(cli("workload list --json").stdout)
-    known: list[Model | Network] = [*MODELS, *NETWORKS]
+    known: list[Model | Transformer | Network] = [*MODELS, *TRANSFORMERS, *NETWORKS]
     for model, one in zip(known, listed, strict=True):
         assert model.name in shown
         assert one["source"] == model.source

@@ -18,11 +18,12 @@ from simaccel.workload import (
     load_workload,
     network,
     parse_workload,
+    transformer,
 )
 
 EXAMPLES = dedent("    " + (files.__doc__ or "").split("\n\n    ")[1].split("\n\nA dimension")[0])
-ATTENTION, GEMM, CONV, NETWORK, LAYERS, EINSUMS = EXAMPLES.split("---\n")
-KINDS = "one of attention, gemm, conv, network, layers, einsums"
+ATTENTION, GEMM, CONV, NETWORK, LAYERS, EINSUMS, TRANSFORMER = EXAMPLES.split("---\n")
+KINDS = "one of attention, gemm, conv, network, transformer, layers, einsums"
 
 
 def _faults(tmp_path: Path, text: str) -> list[str]:
@@ -46,6 +47,8 @@ def test_examples_of_the_docstring_load(tmp_path: Path) -> None:
     assert _load(tmp_path, GEMM) == gemm(m=512, k=64, n=512, batch=4)
     assert _load(tmp_path, CONV) == conv2d(g=2, m=128, c=48, p=27, q=27, r=5, s=5)
     assert _load(tmp_path, NETWORK) == network("alexnet", batch=4, layer="conv2")
+    decode = transformer("llama3-8b", phase="decode", kv_len=2048, scope="model")
+    assert _load(tmp_path, TRANSFORMER) == decode
 
 
 def test_layers_load(tmp_path: Path) -> None:
@@ -78,7 +81,8 @@ def test_einsums_load_and_come_back_from_their_parameters(tmp_path: Path) -> Non
     assert isinstance(product, Einsum)
     assert isinstance(normalise, Vector)
     assert str(product) == "product: S[m,n] = A[m,k] B[k,n]"
-    assert str(normalise) == "normalise: P[m,n] = S[m,n] (softmax over n, scale 0.125)"
+    how = "softmax over n, scale 0.125, visible m+0"
+    assert str(normalise) == f"normalise: P[m,n] = S[m,n] ({how})"
     assert (workload.name, workload.macs, workload.tensor_bytes("B")) == ("scores", 64, 16)
     path.write_text(yaml.safe_dump(dict(workload.parameters)))
     assert load_workload(path) == workload

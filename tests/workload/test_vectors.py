@@ -36,6 +36,8 @@ STEPS = [
     ("pooling", "whole", 1, (1,), 1),
     ("average_pooling", "whole", 1, (1,), 1),
     ("mask", "whole", 1, (1, 1), 1),
+    ("soft_cap", "whole", 1, (1,), 1),
+    ("largest", "whole", 1, (1,), 1),
 ]
 MERGED = {
     ("softmax", "whole"): Passes(passes=2, reads=(2,), writes=1),

@@ -10,6 +10,7 @@ from simaccel.workload.vectors.kind import (
     Step,
     VectorKind,
 )
+from simaccel.workload.vectors.largest import LARGEST
 from simaccel.workload.vectors.layer_norm import LAYER_NORM
 from simaccel.workload.vectors.lined_up import LinedUp
 from simaccel.workload.vectors.mask import MASK
@@ -21,6 +22,7 @@ from simaccel.workload.vectors.rms_norm import RMS_NORM
 from simaccel.workload.vectors.rotary import ROTARY
 from simaccel.workload.vectors.scale import SCALE
 from simaccel.workload.vectors.silu import SILU
+from simaccel.workload.vectors.soft_cap import SOFT_CAP
 from simaccel.workload.vectors.softmax import SOFTMAX
 
 _KINDS = (
@@ -37,6 +39,8 @@ _KINDS = (
     POOLING,
     AVERAGE_POOLING,
     MASK,
+    SOFT_CAP,
+    LARGEST,
 )
 
 VECTORS: dict[str, VectorKind] = {kind.name: kind for kind in _KINDS}

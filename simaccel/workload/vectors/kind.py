@@ -58,7 +58,8 @@ class VectorKind:
     it is added to, and ``divide`` at the end.
 
     ``inputs`` and up to ``optional`` more, of which the first has all ranks. The output lacks the
-    ranks of ``windows``. ``axis_multiple`` divides the axis. Some are ``scaled``.
+    ranks of ``windows``. ``axis_multiple`` divides the axis. Some are ``scaled``. Rows of some may
+    see a part of the axis only (``masked``).
     """
 
     name: str
@@ -69,6 +70,7 @@ class VectorKind:
     axis_multiple: int = 1
     windows: bool = False
     scaled: bool = False
+    masked: bool = False
 
 
 def whole(made: Callable[..., Array]) -> Meaning:

@@ -59,6 +59,7 @@ SOFTMAX = VectorKind(
     name="softmax",
     needs_axis=True,
     scaled=True,
+    masked=True,
     steps={
         "whole": Step(
             passes=3,

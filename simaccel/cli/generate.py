@@ -1,0 +1,76 @@
+"""`simaccel run --generate N`: a prefill and the decode steps behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simaccel.cli.asked import Asked
+from simaccel.cli.faults import fault, require_none
+from simaccel.cli.output import show, show_json
+from simaccel.cli.progress import Bar
+from simaccel.experiment.generation import Generation, generate
+from simaccel.report.generation import generation_json, generation_lines, phases_table
+from simaccel.report.results import experiment_title
+
+
+def generates(
+    asked: Asked,
+    tokens: int | None,
+    lengths: int | None,
+    others: Mapping[str, object],
+    *,
+    fast_forward: bool,
+    as_json: bool,
+    quiet: bool,
+) -> bool:
+    """Run a generation and show it, if one is asked for; say whether it was.
+
+    ``others`` are options that have no meaning beside it.
+
+    Raises:
+        InputError: an option that doesn't go with it, or what `generate` refuses.
+
+    """
+    if tokens is None:
+        require_none(
+            [fault("--lengths", lengths, "nothing without --generate")]
+            if lengths is not None
+            else []
+        )
+        return False
+    taken = "nothing beside --generate, which runs several workloads"
+    faults = [fault(option, value, taken) for option, value in others.items() if value]
+    faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
+    if asked.workload.phase is not None:
+        faults.append(fault("--phase", asked.workload.phase, "nothing: a generation has both"))
+    require_none(faults)
+    accelerator, dataflow = asked.accelerator(), asked.names(several=False)[0]
+    with Bar("simulating", quiet=quiet) as bar:
+        found = asked.workload.generation(
+            lambda model, given: generate(
+                model,
+                accelerator,
+                dataflow,
+                tokens=tokens,
+                options=asked.options,
+                progress=bar.show,
+                fast_forward=fast_forward,
+                **({} if lengths is None else {"lengths": lengths}),
+                **given,
+            )
+        )
+    _show(found, as_json=as_json, quiet=quiet)
+    return True
+
+
+def _show(found: Generation, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        show_json(generation_json(found))
+        return
+    run = found.prefill
+    title = experiment_title(
+        run.workload, found.accelerator, run.mapping.dataflow, varied=("phase",)
+    )
+    if not quiet:
+        show(f"{title}, {found.tokens} tokens", phases_table(found))
+    show(*generation_lines(found))

@@ -1,0 +1,230 @@
+"""A generation: a prefill makes the first token, and decode steps make the others.
+
+A step's cache is one token longer than that of the step before. Steps of some lengths run on the
+machine, the first and the last among them; between two of them cycles, energy and bytes are taken
+to grow evenly (the trapezoidal rule). Bytes of weights and caches do so exactly where the mapping
+stays the same; cycles do but for tiles that get a remainder. ``spread`` says how far off that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from simaccel.errors import Fault, InputError
+from simaccel.experiment.run import Result, energy_pj, simulate
+from simaccel.experiment.traffic import dram_by_class, roofline_cycles
+from simaccel.hardware import Accelerator
+from simaccel.schedulers import Options
+from simaccel.workload import CLASSES, Workload, transformer
+from simaccel.workload.sizes import size_faults
+
+LENGTHS = 5
+"""Steps that are simulated where nothing is asked."""
+MOST_TOKENS = 2**20
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What a phase costs: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline."""
+
+    cycles: int
+    energy_pj: float
+    dram_bytes: Mapping[str, int]
+    roofline_cycles: int
+    macs: int
+
+    @classmethod
+    def of(cls, result: Result) -> Figures:
+        """Take the figures of a run."""
+        return cls(
+            cycles=result.run.cycles,
+            energy_pj=sum(energy_pj(result.run, result.accelerator).values()),
+            dram_bytes=dram_by_class(result.workload, result.run.moved),
+            roofline_cycles=roofline_cycles(result.workload, result.accelerator),
+            macs=result.run.macs,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A decode step that was simulated, with ``kv_len`` tokens in the cache before."""
+
+    kv_len: int
+    result: Result
+
+    @property
+    def figures(self) -> Figures:
+        """What it costs."""
+        return Figures.of(self.result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """``tokens`` tokens of each of ``batch`` sequences behind a prompt.
+
+    ``spread``: how much the cycles of all steps change, as a part of them, when every other
+    simulated length is left out; None where there is none to leave out, 0 where all were
+    simulated.
+    """
+
+    tokens: int
+    batch: int
+    prompt: int
+    prefill: Result
+    steps: tuple[Step, ...]
+    decode: Figures
+    spread: float | None
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that it runs on."""
+        return self.prefill.accelerator
+
+    @property
+    def first_token_seconds(self) -> float:
+        """Time to the first token."""
+        return self.accelerator.seconds(self.prefill.run.cycles)
+
+    @property
+    def decode_seconds(self) -> float:
+        """Time of all tokens but the first."""
+        return self.accelerator.seconds(self.decode.cycles)
+
+    @property
+    def token_seconds(self) -> float:
+        """Mean time between two tokens of a sequence."""
+        return self.decode_seconds / max(1, self.tokens - 1)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens of all sequences a second, while decoding."""
+        return self.batch * (self.tokens - 1) / self.decode_seconds if self.steps else 0.0
+
+    @property
+    def all_tokens_per_second(self) -> float:
+        """Tokens of all sequences a second, the prefill counted in."""
+        return self.batch * self.tokens / (self.first_token_seconds + self.decode_seconds)
+
+    @property
+    def token_energy_pj(self) -> float:
+        """Mean energy of a decoded token in pJ."""
+        return self.decode.energy_pj / max(1, self.batch * (self.tokens - 1))
+
+
+def generate(  # noqa: PLR0913 - what a generation is asked
+    model: str,
+    accelerator: Accelerator,
+    dataflow: str = "flat",
+    *,
+    tokens: int,
+    prompt: int = 512,
+    lengths: int = LENGTHS,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    fast_forward: bool = True,
+    **asked: Any,  # noqa: ANN401 - what `transformer` takes
+) -> Generation:
+    """Run a prefill and the decode steps of some lengths, and sum up a generation.
+
+    Raises:
+        InputError: wrong sizes, or a model that doesn't decode.
+        SimaccelError: as of `simulate`.
+
+    """
+    faults = size_faults("generation", {"generate": tokens, "lengths": lengths}, MOST_TOKENS)
+    if "phase" in asked:
+        faults.append(Fault("generation", "phase", asked["phase"], "nothing: it has both"))
+    whole = {"scope": "model", **asked, "phase": "prefill"}
+    try:
+        prefill = transformer(model, prompt=prompt, **whole)
+    except InputError as error:
+        raise InputError([*faults, *error.faults]) from None
+    if faults:
+        raise InputError(faults)
+    past = prompt + (whole.pop("kv_len", None) or 0)
+    places = chosen_lengths(past, tokens - 1, lengths)
+    whole["phase"] = "decode"
+    decodes = [transformer(model, kv_len=one, **whole) for one in places]
+
+    def run(at: int, workload: Workload) -> Result:
+        if progress:
+            what = f"decode behind {places[at - 1]}" if at else "prefill"
+            progress(at / (1 + len(decodes)), what)
+        return simulate(workload, accelerator, dataflow, options=options, fast_forward=fast_forward)
+
+    results = [run(at, workload) for at, workload in enumerate((prefill, *decodes))]
+    pairs = zip(places, results[1:], strict=True)
+    steps = tuple(Step(kv_len=kv_len, result=result) for kv_len, result in pairs)
+    return Generation(
+        tokens=tokens,
+        batch=prefill.parameters["batch"],
+        prompt=prompt,
+        prefill=results[0],
+        steps=steps,
+        decode=_summed(steps),
+        spread=_spread(steps),
+    )
+
+
+def chosen_lengths(first: int, count: int, most: int) -> list[int]:
+    """Return at most so many of the lengths first, first + 1, ...: both ends, evenly between.
+
+    >>> chosen_lengths(512, 128, 5)
+    [512, 544, 576, 607, 639]
+    >>> chosen_lengths(7, 3, 5)
+    [7, 8, 9]
+    """
+    if count <= most:
+        return [first + at for at in range(count)]
+    if most == 1:
+        return [first + (count - 1) // 2]
+    return sorted({first + round(at * (count - 1) / (most - 1)) for at in range(most)})
+
+
+def summed(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
+    """Return the sum over all whole numbers from the first to the last place, evenly between.
+
+    >>> summed([1, 3, 4], [Fraction(1), Fraction(5), Fraction(6)])
+    Fraction(15, 1)
+    """
+    total = values[-1]
+    ends = zip(places, places[1:], values, values[1:], strict=False)
+    for low, high, one, other in ends:
+        count = high - low
+        total += count * one + (other - one) * Fraction(count - 1, 2)
+    return total
+
+
+def _summed(steps: Sequence[Step]) -> Figures:
+    figures, places = [one.figures for one in steps], [one.kv_len for one in steps]
+
+    def whole(take: Callable[[Figures], float]) -> Fraction:
+        return summed(places, [Fraction(take(one)) for one in figures]) if steps else Fraction(0)
+
+    return Figures(
+        cycles=round(whole(lambda one: one.cycles)),
+        energy_pj=float(whole(lambda one: one.energy_pj)),
+        dram_bytes={
+            name: round(whole(lambda one, name=name: one.dram_bytes[name]))  # type: ignore[misc]
+            for name in CLASSES
+        },
+        roofline_cycles=round(whole(lambda one: one.roofline_cycles)),
+        macs=round(whole(lambda one: one.macs)),
+    )
+
+
+def _spread(steps: Sequence[Step]) -> float | None:
+    places = [one.kv_len for one in steps]
+    if not steps or places[-1] - places[0] + 1 == len(places):
+        return 0.0
+    if len(places) < 3:  # noqa: PLR2004 - both ends and one between
+        return None
+    cycles = [Fraction(one.result.run.cycles) for one in steps]
+    fewer = [at for at in range(len(places)) if at % 2 == 0 or at == len(places) - 1]
+    fine = summed(places, cycles)
+    coarse = summed([places[at] for at in fewer], [cycles[at] for at in fewer])
+    return float(abs(coarse - fine) / fine)

@@ -1,0 +1,82 @@
+"""DRAM bytes by class of tensors, and the roofline of a workload whose activations stay on chip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from simaccel.hardware import Accelerator
+from simaccel.workload import CLASSES, Vector, Workload, class_of, operands_of
+
+
+def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """Return the bytes that cross the DRAM channels, of weights, activations and caches."""
+    found = dict.fromkeys(CLASSES, 0)
+    for (level, tensor), n_bytes in moved.items():
+        if level.startswith("dram_"):
+            found[class_of(workload.tensors[tensor.partition("#")[0]].kind)] += n_bytes
+    return found
+
+
+def least_dram_bytes(workload: Workload) -> dict[str, int]:
+    """Return the bytes that no mapping saves: weights read once, old caches read, new ones written.
+
+    Inputs and outputs of the workload are activations; what lies between may stay on chip.
+    """
+    found = dict.fromkeys(CLASSES, 0)
+    written: dict[str, int] = {}
+    read: dict[str, set[str]] = {}
+    times: dict[str, int] = {}
+    for operator in workload.operators:
+        for label, one in operands_of(operator):
+            times[one.tensor] = max(times.get(one.tensor, 0), workload.times(operator.name))
+            if label == "output":
+                size = math.prod(one.shape(operator.ranks))
+                written[one.tensor] = written.get(one.tensor, 0) + size
+            else:
+                read.setdefault(one.tensor, set()).add(operator.name)
+    for name, tensor in workload.tensors.items():
+        whole, made = math.prod(workload.shapes[name]), written.get(name, 0)
+        elements = {
+            "intermediate": 0,
+            "output": made,
+            "cache": made + (whole - made if name in read else 0),
+        }.get(tensor.kind, whole)
+        n_bytes = elements * tensor.bytes_per_element * times[name]
+        found[class_of(tensor.kind)] += n_bytes
+    return found
+
+
+def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
+    """Return the larger of MACs over peak and least DRAM bytes over bandwidth, in cycles."""
+    compute = -(-workload.macs // accelerator.array.pes)
+    bandwidth = accelerator.dram.bandwidth_bytes_per_second
+    if bandwidth is None:
+        return compute
+    total = sum(least_dram_bytes(workload).values())
+    return max(compute, -(-total * accelerator.clock_hz // bandwidth))
+
+
+def masked_macs(workload: Workload) -> int:
+    """Return the MACs of positions that no row sees: what a causal mask leaves to be computed."""
+    hidden: dict[str, Fraction] = {}
+    for operator in reversed(workload.operators):
+        if isinstance(operator, Vector) and operator.output.tensor in hidden:
+            hidden[operator.input.tensor] = hidden[operator.output.tensor]
+        if isinstance(operator, Vector) and operator.visible and operator.axis:
+            visible, keys = operator.visible, operator.ranks[operator.axis]
+            rows = operator.ranks[visible.row]
+            last = np.minimum(np.arange(rows, dtype=np.int64) + visible.before, keys - 1)
+            window = keys if visible.window is None else visible.window
+            first = np.maximum(last + 1 - window, 0)
+            share = 1 - Fraction(int((last + 1 - first).sum()), rows * keys)
+            hidden[operator.input.tensor] = hidden[operator.output.tensor] = share
+    found = Fraction(0)
+    for operator in workload.operators:
+        shares = [hidden.get(one.tensor) for _, one in operands_of(operator)]
+        if operator.macs and any(shares):
+            found += workload.times(operator.name) * operator.macs * max(s or 0 for s in shares)
+    return int(found)

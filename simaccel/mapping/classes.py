@@ -1,0 +1,105 @@
+"""Which ranks of the operators of a group are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from simaccel.workload import Operand, Operator
+
+Place = tuple[int, str]
+"""A rank of an operator: (number of the operator in the group, its rank)."""
+Terms = tuple[tuple[str, int], ...]
+
+
+class Classes:
+    """Which ranks of operators are one, by the tensors inside of the group."""
+
+    def __init__(self, operators: Sequence[Operator]) -> None:
+        self.operators = operators
+        self.parent: dict[Place, Place] = {
+            (at, rank): (at, rank) for at, one in enumerate(operators) for rank in one.ranks
+        }
+        self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
+        self._join_made()
+        self._join_read()
+        self.names = self._names()
+
+    def root(self, place: Place) -> Place:
+        """Return what stands for all ranks that are one with a rank."""
+        while self.parent[place] != place:
+            place = self.parent[place]
+        return place
+
+    def _join_made(self) -> None:
+        made = {one.output.tensor: at for at, one in enumerate(self.operators)}
+        for at, one in reversed(list(enumerate(self.operators))):
+            for given in one.inputs:
+                maker = made.get(given.tensor)
+                if maker is None or maker == at:
+                    continue
+                writer = self.operators[maker]
+                for mine, its in zip(
+                    dims(given, one.ranks), dims(writer.output, writer.ranks), strict=True
+                ):
+                    self._join((at, mine), (maker, its))
+
+    def _join(self, reader: tuple[int, Terms], writer: tuple[int, Terms]) -> None:
+        (at, mine), (maker, its) = reader, writer
+        place = (maker, its[0][0])
+        if len(mine) == 1 and mine[0][1] == 1:
+            self._union((at, mine[0][0]), place)
+        elif place not in self.terms:
+            self.terms[place] = tuple(((at, rank), c) for rank, c in mine)
+
+    def _join_read(self) -> None:
+        """Join what two operators read of a tensor in the same way, if nothing speaks against."""
+        first: dict[str, tuple[int, Operand]] = {}
+        for at, one in enumerate(self.operators):
+            for given in one.inputs:
+                known = first.setdefault(given.tensor, (at, given))
+                if known[0] == at:
+                    continue
+                pairs = zip(
+                    dims(known[1], self.operators[known[0]].ranks),
+                    dims(given, one.ranks),
+                    strict=True,
+                )
+                for mine, its in pairs:
+                    if len(mine) == len(its) == 1 and mine[0][1] == its[0][1] == 1:
+                        self._union((known[0], mine[0][0]), (at, its[0][0]))
+
+    def _union(self, one: Place, other: Place) -> None:
+        one, other = self.root(one), self.root(other)
+        if one == other:
+            return
+        together = [place for place in self.parent if self.root(place) in (one, other)]
+        if len({at for at, _ in together}) < len(together):
+            return  # two ranks of one operator stay two
+        low, high = min(one, other), max(one, other)
+        self.parent[high] = low
+
+    def _names(self) -> dict[Place, str]:
+        names: dict[Place, str] = {}
+        for place in self.parent:
+            root = self.root(place)
+            if root not in names:
+                taken, number, name = set(names.values()), 2, root[1]
+                while name in taken:
+                    name, number = f"{root[1]}{number}", number + 1
+                names[root] = name
+        return names
+
+    def name(self, place: Place) -> str:
+        """Return the group's name of a rank."""
+        return self.names[self.root(place)]
+
+    def size(self, place: Place) -> int:
+        """Return the size of a rank."""
+        return self.operators[place[0]].ranks[place[1]]
+
+
+def dims(given: Operand, ranks: Mapping[str, int]) -> Iterator[Terms]:
+    """Yield the terms of each dimension, without ranks of size 1 beside others."""
+    for dim in given.projection:
+        moving = tuple(term for term in dim.terms if ranks[term[0]] > 1)
+        yield moving or ((dim.terms[0][0], 1),)

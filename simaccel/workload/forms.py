@@ -1,0 +1,248 @@
+"""What documents that describe workloads may hold: a form for each kind."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from simaccel.errors import InputError, suggest
+from simaccel.workload.attention import Scope
+from simaccel.workload.catalogue import Model, find_model
+from simaccel.workload.einsum import Kind
+from simaccel.workload.language import CAUSAL_BLOCKS, Transformer, find_transformer
+from simaccel.workload.language.phase import PhaseName
+from simaccel.workload.layers import Network
+from simaccel.workload.networks import find_network
+from simaccel.workload.sizes import (
+    MAX_BYTES_PER_ELEMENT,
+    MAX_LAYER_SIZE,
+    MAX_OPERATORS,
+    MAX_SIZE,
+)
+from simaccel.workload.vectors import VECTORS
+
+
+def _as_terms(value: object) -> object:
+    if isinstance(value, str):
+        return {value: 1}
+    if isinstance(value, dict) and value:
+        return value
+    raise PydanticCustomError("terms", "a rank, or a mapping from ranks to coefficients")
+
+
+def _as_known(value: str, find: Callable[[str], Model | Network | Transformer]) -> str:
+    try:
+        return find(value).name
+    except InputError as error:
+        raise PydanticCustomError(
+            "model", "{allowed}", {"allowed": error.faults[0].allowed}
+        ) from None
+
+
+def _as_operator(value: object) -> object:
+    known = ("einsum", *VECTORS)
+    if isinstance(value, str) and value in known:
+        return value
+    raise PydanticCustomError("kind", "{allowed}", {"allowed": suggest(str(value), known)})
+
+
+def _as_pair(value: object) -> object:
+    numbers = value if isinstance(value, list) else [value, value]
+    if len(numbers) == 2:  # noqa: PLR2004 - height and width
+        return tuple(numbers)
+    raise PydanticCustomError("pair", "a number, or a list of two: height and width")
+
+
+Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
+Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
+Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
+OperatorKind = Annotated[str, BeforeValidator(_as_operator)]
+ModelName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_model))]
+NetworkName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_network))]
+TransformerName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_transformer))]
+LayerSize = Annotated[int, Field(ge=1, le=MAX_LAYER_SIZE)]
+Pair = Annotated[tuple[LayerSize, LayerSize], BeforeValidator(_as_pair)]
+
+
+class Document(BaseModel):
+    """A document that knows all its fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class AttentionForm(Document):
+    """An attention block: what all have."""
+
+    kind: Literal["attention"]
+    batch: Size
+    seq_len: Size
+    scope: Scope = "block"
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class ModelAttentionForm(AttentionForm):
+    """An attention block of a model of the catalogue."""
+
+    model: ModelName
+
+
+class SizedAttentionForm(AttentionForm):
+    """An attention block of one's own sizes."""
+
+    hidden: Size
+    heads: Size
+    head_size: Size
+    ff_size: Size
+    layers: Size = 1
+
+
+class ShapeForm(Document):
+    """Sizes of a GEMM."""
+
+    M: Size
+    K: Size
+    N: Size
+    B: Size = 1
+
+
+class GemmForm(Document):
+    """A GEMM."""
+
+    kind: Literal["gemm"]
+    shape: ShapeForm
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class ConvShapeForm(Document):
+    """Sizes of a convolution."""
+
+    M: LayerSize
+    C: LayerSize
+    P: LayerSize
+    Q: LayerSize
+    R: LayerSize
+    S: LayerSize
+    G: LayerSize = 1
+    N: LayerSize = 1
+
+
+class ConvLayerForm(Document):
+    """A convolution among layers."""
+
+    kind: Literal["conv"]
+    shape: ConvShapeForm
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+
+
+class ConvForm(ConvLayerForm):
+    """A convolution."""
+
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class ProductShapeForm(Document):
+    """Sizes of a matrix product among layers."""
+
+    M: LayerSize
+    K: LayerSize
+    N: LayerSize
+    B: LayerSize = 1
+
+
+class ProductLayerForm(Document):
+    """A matrix product among layers."""
+
+    kind: Literal["gemm"]
+    shape: ProductShapeForm
+    transposed: Annotated[tuple[bool, bool], BeforeValidator(_as_pair)] = (False, False)
+
+
+class LayersForm(Document):
+    """A network of one's own."""
+
+    kind: Literal["layers"]
+    name: str
+    layers: Annotated[
+        dict[str, Annotated[ConvLayerForm | ProductLayerForm, Field(discriminator="kind")]],
+        Field(max_length=MAX_OPERATORS),
+    ]
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class NetworkForm(Document):
+    """A network of the catalogue."""
+
+    kind: Literal["network"]
+    model: NetworkName
+    batch: LayerSize = 1
+    layer: str | None = None
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class TransformerForm(Document):
+    """A run of a transformer of the catalogue."""
+
+    kind: Literal["transformer"]
+    model: TransformerName
+    phase: PhaseName = "prefill"
+    prompt: Size = 512
+    kv_len: Annotated[int, Field(ge=0, le=MAX_SIZE)] | None = None
+    batch: Size = 1
+    scope: Scope = "block"
+    causal_blocks: Size = CAUSAL_BLOCKS
+    experts: str | list[int] = "uniform"
+    bytes_per_element: Bytes = 2
+    bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class TensorForm(Document):
+    """A tensor of einsums."""
+
+    kind: Kind
+    bytes_per_element: Bytes = 2
+
+
+class OperandForm(Document):
+    """An operand; ``start`` makes it a box of its tensor."""
+
+    tensor: str
+    projection: list[Terms]
+    start: list[Annotated[int, Field(ge=0, le=MAX_SIZE)]] = []
+
+
+class VisibleForm(Document):
+    """What a row sees of the axis of a masked vector operator."""
+
+    row: str
+    before: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    window: Size | None = None
+
+
+class OperatorForm(Document):
+    """An einsum or vector operator."""
+
+    kind: OperatorKind = "einsum"
+    ranks: dict[str, Size]
+    inputs: list[OperandForm]
+    output: OperandForm
+    axis: str | None = None
+    scale: float | None = None
+    visible: VisibleForm | None = None
+
+
+class EinsumsForm(Document):
+    """Operators and tensors, spelled out."""
+
+    kind: Literal["einsums"]
+    name: str
+    repeat: Size = 1
+    once: list[str] = []
+    tensors: dict[str, TensorForm]
+    operators: Annotated[dict[str, OperatorForm], Field(max_length=MAX_OPERATORS)]

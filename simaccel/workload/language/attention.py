@@ -1,0 +1,141 @@
+"""Attention of a transformer's layer: projections, rotary embedding, cache, L, softmax, A, O.
+
+A causal mask is cut into blocks of rows, each with the keys that it sees: what lies above the
+diagonal blocks is neither computed nor moved. K and V of the new tokens go to the cache behind
+what is there, and L and A read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from simaccel.workload.einsum import Kind, Operand
+from simaccel.workload.language.graph import Graph, part
+from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.phase import RowBlock, Tokens
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention of one layer; ``window``: keys that a token sees at most."""
+
+    graph: Graph
+    model: Transformer
+    tokens: Tokens
+    window: int | None
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Ranks of the query heads: of K and V's heads, and of those that share one."""
+        return ("g", "r") if self.model.heads > self.model.kv_heads else ("g",)
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Ranks of Q and Z."""
+        return ("b", "n", *self.heads, "d")
+
+    def add(self, given: str) -> str:
+        """Add all operators behind the norm and return the output of O."""
+        graph, model = self.graph, self.model
+        self._project("Q", given, part(graph.prefix + "Q", self.queries))
+        keys = self.tokens.keys(self.window)
+        start = {"n": keys - self.tokens.rows} if keys > self.tokens.rows else None
+        for name in ("K", "V"):
+            self._project(name, given, part(self.stored(name), ("b", "n", "g", "d"), start))
+        self.attend()
+        made = graph.prefix + "Y"
+        out = made + "0" if "o" in model.biased else made
+        weights = part(graph.weight("Wo"), (*self.heads, "d", "e"))
+        graph.einsum("O", (part(graph.prefix + "Z", self.queries), weights), part(out, "bne"))
+        if "o" in model.biased:
+            add_bias(graph, "O", out, part(made, "bne"), ("e",))
+        return made
+
+    def stored(self, name: str) -> str:
+        """Add K or V as a whole, a cache but for images, and return its name."""
+        kind: Kind = "intermediate" if self.model.is_vision else "cache"
+        return self.graph.tensor(self.graph.prefix + name, kind)
+
+    def _project(self, name: str, given: str, target: Operand) -> None:
+        """Add an einsum, its bias and a rotary embedding, as far as the model has them."""
+        graph, ranks = self.graph, target.ranks
+        steps = ["einsum", *(["bias"] if "qkv" in self.model.biased else [])]
+        steps += ["rotary"] if name in {"Q", "K"} and not self.model.positions else []
+        for at, step in enumerate(steps):
+            out = target
+            if at + 1 < len(steps):
+                out = part(f"{graph.prefix}{name}{at}", ranks)
+            if step == "einsum":
+                weights = part(graph.weight(f"W{name.lower()}"), ("e", *ranks[2:]))
+                graph.einsum(name, (part(given, "bne"), weights), out)
+            elif step == "bias":
+                add_bias(graph, name, f"{graph.prefix}{name}{at - 1}", out, ranks[2:])
+            else:
+                tables = [part(graph.tensor(one, "input"), "nd") for one in ("cosines", "sines")]
+                inputs = (part(f"{graph.prefix}{name}{at - 1}", ranks), *tables)
+                graph.vector(f"rotary.{name}", "rotary", inputs, out, axis="d")
+
+    def attend(self) -> None:
+        """Add L, softmax and A for each block of rows."""
+        blocks = list(self.tokens.row_blocks(self.window, causal=not self.model.is_vision))
+        for at, block in enumerate(blocks):
+            self._block(block, f".{at}" if len(blocks) > 1 else "", alone=len(blocks) == 1)
+
+    def _block(self, block: RowBlock, name: str, *, alone: bool) -> None:
+        graph, model = self.graph, self.model
+        sizes = {"n": block.rows, "c": block.keys}
+        all_keys = block.keys == self.tokens.keys(self.window)
+        rows = None if alone else {"n": block.first}
+        keys = None if all_keys else {"c": block.first_key}
+        scores, weights = (f"{graph.prefix}{one}{name}" for one in "SP")
+        ranks = ("b", *self.heads, "n", "c")
+        stored = {one: part(self.stored(one), ("b", "c", "g", "d"), keys) for one in "KV"}
+        inputs = (part(graph.prefix + "Q", self.queries, rows), stored["K"])
+        if model.attention_cap:
+            capped, scores = scores, scores + "0"
+        graph.einsum(f"L{name}", inputs, part(scores, ranks), sizes)
+        if model.attention_cap:
+            cap = model.attention_cap / model.scale
+            given, scores = part(scores, ranks), capped
+            graph.vector(
+                f"cap.L{name}", "soft_cap", (given,), part(capped, ranks), scale=cap, sizes=sizes
+            )
+        graph.vector(
+            f"softmax{name}",
+            "softmax",
+            (part(scores, ranks),),
+            part(weights, ranks),
+            axis="c",
+            scale=model.scale,
+            visible=block.visible,
+            sizes=sizes,
+        )
+        made = part(graph.prefix + "Z", self.queries, rows)
+        graph.einsum(f"A{name}", (part(weights, ranks), stored["V"]), made, sizes)
+
+
+def add_bias(
+    graph: Graph,
+    name: str,
+    given: str,
+    made: Operand,
+    own: Sequence[str],
+    sizes: Mapping[str, int] | None = None,
+) -> None:
+    """Add a bias over the ranks ``own`` to a tensor that is laid out as what is made."""
+    inputs = (part(given, made.ranks), part(graph.weight(f"{name}.bias"), own))
+    graph.vector(f"{name}.bias", "residual", inputs, made, sizes=sizes)
+
+
+def la_graph(
+    model: Transformer, tokens: Tokens, sizes: Mapping[str, int], widths: Mapping[str, int]
+) -> Graph:
+    """Return L, softmax and A alone, of the last layer of the repeated run."""
+    window = model.windows[-1]
+    graph = Graph({**sizes, "c": tokens.keys(window)}, widths)
+    for name in ("Q", *(("K", "V") if model.is_vision else ())):
+        graph.tensor(name, "input")
+    graph.tensor("Z", "output")
+    Attention(graph, model, tokens, window).attend()
+    return graph

@@ -1,0 +1,278 @@
+"""A transformer's run as a workload: embedding, layers, logits; prefill or decode.
+
+    X = embedding rows (+ learned positions)                     once
+    each layer: norm1, Q, K, V (bias, rotary), cache, L, softmax, A, O, add1,
+                norm2, gate, up, activation, product, down (or experts), add2
+    norm and logits of the last token                            once
+
+The layers of the scope `model` repeat on the tensors of one: the output of a layer has the size of
+the next one's input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.attention import scope_faults
+from simaccel.workload.language.attention import Attention, add_bias, la_graph
+from simaccel.workload.language.catalogue import find_transformer
+from simaccel.workload.language.experts import UNIFORM, Spread, add_experts, spread_faults
+from simaccel.workload.language.feed_forward import add_feed_forward
+from simaccel.workload.language.graph import CLASSES, Graph, part
+from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, Tokens
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.workload import Workload
+
+MAX_BLOCKS = 64
+"""Blocks of rows under a causal mask at most: each is three operators."""
+
+
+def transformer(  # noqa: PLR0913 - one argument a field of the document
+    name: str | Transformer,
+    *,
+    phase: str = "prefill",
+    prompt: int = 512,
+    kv_len: int | None = None,
+    batch: int = 1,
+    scope: str = "block",
+    causal_blocks: int = CAUSAL_BLOCKS,
+    experts: Spread = UNIFORM,
+    bytes_per_element: int = 2,
+    bytes_by_tensor: Mapping[str, int] | None = None,
+) -> Workload:
+    """Return a run of a transformer of the catalogue, or of one's own.
+
+    A prefill takes ``prompt`` new tokens behind ``kv_len`` (0) in the cache; a decode step takes
+    one behind ``kv_len`` (by default the prompt). An image has no phase. ``bytes_by_tensor``: by
+    class (weights, activations, cache) or by tensor.
+
+    Raises:
+        InputError: all that is wrong.
+
+    """
+    model, faults = (name, []) if isinstance(name, Transformer) else _found(name)
+    past = kv_len if kv_len is not None else (prompt if phase == "decode" else 0)
+    rows = 1 if phase == "decode" else prompt
+    if model is not None and model.is_vision:
+        faults += _image_faults(model, phase, kv_len)
+        rows, past = model.positions, 0
+    tokens = Tokens(batch=batch, rows=rows, past=past, blocks=causal_blocks)
+    widths = {**dict.fromkeys(CLASSES, bytes_per_element), **(bytes_by_tensor or {})}
+    faults += _faults(tokens, phase, prompt, scope, widths)
+    if model is not None and not faults:
+        faults += _model_faults(model, tokens, experts)
+    if faults or model is None:
+        raise InputError(faults)
+    graph = _graph(model, tokens, scope, experts, widths)
+    _set_widths(graph, model, widths)
+    parameters: dict[str, Any] = {
+        "kind": "transformer",
+        "model": model.name,
+        "phase": phase,
+        "prompt": prompt,
+        **({} if kv_len is None else {"kv_len": kv_len}),
+        "batch": batch,
+        "scope": scope,
+        "causal_blocks": causal_blocks,
+        "experts": experts if isinstance(experts, str) else list(experts),
+        "bytes_per_element": bytes_per_element,
+        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+    }
+    repeat = model.layers // len(model.windows) if scope == "model" else 1
+    return Workload(
+        model.name,
+        tuple(graph.operators),
+        graph.tensors,
+        repeat,
+        parameters,
+        frozenset(graph.once),
+    )
+
+
+def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> None:
+    """Set the element sizes of single tensors."""
+    named = {name: width for name, width in widths.items() if name not in CLASSES}
+    faults = []
+    for name, width in named.items():
+        if name in graph.tensors:
+            graph.tensors[name] = replace(graph.tensors[name], bytes_per_element=width)
+            continue
+        allowed = suggest(name, [*CLASSES, *graph.tensors])
+        if not allowed.startswith("did"):
+            allowed = f"{', '.join(CLASSES)}, or a tensor (simaccel workload show {model.name})"
+        faults.append(Fault(model.name, f"bytes_by_tensor.{name}", width, allowed))
+    if faults:
+        raise InputError(faults)
+
+
+def _found(name: str) -> tuple[Transformer | None, list[Fault]]:
+    try:
+        return find_transformer(name), []
+    except InputError as error:
+        return None, list(error.faults)
+
+
+def _image_faults(model: Transformer, phase: str, kv_len: int | None) -> list[Fault]:
+    found = []
+    if phase == "decode":
+        found.append(Fault(model.name, "phase", phase, "prefill: an image comes at once"))
+    if kv_len is not None:
+        found.append(Fault(model.name, "kv_len", kv_len, "nothing: an image has no cache"))
+    return found
+
+
+def _faults(
+    tokens: Tokens, phase: str, prompt: int, scope: str, widths: Mapping[str, int]
+) -> list[Fault]:
+    file = "workload"
+    faults = size_faults(file, {"batch": tokens.batch, "prompt": prompt})
+    if type(tokens.past) is not int or tokens.past < 0:
+        faults.append(Fault(file, "kv_len", tokens.past, "a whole number from 0"))
+    elif tokens.past:
+        faults += size_faults(file, {"kv_len": tokens.past})
+    if phase not in PHASES:
+        faults.append(Fault(file, "phase", phase, suggest(str(phase), PHASES)))
+    faults += scope_faults(file, scope)
+    faults += size_faults(file, {"causal_blocks": tokens.blocks}, MAX_BLOCKS)
+    given = {f"bytes_by_tensor.{name}": size for name, size in widths.items()}
+    return faults + size_faults(file, given, MAX_BYTES_PER_ELEMENT)
+
+
+def _model_faults(model: Transformer, tokens: Tokens, experts: Spread) -> list[Fault]:
+    rows = tokens.rows if tokens.rows > 1 else tokens.batch
+    faults = spread_faults(model.name, experts, model.experts, model.chosen, rows)
+    most, need = model.positions, tokens.past + tokens.rows
+    if most and need > most:
+        allowed = f"at most {most} tokens, those in the cache included: positions are learned"
+        faults.append(Fault(model.name, "prompt", need, allowed))
+    return faults
+
+
+def _graph(
+    model: Transformer, tokens: Tokens, scope: str, experts: Spread, widths: Mapping[str, int]
+) -> Graph:
+    sizes = {
+        "b": tokens.batch,
+        "n": tokens.rows,
+        "e": model.hidden,
+        "g": model.kv_heads,
+        "r": model.heads // model.kv_heads,
+        "d": model.head_size,
+        "f": model.ff_size,
+        "v": model.vocabulary,
+        "x": model.experts,
+    }
+    if scope == "la":
+        return la_graph(model, tokens, sizes, widths)
+    graph = Graph(sizes, widths)
+    if scope == "model":
+        _embed(graph, model, tokens)
+        graph.once.update(one.name for one in graph.operators)
+    else:
+        graph.tensor("X", "input")
+    given, several = "X", len(model.windows) > 1
+    for at, window in enumerate(model.windows):
+        graph.prefix = f"layer{at}." if several else ""
+        last = at + 1 == len(model.windows)
+        made = "Xout" if last else f"X{at + 1}"
+        graph.tensor(made, "output" if last and scope == "block" else "intermediate")
+        _layer(graph, model, tokens, (window, experts), (given, made))
+        given = made
+    graph.prefix = ""
+    if scope == "model":
+        known = len(graph.operators)
+        _head(graph, model, tokens, given)
+        graph.once.update(one.name for one in graph.operators[known:])
+    return graph
+
+
+def _layer(
+    graph: Graph,
+    model: Transformer,
+    tokens: Tokens,
+    how: tuple[int | None, Spread],
+    ends: tuple[str, str],
+) -> None:
+    """Add a layer with its window and spread over experts, from one tensor to another."""
+    (window, experts), (given, made), prefix = how, ends, graph.prefix
+    attended = Attention(graph, model, tokens, window).add(_norm(graph, model, "norm1", given))
+    if model.post_norms:
+        attended = _norm(graph, model, "post1", attended)
+    inner = prefix + "X1"
+    _add(graph, "add1", given, attended, inner)
+    normed, out = _norm(graph, model, "norm2", inner), prefix + "F"
+    if model.experts:
+        add_experts(graph, model, tokens, experts, normed, out)
+    else:
+        add_feed_forward(graph, model, part(normed, "bne"), part(out, "bne"))
+    if model.post_norms:
+        out = _norm(graph, model, "post2", out)
+    _add(graph, "add2", inner, out, made)
+
+
+def _norm(graph: Graph, model: Transformer, name: str, given: str, rows: int | None = None) -> str:
+    """Add a norm over e with its gain (and bias), of the last of some rows where they are given."""
+    start = None if rows is None else {"n": rows}
+    inputs = [part(given, "bne", start), part(graph.weight(f"{name}.gain"), "e")]
+    if model.norm == "layer_norm":
+        inputs.append(part(graph.weight(f"{name}.bias"), "e"))
+    target = part(f"{graph.prefix}{name}.out", "bne")
+    sizes = None if rows is None else {"n": 1}
+    return graph.vector(name, model.norm, inputs, target, axis="e", sizes=sizes)
+
+
+def _add(graph: Graph, name: str, one: str, other: str, made: str) -> None:
+    graph.vector(name, "residual", (part(one, "bne"), part(other, "bne")), part(made, "bne"))
+
+
+def _embed(graph: Graph, model: Transformer, tokens: Tokens) -> None:
+    """Add the embedding of tokens, or of patches and the class token."""
+    if model.patches:
+        _embed_patches(graph, model)
+        return
+    rows = part(graph.weight("embedding.rows"), "bne")
+    if not model.positions:
+        scale = model.hidden**0.5 if model.scaled_embedding else 1.0
+        graph.vector("embed", "scale", (rows,), part("X", "bne"), scale=scale)
+        return
+    whole = tokens.rows == model.positions
+    table = part(graph.weight("positions"), "ne", None if whole else {"n": tokens.past})
+    graph.vector("embed", "residual", (rows, table), part("X", "bne"))
+
+
+def _embed_patches(graph: Graph, model: Transformer) -> None:
+    patches, values = model.patches or (0, 0)
+    sizes = {"p": patches, "i": values, "z": 1}
+    image = part(graph.tensor("image", "input"), "bpi")
+    weights = part(graph.weight("Wpatch"), "ie")
+    graph.einsum("patch", (image, weights), part("patches", "bpe"), sizes)
+    bias = part(graph.weight("patch.bias"), "e")
+    target = part("T", "bpe", {"p": 1})
+    graph.vector("patch.bias", "residual", (part("patches", "bpe"), bias), target, sizes=sizes)
+    token = part(graph.weight("class"), "bze")
+    graph.vector("class", "scale", (token,), part("T", "bze", {}), sizes=sizes)
+    positions = part(graph.weight("positions"), "ne")
+    graph.vector("embed", "residual", (part("T", "bne"), positions), part("X", "bne"))
+
+
+def _head(graph: Graph, model: Transformer, tokens: Tokens, given: str) -> None:
+    """Add the last norm and the logits of the last token (of an image: the class token)."""
+    row = 0 if model.is_vision else tokens.rows - 1
+    normed = _norm(graph, model, "norm", given, row if tokens.rows > 1 else None)
+    sizes = {"n": 1}
+    ranks = "ve" if model.tied else "ev"
+    weights = part(graph.weight("embedding" if model.tied else "Wlogits"), ranks)
+    out = part(graph.tensor("logits", "output"), "bnv")
+    if model.logits_cap or model.is_vision:
+        raw = part("logits0", "bnv")
+        graph.einsum("logits", (part(normed, "bne"), weights), raw, sizes)
+        if model.is_vision:
+            add_bias(graph, "logits", "logits0", out, ("v",), sizes)
+        else:
+            graph.vector("cap", "soft_cap", (raw,), out, scale=model.logits_cap or 1, sizes=sizes)
+        return
+    graph.einsum("logits", (part(normed, "bne"), weights), out, sizes)

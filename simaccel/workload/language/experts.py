@@ -1,0 +1,104 @@
+"""Mixture of experts: how tokens are spread, and each expert's layers by its own count.
+
+Which experts a token gets is given, not computed: uniform, a list of counts, or drawn with a
+seed. Loads of an expert's rows gather them; choosing the experts costs nothing. With several
+sequences of several tokens each, every sequence spreads its tokens alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from simaccel.errors import Fault
+from simaccel.workload.language.feed_forward import add_feed_forward
+from simaccel.workload.language.graph import Graph, part
+from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.phase import Tokens
+
+Spread = str | Sequence[int]
+"""How tokens are spread over experts: ``uniform``, ``drawn:SEED``, or a count for each expert."""
+UNIFORM = "uniform"
+_DRAWN = re.compile(r"drawn(?::([0-9]{1,9}))?")
+_ALLOWED = "uniform, drawn or drawn:SEED, or a count for each expert"
+
+
+def spread_faults(file: str, spread: Spread, experts: int, chosen: int, rows: int) -> list[Fault]:
+    """Return what is wrong with how ``rows`` tokens are spread over experts."""
+    if isinstance(spread, str):
+        known = spread == UNIFORM or _DRAWN.fullmatch(spread)
+        return [] if known else [Fault(file, "experts", spread, _ALLOWED)]
+    if not experts:
+        return [Fault(file, "experts", list(spread), "nothing, as the model has none")]
+    faults = []
+    if len(spread) != experts:
+        faults.append(Fault(file, "experts", f"{len(spread)} counts", f"{experts} counts"))
+    if any(type(one) is not int or not 0 <= one <= rows for one in spread):
+        allowed = f"counts from 0 to {rows}, the tokens"
+        faults.append(Fault(file, "experts", list(spread), allowed))
+    elif sum(spread) != rows * chosen:
+        allowed = f"a sum of {rows * chosen}: {rows} tokens with {chosen} experts each"
+        faults.append(Fault(file, "experts", sum(spread), allowed))
+    return faults
+
+
+def expert_counts(spread: Spread, experts: int, chosen: int, rows: int) -> list[int]:
+    """Return how many of ``rows`` tokens each expert gets; every token gets ``chosen`` others.
+
+    >>> expert_counts("uniform", 8, 2, 5)
+    [2, 2, 1, 1, 1, 1, 1, 1]
+    """
+    if not isinstance(spread, str):
+        return list(spread)
+    if spread == UNIFORM:
+        least, more = divmod(rows * chosen, experts)
+        return [least + (at < more) for at in range(experts)]
+    found = _DRAWN.fullmatch(spread)
+    seed = int(found[1] or 0) if found else 0
+    keys = np.random.default_rng(seed).random((rows, experts))
+    drawn = np.argsort(keys, axis=1)[:, :chosen]
+    return [int(n) for n in np.bincount(drawn.ravel(), minlength=experts)]
+
+
+def add_experts(
+    graph: Graph, model: Transformer, tokens: Tokens, spread: Spread, given: str, made: str
+) -> None:
+    """Add router, experts and the weighted sum of what they make."""
+    rank = "n" if tokens.rows > 1 else "b"
+    rows = tokens.rows if tokens.rows > 1 else tokens.batch
+    prefix = graph.prefix
+    router = part(graph.weight("Wrouter"), "ex")
+    graph.einsum("router", (part(given, "bne"), router), part(prefix + "R", "bnx"))
+    gates = part(prefix + "G", "bnx")
+    graph.vector("router.softmax", "softmax", (part(prefix + "R", "bnx"),), gates, axis="x")
+    first = 0
+    for at, count in enumerate(expert_counts(spread, model.experts, model.chosen, rows)):
+        if not count:
+            continue
+        graph.prefix = f"{prefix}expert{at}."
+        start = min(first % rows, rows - count)
+        source = part(given, "bne", None if count == rows else {rank: start})
+        all_slots = count == rows * model.chosen
+        target = part(prefix + "E", "bne", None if all_slots else {rank: first})
+        add_feed_forward(graph, model, source, target, {rank: count})
+        first += count
+    graph.prefix = prefix
+    _combine(graph, model, rank, rows, made)
+
+
+def _combine(graph: Graph, model: Transformer, rank: str, rows: int, made: str) -> None:
+    prefix, parts = graph.prefix, []
+    for k in range(model.chosen):
+        gate, weighed = part(f"{prefix}g{k}", "bn"), f"{prefix}E{k}"
+        gates = part(prefix + "G", "bnx")
+        graph.vector(f"gate{k}", "largest", (gates,), gate, scale=float(k + 1))
+        start = None if model.chosen == 1 else {rank: k * rows}
+        inputs = (part(prefix + "E", "bne", start), gate)
+        target = part(weighed if model.chosen > 1 else made, "bne")
+        parts.append(graph.vector(f"weigh{k}", "product", inputs, target))
+    for k in range(1, model.chosen):
+        total = made if k == model.chosen - 1 else f"{prefix}E0to{k}"
+        inputs = (part(parts[0], "bne"), part(parts[k], "bne"))
+        parts[0] = graph.vector(f"sum{k}", "residual", inputs, part(total, "bne"))

@@ -1,0 +1,102 @@
+"""Operators and tensors while a graph is put together: names, sizes by rank, widths by class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simaccel.workload.einsum import (
+    Affine,
+    Einsum,
+    Kind,
+    Operand,
+    Operator,
+    Tensor,
+    Vector,
+    Visible,
+)
+
+CLASSES = ("weights", "activations", "cache")
+"""What precision and DRAM bytes are told apart by."""
+Start = tuple[int, ...]
+
+
+def class_of(kind: Kind) -> str:
+    """Return the class of a tensor: weights, cache, or activations."""
+    return {"weight": "weights", "cache": "cache"}.get(kind, "activations")
+
+
+@dataclass
+class Graph:
+    """A workload in the making.
+
+    ``sizes``: of ranks, where an operator says nothing else; ``widths``: bytes per element by
+    class; ``prefix``: before the names of what is added next.
+    """
+
+    sizes: Mapping[str, int]
+    widths: Mapping[str, int]
+    prefix: str = ""
+    operators: list[Operator] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    once: set[str] = field(default_factory=set)
+
+    def tensor(self, name: str, kind: Kind = "intermediate") -> str:
+        """Add a tensor, if there is none of this name yet, and return its name."""
+        if name not in self.tensors:
+            self.tensors[name] = Tensor(name, self.widths[class_of(kind)], kind)
+        return name
+
+    def weight(self, name: str) -> str:
+        """Add weights under the prefix and return their name."""
+        return self.tensor(self.prefix + name, "weight")
+
+    def einsum(
+        self,
+        name: str,
+        inputs: Sequence[Operand],
+        output: Operand,
+        sizes: Mapping[str, int] | None = None,
+    ) -> str:
+        """Add an einsum over operands and return the name of its output."""
+        ranks = self._ranks((output, *inputs), sizes)
+        self.operators.append(Einsum(self.prefix + name, ranks, tuple(inputs), output))
+        return self.tensor(output.tensor)
+
+    def vector(
+        self,
+        name: str,
+        kind: str,
+        inputs: Sequence[Operand],
+        output: Operand,
+        *,
+        axis: str | None = None,
+        scale: float = 1.0,
+        visible: Visible | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> str:
+        """Add a vector operator over operands and return the name of its output."""
+        ranks = self._ranks((*inputs, output), sizes)
+        name = self.prefix + name
+        self.operators.append(
+            Vector(name, kind, ranks, tuple(inputs), output, axis, scale, visible)
+        )
+        return self.tensor(output.tensor)
+
+    def _ranks(
+        self, operands: Sequence[Operand], sizes: Mapping[str, int] | None
+    ) -> dict[str, int]:
+        known = {**self.sizes, **(sizes or {})}
+        used = dict.fromkeys(rank for given in operands for rank in given.ranks)
+        return {rank: known[rank] for rank in used}
+
+
+def part(tensor: str, ranks: Sequence[str], start: Mapping[str, int] | None = None) -> Operand:
+    """Return an operand with one rank a dimension; a box of the tensor where a ``start`` is given.
+
+    ``start``: first positions by rank, 0 where a rank isn't named.
+    """
+    projection = tuple(Affine(((rank, 1),)) for rank in ranks)
+    if start is None:
+        return Operand(tensor, projection)
+    return Operand(tensor, projection, tuple(start.get(rank, 0) for rank in ranks))

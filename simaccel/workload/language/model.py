@@ -1,0 +1,107 @@
+"""What a transformer is made of: sizes, norms, positions, heads, feed-forward layers, experts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Activation = Literal["silu", "gelu", "relu"]
+NormKind = Literal["rms_norm", "layer_norm"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transformer:
+    """A published transformer: its names, its structure and where it is published.
+
+    ``kv_heads`` query heads share K and V in groups; ``windows`` says for each layer of a repeated
+    run of layers how many keys a token sees at most (None: all before it). ``positions`` > 0 is the
+    length of a learned table; without, Q and K are turned (rotary). ``biased``: layers with a bias
+    (of ``qkv``, ``o``, ``ff``). ``tied``: the logits have the embedding as weights. Soft caps limit
+    attention scores and logits to +-cap. ``experts`` > 0: each token goes to ``chosen`` of them.
+    A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    source: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    ff_size: int
+    vocabulary: int
+    norm: NormKind = "rms_norm"
+    post_norms: bool = False
+    positions: int = 0
+    activation: Activation = "silu"
+    gated: bool = True
+    biased: tuple[str, ...] = ()
+    windows: tuple[int | None, ...] = (None,)
+    tied: bool = False
+    scaled_embedding: bool = False
+    attention_cap: float | None = None
+    logits_cap: float | None = None
+    score_scale: float | None = None
+    experts: int = 0
+    chosen: int = 0
+    patches: tuple[int, int] | None = None
+
+    @property
+    def is_vision(self) -> bool:
+        """Whether its input is an image: patches, no mask, no cache."""
+        return self.patches is not None
+
+    @property
+    def scale(self) -> float:
+        """What attention scores are multiplied by."""
+        return self.score_scale or self.head_size**-0.5
+
+    @property
+    def cache_elements(self) -> int:
+        """Elements of K and V that a token adds to the caches of all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_size
+
+    @property
+    def norm_size(self) -> int:
+        """Elements of a norm's gain and bias."""
+        return self.hidden * (2 if self.norm == "layer_norm" else 1)
+
+    @property
+    def layer_parameters(self) -> int:
+        """Parameters of one layer."""
+        e, f, d = self.hidden, self.ff_size, self.head_size
+        queries, keys = self.heads * d, self.kv_heads * d
+        found = 2 * e * queries + 2 * e * keys
+        found += (queries + 2 * keys) * ("qkv" in self.biased) + e * ("o" in self.biased)
+        linear = (3 if self.gated else 2) * e * f + (f * (1 + self.gated) + e) * (
+            "ff" in self.biased
+        )
+        found += linear * max(1, self.experts) + e * self.experts
+        return found + (4 if self.post_norms else 2) * self.norm_size
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Parameters of the tables that tokens (or patches) are looked up in or come in by."""
+        e = self.hidden
+        if self.patches:
+            _, values = self.patches
+            return values * e + e + e + self.positions * e
+        return (self.vocabulary + self.positions) * e
+
+    @property
+    def parameters(self) -> int:
+        """All parameters, shared ones once."""
+        head = 0 if self.tied else self.hidden * self.vocabulary
+        head += self.vocabulary * self.is_vision
+        return (
+            self.layers * self.layer_parameters + self.embedding_parameters + self.norm_size + head
+        )
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that take part in one token: of the experts only those chosen."""
+        if not self.experts:
+            return self.parameters
+        idle = (self.experts - self.chosen) * 3 * self.hidden * self.ff_size
+        return self.parameters - self.layers * idle

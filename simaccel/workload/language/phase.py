@@ -1,0 +1,85 @@
+"""What a run of a transformer computes: which tokens are new, and what they see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from simaccel.workload.einsum import Visible
+
+PhaseName = Literal["prefill", "decode"]
+PHASES: tuple[PhaseName, ...] = ("prefill", "decode")
+_LEAST_ROWS = 64
+"""Rows of a block under a causal mask; smaller ones fill no array."""
+CAUSAL_BLOCKS = 8
+"""Blocks of rows under a causal mask where nothing is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """``rows`` new tokens of each of ``batch`` sequences, ``past`` before them in the cache.
+
+    ``blocks``: how many blocks of rows attention has at most, each with the keys that it sees.
+    """
+
+    batch: int
+    rows: int
+    past: int = 0
+    blocks: int = CAUSAL_BLOCKS
+
+    def first_key(self, window: int | None) -> int:
+        """Return the position of the first key that the first new token sees."""
+        return 0 if window is None else max(0, self.past + 1 - window)
+
+    def keys(self, window: int | None) -> int:
+        """Return how many keys the new tokens see together, their own included."""
+        return self.past + self.rows - self.first_key(window)
+
+    def row_blocks(self, window: int | None, *, causal: bool = True) -> Iterator[RowBlock]:
+        """Yield blocks of rows with the keys that they see."""
+        if not causal:
+            yield RowBlock(first=0, rows=self.rows, first_key=0, keys=self.rows)
+            return
+        before = self.past - self.first_key(window)
+        count = max(1, min(self.blocks, self.rows // _LEAST_ROWS))
+        most = -(-self.rows // count)
+        for first in range(0, self.rows, most):
+            rows = min(most, self.rows - first)
+            low = 0 if window is None else max(0, before + first + 1 - window)
+            keys = before + first + rows - low
+            cut = window is not None and keys > window
+            visible = Visible("n", before + first - low, window if cut else None)
+            yield RowBlock(
+                first=first,
+                rows=rows,
+                first_key=low,
+                keys=keys,
+                visible=visible if rows > 1 or cut else None,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowBlock:
+    """Rows of new tokens and the keys that they see, counted from the first key in use."""
+
+    first: int
+    rows: int
+    first_key: int
+    keys: int
+    visible: Visible | None = None
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a row and a key that are computed."""
+        return self.rows * self.keys
+
+    @property
+    def visible_pairs(self) -> int:
+        """Pairs of a row and a key that the row sees."""
+        if self.visible is None:
+            return self.pairs
+        window, before = self.visible.window, self.visible.before
+        if window is None:
+            return self.rows * (before + 1) + self.rows * (self.rows - 1) // 2
+        return sum(min(row + before + 1, window, self.keys) for row in range(self.rows))

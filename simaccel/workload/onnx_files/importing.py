@@ -1,0 +1,165 @@
+"""An ONNX model as a workload, with a list of what became of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from simaccel.errors import Fault, InputError
+from simaccel.workload.documents import einsums_document
+from simaccel.workload.layers import distinct_names
+from simaccel.workload.onnx_files.building import Building
+from simaccel.workload.onnx_files.operators import FREE, HANDLERS, Place, Row, matmul_shape
+from simaccel.workload.onnx_files.reading import Network, clean_name, read_network
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.workload import Workload
+
+_PASSED = frozenset(("Mul", "Div", "Add", "Where", "Cast", "Identity", "Dropout"))
+"""Nodes between L, softmax and A that scale, mask, or do nothing."""
+_SCALARS = frozenset(("Mul", "Div"))
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A workload and what became of each node of its file."""
+
+    workload: Workload
+    rows: tuple[Row, ...]
+    constants: int
+
+
+def load_onnx(
+    path: str | Path, dims: Mapping[str, int] | None = None, bytes_per_element: int = 2
+) -> Imported:
+    """Return the workload of an ONNX file; ``dims`` has the sizes of dynamic dimensions.
+
+    Raises:
+        InputError: no ONNX, dimensions without a size, nothing that could be mapped.
+
+    """
+    sizes = {"bytes_per_element": bytes_per_element}
+    if faults := size_faults(str(path), sizes, MAX_BYTES_PER_ELEMENT):
+        raise InputError(faults)
+    return _load(str(path), tuple(sorted((dims or {}).items())), bytes_per_element)
+
+
+@lru_cache(maxsize=4)
+def _load(path: str, dims: tuple[tuple[str, int], ...], width: int) -> Imported:
+    network = read_network(Path(path), dict(dims))
+    importer = _Importer(network, Building(width))
+    rows = importer.rows()
+    building, name = importer.building, clean_name(Path(path).stem)
+    if not building.operators:
+        raise InputError([Fault(path, "nodes", "none is modelled", "at least one that is")])
+    workload = Workload(
+        name,
+        tuple(building.operators),
+        building.tensors,
+        parameters=einsums_document(name, building.operators, building.tensors.values()),
+    )
+    return Imported(workload, tuple(rows), sum(network.folded.values()))
+
+
+@dataclass
+class _Importer:
+    network: Network
+    building: Building
+    fused: dict[int, Row] = field(default_factory=dict)
+    """Rows of nodes that belong to an attention, by number."""
+
+    def __post_init__(self) -> None:
+        """Name the nodes; find who reads what."""
+        nodes = self.network.nodes
+        names = [clean_name(node.name) or f"{node.op_type}_{at}" for at, node in enumerate(nodes)]
+        self.names = distinct_names(names)
+        self.readers: dict[str, list[int]] = {}
+        for at, node in enumerate(nodes):
+            for name in node.input:
+                self.readers.setdefault(name, []).append(at)
+
+    def rows(self) -> list[Row]:
+        """Map all nodes in the file's order."""
+        found = []
+        for at, node in enumerate(self.network.nodes):
+            if at in self.fused:
+                found.append(self.fused[at])
+                continue
+            place = Place(node, self.names[at], self.network, self.building)
+            found.append(self._attention(at, place) or _mapped(place))
+        return found
+
+    def _attention(self, at: int, place: Place) -> Row | None:
+        """Map L, softmax and A as one where a product leads to them."""
+        if place.node.op_type != "MatMul" or not self._known(at):
+            return None
+        way = self._way(at)
+        if way is None:
+            return None
+        softmax, attend = way[-2], way[-1]
+        logit = matmul_shape(place.shape(0), place.shape(1))
+        last = Place(self.network.nodes[attend], self.names[attend], self.network, self.building)
+        out = matmul_shape(last.shape(0), last.shape(1))
+        if (logit.b, logit.m, logit.n) != (out.b, out.m, out.k):
+            return None
+        names = (self.names[at], self.names[softmax], self.names[attend])
+        self.building.attention(names, (logit.b, logit.m, logit.k, logit.n, out.n))
+        for between in way[:-1]:
+            node = self.network.nodes[between]
+            one = Place(node, self.names[between], self.network, self.building)
+            how = one.mapped("softmax") if between == softmax else one.other("fused", "softmax")
+            self.fused[between] = how
+        self.fused[attend] = last.mapped("A of an attention", out.b * out.m * out.k * out.n)
+        return place.mapped("L of an attention", logit.b * logit.m * logit.k * logit.n)
+
+    def _known(self, at: int) -> bool:
+        node = self.network.nodes[at]
+        return all(name in self.network.shapes for name in (*node.input, *node.output))
+
+    def _way(self, at: int) -> list[int] | None:
+        """Return the nodes from a product over a softmax to the product that reads it first."""
+        way: list[int] = []
+        softmax = False
+        while True:
+            readers = self.readers.get(self.network.nodes[at].output[0], [])
+            if len(readers) != 1 or not self._known(readers[0]):
+                return None
+            made, at = self.network.nodes[at].output[0], readers[0]
+            node = self.network.nodes[at]
+            way.append(at)
+            if node.op_type == "Softmax" and not softmax:
+                softmax = True
+                rank = len(self.network.shapes[made])
+                place = Place(node, "", self.network, self.building)
+                if place.attribute("axis", -1) % rank != rank - 1:
+                    return None
+                softmax_at = len(way) - 1
+            elif node.op_type == "MatMul" and softmax and node.input[0] == made:
+                return [*way[:softmax_at], *way[softmax_at + 1 : -1], way[softmax_at], at]
+            elif node.op_type not in _PASSED:
+                return None
+
+
+def _mapped(place: Place) -> Row:
+    kind = place.node.op_type
+    if kind in FREE:
+        return place.other("free", "addresses")
+    if kind not in HANDLERS:
+        return place.other("not modelled", "no such kind of node")
+    unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
+    unknown = [name for name in unknown if name not in place.network.shapes]
+    if unknown:
+        return place.other("not modelled", f"{unknown[0]} has no shape that is known")
+    if 0 in place.made:
+        return place.other("free", "no elements")
+    return HANDLERS[kind](place)
+
+
+def totals(rows: Sequence[Row]) -> dict[str, tuple[int, int, int]]:
+    """Return (nodes, MACs, elements without MACs) of what was mapped, fused, free, not modelled."""
+    found = dict.fromkeys(("mapped", "fused", "free", "not modelled"), (0, 0, 0))
+    for row in rows:
+        nodes, macs, work = found[row.how]
+        found[row.how] = nodes + 1, macs + row.macs, work + row.work
+    return found

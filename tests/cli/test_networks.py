@@ -1,0 +1,95 @@
+"""Transformers, generations, imports and pictures on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+from click.testing import Result
+from onnx import TensorProto, helper
+
+Call = Callable[[str], Result]
+
+
+def _model(tmp_path: Path) -> Path:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "x"], ["m"]), helper.make_node("Det", ["m"], ["y"])],
+        "g",
+        [info("x", TensorProto.FLOAT, ["n", "n"])],
+        [info("y", TensorProto.FLOAT, [])],
+    )
+    path = tmp_path / "small.onnx"
+    onnx.save(helper.make_model(graph), str(path))
+    return path
+
+
+def test_a_decode_step_says_what_classes_of_tensors_move(cli: Call) -> None:
+    shown = cli(
+        "run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la --dataflow naive"
+    ).stdout
+    assert "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, dataflow naive" in shown
+    # K and V of ten tokens of 768 elements
+    assert "cache 30.0 KiB (at least 30.0 KiB); roofline" in shown
+
+
+def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
+    line = "run --hw edge --workload gpt2 --prompt 6 --generate 4 --scope la --dataflow naive"
+    shown = cli(line).stdout
+    assert "gpt2 on edge, prompt 6, scope la, batch 1, dataflow naive, 4 tokens" in shown
+    assert "all 3 decode steps simulated" in shown
+    found = json.loads(cli(f"{line} --json").stdout)
+    assert [one["kv_len"] for one in found["steps"]] == [6, 7, 8]
+    assert found["decode"]["cycles"] == sum(one["cycles"] for one in found["steps"])
+    assert found["token_seconds"] == pytest.approx(found["decode"]["cycles"] / 720e6 / 3)
+    quiet = cli(f"{line} --quiet").stdout
+    assert quiet.startswith("time to first token")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--workload gpt2 --generate 3 --phase decode", "--phase: got 'decode'; allowed: nothing"),
+        ("--workload gpt2 --generate 3 --check", "--check: got True; allowed: nothing beside"),
+        ("--workload gpt2 --lengths 3", "--lengths: got 3; allowed: nothing without --generate"),
+        ("--workload bert --generate 3", "--workload: got 'bert'; allowed: a transformer"),
+        ("--workload bert --phase decode", "--phase: got 'decode'; allowed: nothing with"),
+        ("--workload gpt2 --seq-len 3", "--seq-len: got '3'; allowed: nothing with"),
+        ("--workload gpt2 --dim n=3", "--dim: got 'n=3'; allowed: nothing with"),
+        ("--workload gpt2 --prompt x", "--prompt: got 'x'; allowed: a whole number"),
+        ("--workload gpt2 --experts many", "--experts: got 'many'; allowed: uniform, drawn"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(cli: Call, options: str, said: str) -> None:
+    failed = cli(f"run --hw edge {options}")
+    assert said in failed.stderr
+    assert failed.exit_code == 2
+
+
+def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
+    path = _model(tmp_path)
+    shown = cli(f"workload show {path} --dim n=5").stdout
+    assert "not modelled: Det_1 (Det): no such kind of node" in shown
+    found = json.loads(cli(f"workload show {path} --dim n=5 --json").stdout)
+    assert [one["how"] for one in found["nodes"]] == ["mapped", "not modelled"]
+    ran = cli(f"run --hw edge --workload {path} --dim n=5 --dataflow naive").stdout
+    assert "ONNX nodes: 1 mapped, 0 fused, 0 free, 1 not modelled (100.0% of elements" in ran
+    for options, said in (
+        ("", "--dim n: got nothing; allowed: n=SIZE, the size of dimension"),
+        ("--dim n", "--dim: got 'n'; allowed: NAME=SIZE"),
+        ("--dim n=5 --batch 3", "--batch: got '3'; allowed: nothing with"),
+    ):
+        failed = cli(f"run --hw edge --workload {path} {options}")
+        assert said in failed.stderr
+
+
+def test_a_workload_is_drawn(cli: Call, tmp_path: Path) -> None:
+    picture = tmp_path / "graph.svg"
+    shown = cli(f"workload show gpt2 --phase decode --kv-len 5 --plot {picture}")
+    assert f"figure: {picture}" in shown.stdout
+    assert b"softmax" in picture.read_bytes() or picture.stat().st_size > 1000
+    failed = cli(f"workload show gpt2 --plot {picture}")
+    assert "a new file, or --force" in failed.stderr
+    failed = cli("workload show gpt2 --mapping x.yaml")
+    assert "--mapping: got 'x.yaml'; allowed: nothing without --plot" in failed.stderr

@@ -1,0 +1,142 @@
+"""Generations: which steps run, how they are summed up, and what they can't be below."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel import load_accelerator, simulate
+from simaccel.errors import InputError
+from simaccel.experiment.generation import chosen_lengths, generate, summed
+from simaccel.experiment.traffic import (
+    dram_by_class,
+    least_dram_bytes,
+    masked_macs,
+    roofline_cycles,
+)
+from simaccel.workload import transformer
+
+EDGE = load_accelerator("edge")
+
+
+@given(st.integers(1, 1000), st.integers(0, 300), st.integers(1, 12))
+def test_lengths_have_both_ends_and_are_no_more_than_asked(
+    first: int, count: int, most: int
+) -> None:
+    found = chosen_lengths(first, count, most)
+    assert found == sorted(set(found))
+    assert len(found) == min(count, most)
+    assert set(found) <= set(range(first, first + count))
+    if count and (most > 1 or count == 1):
+        assert (found[0], found[-1]) == (first, first + count - 1)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 10**9)), min_size=1, max_size=6))
+def test_sums_are_those_of_a_line_through_the_places(steps: list[tuple[int, int]]) -> None:
+    places, place = [], 0
+    for gap, _ in steps:
+        place += gap
+        places.append(place)
+    values = [Fraction(value) for _, value in steps]
+    total = values[-1]
+    for at in range(len(places) - 1):
+        low, high = places[at], places[at + 1]
+        for between in range(low, high):
+            part = Fraction(between - low, high - low)
+            total += values[at] * (1 - part) + values[at + 1] * part
+    assert summed(places, values) == total
+
+
+def test_a_generation_is_its_prefill_and_its_steps() -> None:
+    found = generate("gpt2", EDGE, "naive", tokens=4, prompt=10, scope="la")
+    prefill = simulate(transformer("gpt2", prompt=10, scope="la"), EDGE, "naive").run
+    steps = [
+        simulate(transformer("gpt2", phase="decode", kv_len=at, scope="la"), EDGE, "naive").run
+        for at in (10, 11, 12)
+    ]
+    assert found.prefill.run.cycles == prefill.cycles
+    assert found.decode.cycles == sum(one.cycles for one in steps)
+    assert found.decode.macs == sum(one.macs for one in steps)
+    moved = [sum(n for (at, _), n in one.moved.items() if at[:4] == "dram") for one in steps]
+    assert sum(found.decode.dram_bytes.values()) == sum(moved)
+    assert found.spread == 0.0
+    seconds = found.decode.cycles / EDGE.clock_hz
+    assert found.tokens_per_second == pytest.approx(3 / seconds)
+    assert found.token_seconds == pytest.approx(seconds / 3)
+    assert found.first_token_seconds == prefill.cycles / EDGE.clock_hz
+
+
+def test_steps_between_are_close_to_those_that_are_simulated() -> None:
+    few = generate("gpt2", EDGE, "naive", tokens=21, prompt=40, lengths=3, scope="la")
+    every = generate("gpt2", EDGE, "naive", tokens=21, prompt=40, lengths=20, scope="la")
+    assert (len(few.steps), len(every.steps), every.spread) == (3, 20, 0.0)
+    # weights and caches grow evenly; of the cycles the tiles that get a remainder do not
+    assert few.decode.dram_bytes == every.decode.dram_bytes
+    assert few.decode.macs == every.decode.macs
+    assert few.decode.cycles == pytest.approx(every.decode.cycles, rel=0.02)
+    assert few.spread is not None
+    assert generate("gpt2", EDGE, "naive", tokens=9, prompt=4, lengths=2, scope="la").spread is None
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("llama3-8b", {"phase": "decode", "kv_len": 700}),
+        ("mixtral", {"phase": "decode", "kv_len": 5, "batch": 3}),
+        ("gpt2", {"prompt": 70, "scope": "la"}),
+        ("vit-b16", {"scope": "la"}),
+    ],
+)
+def test_no_run_is_below_its_roofline(name: str, asked: dict[str, Any]) -> None:
+    workload = transformer(name, **asked)
+    result = simulate(workload, EDGE, "naive")
+    assert result.run.cycles >= roofline_cycles(workload, EDGE)
+    moved, least = dram_by_class(workload, result.run.moved), least_dram_bytes(workload)
+    assert all(moved[one] >= least[one] for one in least)
+
+
+def test_the_least_bytes_of_a_decode_step() -> None:
+    """All weights and the old cache are read, the new token is written."""
+    workload = transformer("llama3-8b", phase="decode", kv_len=99, scope="model")
+    least = least_dram_bytes(workload)
+    table, row = 128256 * 4096, 4096
+    assert least["weights"] == 2 * (8_030_261_248 - table + row)
+    assert least["cache"] == 32 * 2 * 8 * 128 * 2 * (99 + 1)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_macs_behind_the_mask(blocks: int) -> None:
+    """Of B blocks of n / B rows each, what is above the diagonal of a square of n / B."""
+    n, model = 256, {"scope": "la", "causal_blocks": blocks}
+    workload = transformer("llama3-8b", prompt=n, **model)  # type: ignore[arg-type]
+    side = n // blocks
+    expected = 2 * 32 * 128 * blocks * side * (side - 1) // 2
+    assert masked_macs(workload) == expected
+    windowed = transformer("mistral-7b", prompt=3, kv_len=5000, scope="la")
+    assert masked_macs(windowed) == 2 * 32 * 128 * (3 * 4098 - 3 * 4096)
+    capped = transformer("gemma2-9b", prompt=100, scope="la", causal_blocks=1)
+    assert masked_macs(capped) == 2 * 16 * 256 * 100 * 99 // 2
+    assert masked_macs(transformer("gpt2", phase="decode", kv_len=9)) == 0
+
+
+def test_a_step_of_one_token_streams_the_weights() -> None:
+    """At batch 1 the weights are read once: nothing goes below their bytes over the bandwidth."""
+    workload = transformer("gpt2", phase="decode", kv_len=64, scope="model")
+    accelerator = load_accelerator("edge")
+    run = simulate(workload, accelerator).run
+    weights = 2 * (124_439_808 - 1023 * 768)  # of the positions one row is read
+    bandwidth = accelerator.dram.bandwidth_bytes_per_second
+    assert bandwidth is not None
+    seconds = accelerator.seconds(run.cycles)
+    assert weights / bandwidth <= seconds <= 1.25 * weights / bandwidth
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        generate("gpt2", EDGE, tokens=0, prompt=0, lengths=-1, batch=0)
+    fields = [one.field for one in caught.value.faults]
+    assert fields == ["generate", "lengths", "batch", "prompt"]
+    with pytest.raises(InputError, match="prefill: an image comes at once"):
+        generate("vit-b16", EDGE, tokens=3)

@@ -1,0 +1,225 @@
+"""Sizes, MACs and bytes of transformers against what their authors publish."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.errors import InputError
+from simaccel.workload import (
+    TRANSFORMERS,
+    Tokens,
+    Transformer,
+    class_of,
+    find_transformer,
+    parse_workload,
+    transformer,
+)
+from simaccel.workload.language import expert_counts
+from tests.workload.language.reference import small
+
+PUBLISHED = {
+    # Touvron et al. 2023 say 6.7B, the Llama 3 and Mistral papers 8B, 70B and 7B; to the parameter
+    # as in the indexes of the authors' weights (bytes divided by two)
+    "llama2-7b": 6_738_415_616,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "mistral-7b": 7_241_732_096,
+    "qwen2.5-7b": 7_615_616_512,
+    "mixtral-8x7b": 46_702_792_704,
+    # arXiv:2408.00118, table 2: embedding and non-embedding parameters
+    "gemma2-9b": 917_962_752 + 8_324_201_984,
+    # github.com/openai/gpt-2: 124M (the paper's 117M was corrected there)
+    "gpt2": 124_439_808,
+    # torchvision.models.vit_b_16, num_params
+    "vit-b16": 86_567_656,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameters_are_those_that_the_authors_publish(name: str) -> None:
+    assert find_transformer(name).parameters == PUBLISHED[name]
+
+
+@pytest.mark.parametrize(("name", "billions"), [("gpt3-6.7b", 6.7), ("gpt3-175b", 175.0)])
+def test_parameters_of_gpt3(name: str, billions: float) -> None:
+    """Table 2.1 of arXiv:2005.14165 has two and four digits."""
+    assert find_transformer(name).parameters / 1e9 == pytest.approx(billions, rel=0.01)
+
+
+def test_active_parameters_of_mixtral() -> None:
+    """arXiv:2401.04088: 47B parameters, of which a token uses 13B."""
+    assert round(find_transformer("mixtral").parameters / 1e9) == 47
+    assert round(find_transformer("mixtral").active_parameters / 1e9) == 13
+
+
+def _weights(model: Transformer, **asked: Any) -> int:  # noqa: ANN401 - what transformer takes
+    """Count the elements of all weights of a whole run."""
+    workload = transformer(model, scope="model", **asked)
+    times: dict[str, int] = {}
+    for operator in workload.operators:
+        for one in operator.inputs:
+            times[one.tensor] = workload.times(operator.name)
+    return sum(
+        times[name] * math.prod(workload.shapes[name])
+        for name, tensor in workload.tensors.items()
+        if tensor.kind == "weight"
+    )
+
+
+@pytest.mark.parametrize("model", TRANSFORMERS, ids=lambda one: one.name)
+def test_a_run_reads_all_weights_but_unused_rows_of_tables(model: Transformer) -> None:
+    rows, table = 16, model.vocabulary + model.positions
+    unread = 0 if model.is_vision else (table - rows * (2 if model.positions else 1)) * model.hidden
+    if model.tied:
+        unread -= model.vocabulary * model.hidden  # the logits read all of it
+    assert _weights(model, prompt=rows) == model.parameters - unread
+
+
+def test_macs_of_a_vision_transformer() -> None:
+    """torchvision.models.vit_b_16 publishes 17.564 GFLOPS, counting a MAC as one."""
+    assert transformer("vit-b16", scope="model").macs / 1e9 == pytest.approx(17.564, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", ["llama2-7b", "llama3-8b", "qwen2.5-7b", "gemma2-9b", "gpt2"])
+def test_macs_of_a_decode_step(name: str) -> None:
+    """A MAC for each weight that multiplies, and two for each element of K and query head."""
+    model, past = find_transformer(name), 700
+    matrices = (
+        model.layers * model.hidden * (2 * model.heads + 2 * model.kv_heads) * model.head_size
+    )
+    matrices += model.layers * (2 + model.gated) * model.hidden * model.ff_size
+    matrices += model.hidden * model.vocabulary
+    attention = 2 * model.layers * model.heads * model.head_size * (past + 1)
+    workload = transformer(model, phase="decode", kv_len=past, scope="model")
+    assert workload.macs == matrices + attention
+
+
+@pytest.mark.parametrize(("name", "kib"), [("llama2-7b", 512), ("llama3-8b", 128), ("gpt3", 4608)])
+def test_bytes_of_the_cache_per_token(name: str, kib: int) -> None:
+    """2 (K and V) x layers x heads of K x head size x 2 B: 0.5 MiB for Llama 2 7B."""
+    model, past = find_transformer(name), 99
+    workload = transformer(model, phase="decode", kv_len=past, scope="model")
+    cached = [one for one, tensor in workload.tensors.items() if class_of(tensor.kind) == "cache"]
+    total = workload.repeat * sum(map(workload.tensor_bytes, cached))
+    assert total == (past + 1) * kib * 1024
+
+
+def test_a_window_bounds_the_cache() -> None:
+    for past, keys in ((100, 101), (4095, 4096), (9000, 4096)):
+        workload = transformer("mistral-7b", phase="decode", kv_len=past)
+        assert workload.shapes["K"][1] == keys
+    shapes = transformer("gemma2-9b", phase="decode", kv_len=9000).shapes
+    assert (shapes["layer0.K"][1], shapes["layer1.K"][1]) == (4096, 9001)
+
+
+@given(
+    st.integers(1, 400),
+    st.integers(0, 300),
+    st.integers(1, 9),
+    st.one_of(st.none(), st.integers(1, 300)),
+)
+def test_row_blocks_see_what_each_row_sees(
+    rows: int, past: int, blocks: int, window: int | None
+) -> None:
+    tokens = Tokens(batch=1, rows=rows, past=past, blocks=blocks)
+    offset, seen = tokens.first_key(window), 0
+    count = 0
+    for block in tokens.row_blocks(window):
+        seen += block.visible_pairs
+        count += 1
+        for row in (0, block.rows - 1):
+            position = past + block.first + row
+            low = 0 if window is None else max(0, position + 1 - window)
+            if block.visible is None:
+                found = range(block.keys)
+            else:
+                last = row + block.visible.before
+                width = block.visible.window
+                first = 0 if width is None else max(0, last + 1 - width)
+                found = range(first, min(last + 1, block.keys))
+            first_key = offset + block.first_key
+            assert (first_key + found.start, first_key + found.stop) == (low, position + 1)
+    expected = sum(
+        past + row + 1 if window is None else min(past + row + 1, window) for row in range(rows)
+    )
+    assert (seen, count <= blocks) == (expected, True)
+
+
+def test_a_causal_mask_halves_the_work_of_attention() -> None:
+    def macs(blocks: int) -> int:
+        workload = transformer("llama3-8b", prompt=1024, scope="la", causal_blocks=blocks)
+        return workload.macs
+
+    assert [macs(blocks) / macs(1) for blocks in (2, 4, 8)] == [0.75, 0.625, 0.5625]
+
+
+def test_experts_get_tokens() -> None:
+    assert expert_counts("uniform", 8, 2, 4) == [1] * 8
+    drawn = expert_counts("drawn:7", 8, 2, 100)
+    assert (sum(drawn), max(drawn) <= 100, drawn == expert_counts("drawn:7", 8, 2, 100)) == (
+        200,
+        True,
+        True,
+    )
+    assert drawn != expert_counts("drawn:8", 8, 2, 100)
+    given = [0, 3, 3, 0, 0, 0, 0, 0]
+    workload = transformer("mixtral", prompt=3, experts=given)
+    sizes = {one.name: one.ranks["n"] for one in workload.operators if one.name.endswith("gate")}
+    assert sizes == {"expert1.gate": 3, "expert2.gate": 3}
+
+
+def test_element_sizes_by_class_and_tensor() -> None:
+    workload = transformer(
+        "llama3-8b", bytes_by_tensor={"weights": 1, "cache": 1, "activations": 2, "S": 4}, prompt=9
+    )
+    widths = {name: one.bytes_per_element for name, one in workload.tensors.items()}
+    assert (widths["Wq"], widths["K"], widths["Q"], widths["S"]) == (1, 1, 2, 4)
+
+
+@pytest.mark.parametrize("name", [one.name for one in TRANSFORMERS])
+def test_runs_come_back_from_their_parameters(name: str) -> None:
+    for asked in ({"prompt": 70}, {"phase": "decode", "kv_len": 5}, {"prompt": 9, "scope": "la"}):
+        if name == "vit-b16" and "kv_len" in asked:
+            continue
+        workload = transformer(name, **asked)
+        again = parse_workload(dict(workload.parameters))
+        assert (again, again.parameters) == (workload, workload.parameters)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"prompt": 0}, "workload: prompt: got 0; allowed: a whole number from 1 to"),
+        ({"kv_len": -1}, "workload: kv_len: got -1; allowed: a whole number from 0"),
+        ({"phase": "decod"}, "workload: phase: got 'decod'; allowed: did you mean 'decode'?"),
+        ({"causal_blocks": 65}, "workload: causal_blocks: got 65; allowed: a whole number from"),
+        ({"experts": "some"}, "experts: got 'some'; allowed: uniform, drawn or drawn:SEED"),
+        ({"experts": [1, 1]}, "mixtral-8x7b: experts: got '2 counts'; allowed: 8 counts"),
+        ({"experts": [2] * 8, "prompt": 3}, "experts: got 16; allowed: a sum of 6: 3 tokens"),
+        ({"bytes_by_tensor": {"Wx": 1}}, "bytes_by_tensor.Wx: got 1; allowed: weights, act"),
+        ({"bytes_by_tensor": {"cache": 0}}, "bytes_by_tensor.cache: got 0; allowed: a whole"),
+    ],
+)
+def test_wrong_questions_are_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        transformer("mixtral", **asked)
+    assert said in str(caught.value)
+
+
+def test_positions_that_were_never_learned_are_refused() -> None:
+    with pytest.raises(InputError, match="got 1025; allowed: at most 1024 tokens"):
+        transformer("gpt2", phase="decode", kv_len=1024)
+    assert transformer("gpt2", phase="decode", kv_len=1023).macs
+
+
+def test_images_have_no_cache() -> None:
+    with pytest.raises(InputError) as caught:
+        transformer("vit-b16", phase="decode", kv_len=3)
+    assert [one.field for one in caught.value.faults] == ["phase", "kv_len"]
+
+
+def test_models_of_ones_own_are_checked_when_they_are_built() -> None:
+    assert transformer(small(), prompt=5).macs > 0

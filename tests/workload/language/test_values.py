@@ -1,0 +1,99 @@
+"""Values: programs of small transformers against a model in plain numpy."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simaccel import load_accelerator, simulate
+from simaccel.experiment.check import _random_tensors as random_tensors
+from simaccel.experiment.check import check, expected_values
+from simaccel.workload import Transformer, Workload, transformer
+from simaccel.workload.language import phase
+from tests.workload.language.reference import layer, small, whole
+
+LLAMA = small()
+GPT = small(
+    norm="layer_norm",
+    positions=200,
+    activation="gelu",
+    gated=False,
+    biased=("qkv", "o", "ff"),
+    kv_heads=6,
+    tied=True,
+)
+GEMMA = small(post_norms=True, attention_cap=2.0, logits_cap=3.0, tied=True, scaled_embedding=True)
+QWEN = small(biased=("qkv",), windows=(5,))
+MIXTRAL = small(experts=6, chosen=2)
+
+CASES: list[tuple[Transformer, dict[str, Any]]] = [
+    (LLAMA, {"phase": "prefill", "prompt": 7, "batch": 2}),
+    (LLAMA, {"phase": "prefill", "prompt": 11, "causal_blocks": 2}),
+    (LLAMA, {"phase": "prefill", "prompt": 13, "kv_len": 6}),
+    (LLAMA, {"phase": "decode", "kv_len": 9, "batch": 3}),
+    (LLAMA, {"phase": "decode", "kv_len": 0}),
+    (GPT, {"phase": "prefill", "prompt": 8}),
+    (GPT, {"phase": "decode", "kv_len": 31}),
+    (GEMMA, {"phase": "prefill", "prompt": 9}),
+    (GEMMA, {"phase": "decode", "kv_len": 9}),
+    (QWEN, {"phase": "prefill", "prompt": 14}),
+    (QWEN, {"phase": "prefill", "prompt": 3, "kv_len": 7}),
+    (QWEN, {"phase": "decode", "kv_len": 17, "batch": 2}),
+    (MIXTRAL, {"phase": "prefill", "prompt": 6}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phase, "_LEAST_ROWS", 3)
+
+
+def _name(case: object) -> str:
+    return re.sub(r"\W+", "-", str(case)) if isinstance(case, dict) else ""
+
+
+@pytest.mark.parametrize(("model", "asked"), CASES, ids=_name)
+def test_operators_compute_what_the_model_is(model: Transformer, asked: dict[str, Any]) -> None:
+    workload = transformer(model, scope="model", **asked)
+    given = random_tensors(workload, 1)
+    made = expected_values(workload, given)
+    past = asked.get("kv_len", 0)
+    rows = asked.get("prompt", 1)
+    one = layer(model, made["X"], given, past)
+    np.testing.assert_allclose(made["Xout"], one, rtol=1e-9, atol=1e-9)
+    expected = whole(model, given, past, rows)
+    np.testing.assert_allclose(made["logits"], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_cache_keeps_what_was_there_and_gets_the_new_token() -> None:
+    workload = transformer(LLAMA, phase="decode", kv_len=9)
+    given = random_tensors(workload, 1)
+    made = expected_values(workload, given)
+    assert made["K"].shape == (1, 10, 2, 4)
+    assert (made["K"][:, :9] == given["K"][:, :9]).all()
+    assert (made["K"][:, 9:] != given["K"][:, 9:]).all()
+    new = np.einsum("bne,egd->bngd", made["norm1.out"], given["Wv"])
+    np.testing.assert_allclose(made["V"][:, 9:], new)
+
+
+def _checked(workload: Workload, dataflow: str, hw: str) -> None:
+    accelerator = load_accelerator(hw, ["buffer.capacity_bytes=64 KiB"])
+    result = simulate(workload, accelerator, dataflow)
+    found = check(workload, result.mapping, result.program)
+    assert [one.operator for one in found] == [one.name for one in workload.operators]
+
+
+@pytest.mark.parametrize(("model", "asked"), CASES, ids=_name)
+def test_programs_compute_what_operators_say(model: Transformer, asked: dict[str, Any]) -> None:
+    _checked(transformer(model, scope="model", **asked), "naive", "edge")
+
+
+@pytest.mark.parametrize("dataflow", ["flat", "flex", "flash"])
+def test_every_dataflow_keeps_the_mask(dataflow: str) -> None:
+    _checked(transformer(LLAMA, prompt=8, causal_blocks=1), dataflow, "edge")
+    _checked(transformer(QWEN, prompt=7, scope="la"), dataflow, "edge")
+
+
+def test_a_spatial_array_computes_it_too() -> None:
+    _checked(transformer(LLAMA, prompt=5), "ruby-s", "eyeriss_like")

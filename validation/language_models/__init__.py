@@ -1,0 +1,1 @@
+"""Language models against published rates."""
