@@ -11,6 +11,7 @@ import click
 from simaccel import __version__
 from simaccel.cli.catalogues import hw, workload
 from simaccel.cli.compare import compare
+from simaccel.cli.dram import dram
 from simaccel.cli.estimate import estimate, map_workload
 from simaccel.cli.run import run
 from simaccel.cli.trace import trace
@@ -70,5 +71,5 @@ def main() -> None:
     """  # noqa: D301 - click reads the backspace
 
 
-for _command in (run, compare, estimate, map_workload, hw, workload, trace):
+for _command in (run, compare, estimate, map_workload, hw, workload, dram, trace):
     main.add_command(_command)
