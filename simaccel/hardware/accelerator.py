@@ -22,6 +22,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from simaccel.errors import SimaccelError
 from simaccel.hardware.area import AreaSpec
 from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.dram.parts import PARTS
+from simaccel.hardware.dram.tile import Rows, larger, lying
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
 from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
@@ -253,6 +255,29 @@ class Accelerator(Spec):
             return Rate(1, 0)
         common = math.gcd(n_bytes, latency * self.dram.channels)
         return Rate(n_bytes // common, latency * self.dram.channels // common)
+
+    def transfer_cycles(
+        self, n_bytes: Amount, rows: Rows | None, *, write: bool, channel: int = 0
+    ) -> Amount:
+        """Cycles of a DRAM channel for its part of a transfer; where ``rows`` lie in DRAM.
+
+        Without rows the bytes are taken to lie next to one another.
+        """
+        rate = self.channel_rate if write else self.channel_read_rate
+        share = self.dram.channel_bytes(n_bytes, channel)
+        cycles = rate.cycles(share)
+        if self.dram.model == "channel":
+            return cycles
+        found = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
+        slowest: Amount = larger(cycles, self._part_rate.cycles(found))
+        return slowest
+
+    @cached_property
+    def _part_rate(self) -> Rate:
+        """Clocks of the DRAM part per cycle, as a rate that turns clocks into cycles."""
+        clock_ps = PARTS[self.dram.part].clock_ps if self.dram.part else 1
+        common = math.gcd(10**12, clock_ps * self.clock_hz)
+        return Rate(10**12 // common, clock_ps * self.clock_hz // common)
 
     @property
     def waits_for_requests(self) -> bool:

@@ -21,9 +21,9 @@ MAPS: Final[Mapping[str, tuple[str, ...]]] = {
     "mopxor": ("low", "rank", "group", "bank", "column", "row"),
 }
 """Fields from the least significant bit, above the bytes of a burst. Bursts go round the pseudo
-channels one by one, whatever the map. ``low`` is the lowest two bits of the column. In ``mopxor`` the fields of the bank are mixed
-with the column's lowest bits by XOR (Ramulator's MOP4CLXOR: minimalist open page, four lines at a
-time; Kaseridis et al., MICRO 2011)."""
+channels one by one, whatever the map. ``low`` is the lowest two bits of the column. In ``mopxor``
+the fields of the bank are mixed with the column's lowest bits by XOR (Ramulator's MOP4CLXOR:
+minimalist open page, four lines at a time; Kaseridis et al., MICRO 2011)."""
 
 _MOP_BITS = 2
 

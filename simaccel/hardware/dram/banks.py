@@ -81,7 +81,7 @@ class Banks:
     def may_access(self, bank: int, write: int) -> int:
         """Give the earliest clock of a read or a write of the open row."""
         own, group = self.column_at[write][bank], self.group_column_at[write][self.group_of[bank]]
-        return own if own > group else group
+        return max(group, own)
 
     def activate(self, bank: int, row: int, clock: int) -> None:
         """Open a row."""
@@ -103,14 +103,11 @@ class Banks:
         """Read or write a burst of the open row."""
         self.hits[bank] += 1
         close = clock + self._close[write]
-        if close > self.precharge_at[bank]:
-            self.precharge_at[bank] = close
+        self.precharge_at[bank] = max(self.precharge_at[bank], close)
         reads, writes = self.group_column_at
         for other, until_read, until_write in self._gaps[write][self.group_of[bank]]:
-            if reads[other] < clock + until_read:
-                reads[other] = clock + until_read
-            if writes[other] < clock + until_write:
-                writes[other] = clock + until_write
+            reads[other] = max(reads[other], clock + until_read)
+            writes[other] = max(writes[other], clock + until_write)
 
     def precharge(self, bank: int, clock: int) -> None:
         """Close the open row."""

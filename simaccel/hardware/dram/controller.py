@@ -22,8 +22,8 @@ class ControllerSpec(Spec):
     Reads and writes wait in a queue each. One of them a clock moves on to the queue of its bank,
     where the oldest whose row is open goes first. A bank's row is closed when its oldest burst
     needs another and none that waits needs the open one, or ``row_hits`` have been served.
-    Writes are taken when their queue is full, or when ``few_writes`` wait and no read does; then
-    all that wait are taken before the next read.
+    Writes are taken when their queue is full, or when more than ``few_writes`` wait and no burst
+    does at any bank; then all that wait are taken before the next read.
     """
 
     reads: int = 32
@@ -135,8 +135,11 @@ class Controller:
             after = min(after, arrivals[self.next])
         return after
 
+    def _at_banks(self) -> bool:
+        return any(self.waiting)
+
     def _busy(self) -> bool:
-        return bool(self.flying or self.queues[0] or self.queues[1] or any(self.waiting))
+        return bool(self.flying or self.queues[0] or self.queues[1] or self._at_banks())
 
     def _accept(self) -> bool:
         """Take the next burst into a queue, if there is room."""
@@ -304,9 +307,9 @@ class Controller:
     def _move(self) -> bool:
         """Move a burst to the queue of its bank: the first whose bank has room."""
         spec, (reads, writes) = self.spec, self.queues
-        if not self.draining and len(writes) > spec.few_writes:
-            if len(writes) >= spec.writes or not any(self.waiting):
-                self.draining = len(writes)
+        full = len(writes) >= spec.writes
+        if not self.draining and (full or (len(writes) > spec.few_writes and not self._at_banks())):
+            self.draining = len(writes)
         queue = writes if self.draining else reads
         of_bank, waiting, limit = self.traffic.banks, self.waiting, spec.per_bank
         for place, at in enumerate(queue):

@@ -153,8 +153,10 @@ _ALL = (
             ("rtrs", f"{_RAMULATOR}, read to write nCL + nBL + 2 - nCWL"),
             (
                 "",
-                f"{_RAMULATOR}, preset DDR5_4800B and DDR5_16Gb_x8: one 32-bit subchannel; "
-                "ccd_l_write is that of writes that read first",
+                (
+                    f"{_RAMULATOR}, preset DDR5_4800B and DDR5_16Gb_x8: one 32-bit subchannel; "
+                    "ccd_l_write is that of writes that read first"
+                ),
             ),
         ),
     ),
@@ -192,8 +194,10 @@ _ALL = (
             ("ccd_s", "the burst: DRAMsim3's file says 1, which the data bus overrules"),
             (
                 "",
-                f"{_DRAMSIM3}, HBM2_8Gb_x128.ini: one 128-bit legacy channel of eight, 32 GB/s; "
-                "tFAW of 30 ns is pessimistic (Ramulator: 15 ns)",
+                (
+                    f"{_DRAMSIM3}, HBM2_8Gb_x128.ini: one 128-bit legacy channel of eight, "
+                    "32 GB/s; tFAW of 30 ns is pessimistic (Ramulator: 15 ns)"
+                ),
             ),
         ),
     ),
@@ -266,8 +270,11 @@ _ALL = (
         origins=(
             (
                 "",
-                "assumption: the nanoseconds of HBM2-PC at 3.2 Gb/s per pin (JESD235D fixes core "
-                "timings in ns), rounded up to clocks of 0.625 ns; neither simulator ships HBM2E",
+                (
+                    "assumption: the nanoseconds of HBM2-PC at 3.2 Gb/s per pin (JESD235D fixes "
+                    "core timings in ns), rounded up to clocks of 0.625 ns; neither simulator "
+                    "ships HBM2E"
+                ),
             ),
         ),
     ),
