@@ -228,8 +228,13 @@ class Sfu(Engine):
 class Dma(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
-    busy_root = root = Cause.DRAM_BANDWIDTH
-    """Whom those blame that wait for a transfer."""
+    WIRING = (*Engine.WIRING, "root")
+    busy_root = Cause.DRAM_BANDWIDTH
+
+    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+        super().__init__(name, plan, wires)
+        self.root = self.busy_root
+        """Whom those blame that wait for a transfer, unless banks hold it up."""
 
     def transfer(self, op: Op, direction: int) -> Waiting:
         """Move one tile: DRAM channels and the port on the chip work at the same time."""

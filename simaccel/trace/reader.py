@@ -110,7 +110,10 @@ class Trace(Reproduction):
             [self.tables["lanes"][number] for number in file["totals"][kind][:].tolist()]
             for kind in ("engine", "channel")
         )
-        self._totals = dict(zip(engines, file["totals/cycles"][:], strict=True))
+        causes = len(self.tables["causes"])
+        cycles = np.zeros((len(engines), len(CAUSES)), np.int64)
+        cycles[:, :causes] = file["totals/cycles"][:]
+        self._totals = dict(zip(engines, cycles, strict=True))
         self.served = dict(zip(channels, file["totals/served"][:].tolist(), strict=True))
 
     @classmethod

@@ -94,7 +94,7 @@ def _over(amount: Whole, of: Whole) -> Whole:
 
 def bus_clocks(part: DramPart, rows: Rows, share_bytes: Whole) -> Whole:
     """Give the clocks of a channel's data bus for its share of a tile's bytes."""
-    whole, rest = np.divmod(share_bytes, rows.n_bytes)
+    whole, rest = share_bytes // rows.n_bytes, share_bytes % rows.n_bytes
     bursts = whole * _over(rows.n_bytes, part.burst_bytes) + _over(rest, part.burst_bytes)
     return _whole(_over(bursts, part.pseudo_channels) * part.burst)
 
