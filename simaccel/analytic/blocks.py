@@ -365,7 +365,7 @@ class Units:
             port=ints(rate.cycles(n_bytes)),
             latency=0 if up else spec.latency_cycles,
             on_chip=False,
-            batches=ints(-(-n_bytes // (spec.batch_bytes * spec.channels))),
+            batches=ints(accelerator.batches(n_bytes, service, write=up)),
         )
 
     def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:

@@ -174,7 +174,7 @@ class Traffic(State):
         """Return when a store is served: after a batch of loads, which then wait for it."""
         accelerator, free = self.accelerator, self.get(CHANNEL)
         turn = accelerator.dram.turnaround_cycles * (move.service > 0)
-        batch = accelerator.channel_read_rate.cycles(accelerator.dram.batch_bytes)
+        batch = accelerator.batch_cycles(write=False)
         left = np.maximum(free - begin, 0)
         more = np.where(where & (left > batch), move.service + 2 * turn, 0)
         if more.any():

@@ -272,6 +272,20 @@ class Accelerator(Spec):
         slowest: Amount = larger(cycles, self._part_rate.cycles(found))
         return slowest
 
+    def batch_cycles(self, *, write: bool) -> int:
+        """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""
+        n_bytes = self.dram.batch_bytes * self.dram.channels
+        if self.dram.model == "channel":
+            rate = self.channel_rate if write else self.channel_read_rate
+            return max(1, rate.cycles(self.dram.batch_bytes))
+        return max(1, self.transfer_cycles(n_bytes, None, write=write))
+
+    def batches(self, n_bytes: Amount, cycles: Amount, *, write: bool) -> Amount:
+        """Batches of a transfer that takes so many cycles on each channel."""
+        if self.dram.model == "channel":
+            return -(-n_bytes // (self.dram.batch_bytes * self.dram.channels))
+        return -(-cycles // self.batch_cycles(write=write))
+
     @cached_property
     def _part_rate(self) -> Rate:
         """Clocks of the DRAM part per cycle, as a rate that turns clocks into cycles."""

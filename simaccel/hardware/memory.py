@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
@@ -65,7 +65,8 @@ class DramSpec(Spec):
 
     With the model ``banked`` a transfer takes at least what data bus, activates, the busiest bank
     and bank group of ``part`` need for its rows (`simaccel.hardware.dram.tile`), with its share of
-    refreshes; ``map`` says which bits of an address are the bank.
+    refreshes; ``map`` says which bits of an address are the bank. With the model ``channel`` the
+    part costs no time.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -86,27 +87,12 @@ class DramSpec(Spec):
 
     @model_validator(mode="after")
     def _banks(self) -> Self:
-        details = [
-            InitErrorDetails(
-                type=PydanticCustomError("impossible", "{allowed}", {"allowed": allowed}),
-                loc=(name,),
-                input=getattr(self, name),
-            )
-            for name, allowed in self._contradictions()
-        ]
-        if details:
-            raise ValidationError.from_exception_data(type(self).__name__, details)
+        if self.model == "banked" and self.part is None:
+            allowed = f"with model banked: {', '.join(PARTS)}"
+            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
+            detail = InitErrorDetails(type=error, loc=("part",), input=None)
+            raise ValidationError.from_exception_data(type(self).__name__, [detail])
         return self
-
-    def _contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield fields that don't go with the model, and what is allowed."""
-        if self.model == "banked":
-            if self.part is None:
-                yield "part", f"with model banked: {', '.join(PARTS)}"
-            return
-        for name in ("part", "map"):
-            if getattr(self, name) is not None:
-                yield name, "nothing, or model banked"
 
     @model_serializer(mode="wrap")
     def _without_banks(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -117,10 +103,11 @@ class DramSpec(Spec):
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Fields that say nothing here: those of banks, where there are none."""
-        if self.model == "banked":
-            return frozenset()
-        return frozenset({"model", "part", "map"})
+        """Fields that say nothing: of a model with banks, where nobody speaks of them."""
+        given = {"part": self.part, "map": self.map}
+        absent = {name for name, value in given.items() if value is None}
+        plain = self.model == "channel" and self.part is None
+        return frozenset(absent | ({"model"} if plain else set()))
 
     def bank_clocks(self, share_bytes: Amount, rows: Rows, *, write: bool) -> Amount:
         """Clocks of a part's channel for its share of a tile, with model banked."""

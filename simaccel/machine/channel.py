@@ -179,8 +179,8 @@ class Dram:
 
     def __init__(self, clock: Clock, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
-        spec, rates = accelerator.dram, (accelerator.channel_read_rate, accelerator.channel_rate)
-        read, write = (max(1, rate.cycles(spec.batch_bytes)) for rate in rates)
+        spec = accelerator.dram
+        read, write = (accelerator.batch_cycles(write=way) for way in (False, True))
         self.channels = [
             Channel(clock, Batches((read, write), spec.turnaround_cycles))
             for _ in range(spec.channels)
