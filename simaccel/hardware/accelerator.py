@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -239,8 +240,14 @@ class Accelerator(Spec):
 
     @cached_property
     def channel_rate(self) -> Rate:
-        """Bytes per cycle of one DRAM channel."""
-        return rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
+        """Bytes per cycle of one DRAM channel; of a part at most what refreshes leave of its peak."""
+        given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
+        if self.dram.model == "channel":
+            return given
+        n_bytes, clocks = self.dram.stream()
+        cycles = self._part_rate
+        most = Fraction(n_bytes * cycles.n_bytes, clocks * cycles.n_cycles)
+        return min(given, Rate(most.numerator, most.denominator), key=Rate.exact)
 
     @cached_property
     def channel_read_rate(self) -> Rate:

@@ -17,7 +17,14 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from simaccel.hardware.dram.addresses import default_map
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import Rows, bank_clocks, bus_clocks, larger, with_refresh
+from simaccel.hardware.dram.tile import (
+    Rows,
+    bank_clocks,
+    bus_clocks,
+    larger,
+    stream_rate,
+    with_refresh,
+)
 from simaccel.hardware.quantity import (
     Amount,
     Bytes,
@@ -108,6 +115,11 @@ class DramSpec(Spec):
         absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None
         return frozenset(absent | ({"model"} if plain else set()))
+
+    def stream(self) -> tuple[int, int]:
+        """Bytes and clocks of a stream on one channel of the part, refreshes included."""
+        part, _ = self._placed()
+        return stream_rate(part)
 
     def bank_clocks(self, share_bytes: Amount, rows: Rows, *, write: bool) -> Amount:
         """Clocks of a part's channel for its share of a tile, with model banked."""

@@ -108,12 +108,18 @@ def bank_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: 
 
 
 def with_refresh(part: DramPart, clocks: Whole) -> Any:  # noqa: ANN401 - as the clocks
-    """Give the clocks that some work takes, with its share of refreshes.
+    """Give the clocks that some work takes, with its share of refreshes."""
+    return _over(clocks * part.refi, _unrefreshed(part))
 
-    Before a refresh the banks are closed, and opened again after it.
-    """
-    lost = part.rfc + part.rtp + part.rp + part.rcd_read
-    return _over(clocks * part.refi, part.refi - lost)
+
+def _unrefreshed(part: DramPart) -> int:
+    """Give the clocks between refreshes, before which banks are closed, and opened after them."""
+    return part.refi - (part.rfc + part.rtp + part.rp + part.rcd_read)
+
+
+def stream_rate(part: DramPart) -> tuple[int, int]:
+    """Give bytes and clocks of a stream on one channel, refreshes included."""
+    return part.pseudo_channels * part.burst_bytes * _unrefreshed(part), part.burst * part.refi
 
 
 def tile_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: int) -> Whole:
