@@ -240,7 +240,7 @@ class Accelerator(Spec):
 
     @cached_property
     def channel_rate(self) -> Rate:
-        """Bytes per cycle of one DRAM channel; of a part at most what refreshes leave of its peak."""
+        """Bytes per cycle of a DRAM channel; of a part at most what refreshes leave of its peak."""
         given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
         if self.dram.model == "channel":
             return given
