@@ -13,7 +13,7 @@ from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault
 from simaccel.hardware.dram.addresses import MAPS, default_map
-from simaccel.hardware.dram.measure import idle_latencies, measure
+from simaccel.hardware.dram.measure import CONTROLLERS, idle_latencies, measure
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.patterns import Pattern
@@ -31,6 +31,11 @@ _map_option = click.option(
     "mapping",
     metavar="NAME",
     help=f"Address map: {', '.join(MAPS)} (default bgil with bank groups, else rbc).",
+)
+_controller_option = click.option(
+    "--controller",
+    type=click.Choice(list(CONTROLLERS)),
+    help="Memory controller: with queues of banks, or one window (default: the part's).",
 )
 _refresh_option = click.option("--refresh/--no-refresh", default=True, help="Refresh (on) or not.")
 _bytes = click.IntRange(1, _MOST_BYTES)
@@ -158,8 +163,10 @@ def _run(kind: str, given: dict[str, Any]) -> None:
     part = PARTS[given["part"]]
     mapping = given["mapping"] or default_map(part)
     pattern = Pattern(kind=kind, **options)
-    found = measure(part, mapping, pattern, refresh=given["refresh"])
-    figures = {"part": part.name, "map": mapping, "pattern": kind} | pattern_figures(found)
+    controller = given["controller"] or part.controller
+    found = measure(part, mapping, pattern, controller, refresh=given["refresh"])
+    names = {"part": part.name, "map": mapping, "controller": controller, "pattern": kind}
+    figures = names | pattern_figures(found)
     if given["as_json"]:
         show_json(figures)
         return
@@ -176,7 +183,7 @@ def _add(kind: str) -> None:
     command.__doc__ = _ABOUT[kind]
     options = [part_option, _map_option, *(_PATTERN_OPTIONS[name] for name in _KINDS[kind])]
     decorated: Callable[..., None] = command
-    for option in reversed([*options, _refresh_option, json_option]):
+    for option in reversed([*options, _controller_option, _refresh_option, json_option]):
         decorated = option(decorated)
     dram.command(kind, cls=Command)(decorated)
 

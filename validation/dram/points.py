@@ -60,6 +60,11 @@ class Point:
         return CONFIGS[self.config][1]
 
     @property
+    def controller(self) -> str:
+        """The controller that is like the simulator's."""
+        return "banks" if self.simulator == "DRAMsim3" else "window"
+
+    @property
     def group(self) -> str:
         """What the model was built on, and what it was tested on."""
         if self.simulator != "DRAMsim3":

@@ -11,7 +11,7 @@ import argparse
 import csv
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from validation.dram.points import CONFIGS, Point, loads, read, throughputs
 HERE = Path(__file__).parent
 MEDIAN, NINE_TENTHS = 0.02, 0.10
 """Allowed: the median error, and what 90% of the errors stay within (issue 11)."""
+_OTHER = "Ramulator 2.1, with the controller `banks`"
 GROUPS = ("built on", "held out", "Ramulator 2.1")
 _COLOURS = {"built on": "#0072B2", "held out": "#009E73", "Ramulator 2.1": "#D55E00"}
 Row = tuple[object, ...]
@@ -37,14 +38,26 @@ Row = tuple[object, ...]
 
 def run(point: Point) -> Measured:
     """Measure what the reference measured."""
-    return measure(point.part, point.mapping, point.pattern, refresh=point.refresh)
+    return measure(
+        point.part, point.mapping, point.pattern, point.controller, refresh=point.refresh
+    )
 
 
-def measured(points: Sequence[Point], processes: int, what: str) -> list[Measured]:
+def run_with_banks(point: Point) -> Measured:
+    """Measure with the other controller."""
+    return measure(point.part, point.mapping, point.pattern, "banks", refresh=point.refresh)
+
+
+def measured(
+    points: Sequence[Point],
+    processes: int,
+    what: str,
+    how: Callable[[Point], Measured] = run,
+) -> list[Measured]:
     """Measure in parallel, in order."""
     console = Console(stderr=True)
     with ProcessPoolExecutor(processes) as pool:
-        found = pool.map(run, points, chunksize=8)
+        found = pool.map(how, points, chunksize=8)
         return list(track(found, description=what, total=len(points), console=console))
 
 
@@ -75,15 +88,21 @@ def write(name: str, head: Sequence[str], rows: Iterable[Row]) -> None:
         writer.writerows(rows)
 
 
-def throughput_figures(points: Sequence[Point], found: Sequence[Measured]) -> tuple[str, bool]:
-    """Give the table of the throughputs' errors, and whether they are as small as asked for."""
+def throughput_figures(
+    points: Sequence[Point], found: Sequence[Measured], others: Sequence[tuple[Point, Measured]]
+) -> tuple[str, bool]:
+    """Give the table of the throughputs' errors, and whether they are as small as asked for.
+
+    ``others``: runs of Ramulator with the controller that is not like its own.
+    """
     error = [one.efficiency / p.efficiency - 1 for p, one in zip(points, found, strict=True)]
     named = [("all", e) for e in error]
     for point, e in zip(points, error, strict=True):
         named += [(point.group, e), (point.config, e), (f"{point.group}: {point.kind}", e)]
+    named += [(_OTHER, one.efficiency / p.efficiency - 1) for p, one in others]
     absolute = np.abs(error)
     good = np.median(absolute) <= MEDIAN and np.quantile(absolute, 0.9) <= NINE_TENTHS
-    return "\n".join(summary(named, ["all", *GROUPS, *CONFIGS])), bool(good)
+    return "\n".join(summary(named, ["all", *GROUPS, _OTHER, *CONFIGS])), bool(good)
 
 
 def latency_figures(points: Sequence[Point], found: Sequence[Measured]) -> tuple[str, list[Row]]:
@@ -165,8 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     points, under_load = list(throughputs())[:: asked.every], list(loads())[:: asked.every]
     found = measured(points, asked.processes, "throughputs")
+    foreign = [point for point in points if point.controller != "banks"]
+    others = measured(foreign, asked.processes, "other controller", run_with_banks)
     late = measured(under_load, asked.processes, "latencies")
-    text, good = throughput_figures(points, found)
+    text, good = throughput_figures(points, found, list(zip(foreign, others, strict=True)))
     latencies, latency_rows = latency_figures(under_load, late)
     tiles, tile_rows = tile_figures()
     print(text, latencies, tiles, sep="\n\n")

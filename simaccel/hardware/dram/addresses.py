@@ -22,8 +22,8 @@ MAPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Fields from the least significant bit, above the bytes of a burst. Bursts go round the pseudo
 channels one by one, whatever the map. ``low`` is the lowest two bits of the column. In ``mopxor``
-the fields of the bank are mixed with the column's lowest bits by XOR (Ramulator's MOP4CLXOR:
-minimalist open page, four lines at a time; Kaseridis et al., MICRO 2011)."""
+the fields of the bank, and then the row, are mixed with the column's bits by XOR (Ramulator's
+MOP4CLXOR: minimalist open page, four lines at a time; Kaseridis et al., MICRO 2011)."""
 
 _MOP_BITS = 2
 
@@ -72,6 +72,7 @@ def places(part: DramPart, name: str, bursts: Ints) -> Places:
         for field in ("rank", "group", "bank"):
             found[field] = found[field] ^ (mixer % sizes[field])
             mixer = mixer // sizes[field]
+        found["row"] = found["row"] ^ mixer
     unit = found["rank"] * part.pseudo_channels + pseudo
     banks = (unit * part.bank_groups + found["group"]) * part.banks_per_group
     return Places(banks + found["bank"], found["row"])

@@ -31,6 +31,9 @@ class ControllerSpec(Spec):
     few_writes: int = 8
     per_bank: int = 8
     row_hits: int = 4
+    high_mark: int = 25
+    low_mark: int = 7
+    """Of writes that wait, for a controller without queues of banks: 80% and 20% of 32."""
     source: str = (
         "the controller of the reference curves: DRAMsim3 (commit 2981759) with 32-entry queues"
     )
@@ -277,7 +280,7 @@ class Controller:
             earliest = self.banks.may_access(bank, write)
             if earliest <= self.clock:
                 if other_than != 2:  # noqa: PLR2004 - a column command
-                    self._serve(bank, at, write)
+                    self._serve(self.waiting[bank], at)
                 return 2, self.clock
             look = min(look, earliest)
             if seen >= 0:
@@ -285,12 +288,12 @@ class Controller:
             seen = write
         return 0, look
 
-    def _serve(self, bank: int, at: int, write: int) -> None:
-        """Send a read or a write."""
+    def _serve(self, queue: list[int], at: int) -> None:
+        """Send a read or a write that waits in a queue."""
         part, served = self.part, self.served
-        key = self.traffic.keys[at]
-        self.banks.access(bank, write, self.clock)
-        self.waiting[bank].remove(at)
+        key, write = self.traffic.keys[at], self.traffic.writes[at]
+        self.banks.access(self.traffic.banks[at], write, self.clock)
+        queue.remove(at)
         served.bursts += 1
         if write:
             self.pending.discard(~key)

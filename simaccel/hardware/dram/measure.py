@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from simaccel.hardware.dram.controller import Controller, ControllerSpec, Traffic
 from simaccel.hardware.dram.part import DramPart
+from simaccel.hardware.dram.window import WindowController
 from simaccel.hardware.dram.patterns import Pattern, traffic, useful_bytes
 
+CONTROLLERS: Final[Mapping[str, type[Controller]]] = {
+    "banks": Controller,
+    "window": WindowController,
+}
+"""Memory controllers by name: with queues of banks, as DRAMsim3's; without, as Ramulator's."""
 _BURSTS = 10_000
 """That are measured at least, if they take no more than `_LONGEST` refresh intervals."""
 _LONGEST = 100
@@ -39,11 +47,13 @@ def measure(
     part: DramPart,
     mapping: str,
     pattern: Pattern,
-    spec: ControllerSpec | None = None,
+    controller: str | None = None,
     *,
     refresh: bool = True,
 ) -> Measured:
     """Run a pattern until enough is served, and leave the first refresh interval out.
+
+    ``controller``: one of ``CONTROLLERS``; None is the part's.
 
     >>> from simaccel.hardware.dram.parts import PARTS
     >>> found = measure(PARTS["DDR4-3200x64"], "bgil", Pattern(kind="sequential"))
@@ -51,17 +61,19 @@ def measure(
     0.95
     """
     asked = traffic(pattern, part, mapping, _SPARE * _BURSTS)
-    controller = Controller(part, spec or ControllerSpec(), asked, refresh=refresh)
-    served = controller.served
-    controller.run(part.refi)
-    start, before = controller.clock, (served.bursts, served.merged, served.activates)
+    running = CONTROLLERS[controller or part.controller](
+        part, ControllerSpec(), asked, refresh=refresh
+    )
+    served = running.served
+    running.run(part.refi)
+    start, before = running.clock, (served.bursts, served.merged, served.activates)
     reads, latency = served.reads, served.latency
     for interval in range(2, _LONGEST + 2):
-        if not controller.run(part.refi * interval):
+        if not running.run(part.refi * interval):
             break
-        if served.bursts - before[0] >= _BURSTS or controller.next > (_SPARE - 1) * _BURSTS:
+        if served.bursts - before[0] >= _BURSTS or running.next > (_SPARE - 1) * _BURSTS:
             break
-    clocks = controller.clock - start
+    clocks = running.clock - start
     bursts, merged, activates = (
         now - then
         for now, then in zip((served.bursts, served.merged, served.activates), before, strict=True)
@@ -79,7 +91,7 @@ def measure(
     )
 
 
-def idle_latencies(part: DramPart, spec: ControllerSpec | None = None) -> dict[str, float]:
+def idle_latencies(part: DramPart) -> dict[str, float]:
     """Give the mean latency of a read that is alone, in ns, by the state of its bank.
 
     ``hit``: neighbouring bursts; ``conflict``: two rows of a bank in turn. A refresh that is due or
@@ -99,7 +111,7 @@ def idle_latencies(part: DramPart, spec: ControllerSpec | None = None) -> dict[s
             keys=[at % rows * columns + at % keys for at in numbers],
             arrivals=[(at + 1) * _IDLE_CLOCKS for at in numbers],
         )
-        controller = Controller(part, spec or ControllerSpec(), asked)
+        controller = CONTROLLERS[part.controller](part, ControllerSpec(), asked)
         controller.run((_IDLE_READS + 2) * _IDLE_CLOCKS)
         found[name] = controller.served.latency / _IDLE_READS * part.clock_ps / 1000
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -54,6 +54,9 @@ class DramPart(Spec):
     pseudo_channels: Power = 1
     dual_command: bool = False
     """Whether a row command and a column command may go out in one clock, as in HBM."""
+
+    controller: Literal["banks", "window"] = "banks"
+    """The memory controller that measures it, unless another is asked for (`measure`)."""
 
     burst: Clocks
     """Clocks of the data bus for one burst."""

@@ -54,6 +54,7 @@ _ALL = (
     _lpddr4("LPDDR4-3200x32", 2, "; two x16 channels in lockstep"),
     DramPart(
         name="LPDDR5-6400x16",
+        controller="window",
         clock_ps=1250,
         burst_bytes=32,
         page_bytes=2048,
@@ -121,6 +122,7 @@ _ALL = (
     ),
     DramPart(
         name="DDR5-4800",
+        controller="window",
         clock_ps=416,
         burst_bytes=64,
         page_bytes=4096,
@@ -203,6 +205,7 @@ _ALL = (
     ),
     DramPart(
         name="HBM2-PC",
+        controller="window",
         clock_ps=1000,
         burst_bytes=32,
         page_bytes=1024,
@@ -239,6 +242,7 @@ _ALL = (
     ),
     DramPart(
         name="HBM2E",
+        controller="window",
         clock_ps=625,
         burst_bytes=32,
         page_bytes=1024,
@@ -280,6 +284,7 @@ _ALL = (
     ),
     DramPart(
         name="HBM3",
+        controller="window",
         clock_ps=625,
         burst_bytes=32,
         page_bytes=1024,
