@@ -8,8 +8,8 @@ from typing import Final
 
 from simaccel.hardware.dram.controller import Controller, ControllerSpec, Traffic
 from simaccel.hardware.dram.part import DramPart
-from simaccel.hardware.dram.window import WindowController
 from simaccel.hardware.dram.patterns import Pattern, traffic, useful_bytes
+from simaccel.hardware.dram.window import WindowController
 
 CONTROLLERS: Final[Mapping[str, type[Controller]]] = {
     "banks": Controller,

@@ -6,15 +6,17 @@ import pytest
 from simaccel.hardware.dram.addresses import MAPS, places
 from simaccel.hardware.dram.parts import PARTS
 
+_ROWS = 16
+
 
 @pytest.mark.parametrize("mapping", MAPS)
 @pytest.mark.parametrize("name", PARTS)
 def test_rows_of_banks_are_filled_and_none_twice(name: str, mapping: str) -> None:
     part = PARTS[name]
     columns = part.page_bytes // part.burst_bytes
-    found = places(part, mapping, np.arange(part.banks * columns * 2))
+    found = places(part, mapping, np.arange(part.banks * columns * _ROWS))
     pairs, counts = np.unique(found.rows * part.banks + found.banks, return_counts=True)
-    assert len(pairs) == 2 * part.banks
+    assert len(pairs) == _ROWS * part.banks
     assert set(counts.tolist()) == {columns}
 
 

@@ -9,6 +9,7 @@ from simaccel.hardware.dram.banks import Banks
 from simaccel.hardware.dram.controller import Controller, ControllerSpec, Traffic
 from simaccel.hardware.dram.part import TIMINGS, DramPart
 from simaccel.hardware.dram.parts import PARTS
+from simaccel.hardware.dram.window import WindowController
 
 EVERY = list(PARTS.values())
 DDR4, HBM2 = PARTS["DDR4-3200x64"], PARTS["HBM2"]
@@ -131,3 +132,36 @@ def test_reads_of_one_burst_that_wait_together_are_one() -> None:
 def test_few_writes_wait_and_many_do_not() -> None:
     assert _run(DDR4, [], writes=8).served.bursts == 0
     assert _run(DDR4, [], writes=9).served.bursts == 9
+
+
+def test_a_window_takes_writes_where_nobody_reads_and_opens_rows_for_the_oldest() -> None:
+    """One write goes at once; of two rows of a bank the first is not closed for the second."""
+    one = Traffic(banks=[0], rows=[0], writes=[1], keys=[0])
+    alone = WindowController(DDR4, ControllerSpec(), one, refresh=False)
+    alone.run(1000)
+    assert alone.served.bursts == 1
+    two = Traffic(banks=[0, 0], rows=[0, 1], writes=[0, 0], keys=[0, 1])
+    both = WindowController(DDR4, ControllerSpec(), two, refresh=False)
+    both.run(1000)
+    first = DDR4.rcd_read + DDR4.read_latency + DDR4.burst
+    assert both.served.latency == first + (first + DDR4.ras + DDR4.rp - 1)
+    assert both.served.activates == 2
+
+
+def test_a_window_drains_writes_from_its_high_to_its_low_mark() -> None:
+    """Reads wait all the time: writes wait for 26 of them, and go on to 6."""
+    reads, writes = 400, 26
+    traffic = Traffic(
+        banks=[0] * (reads + writes),
+        rows=[0] * (reads + writes),
+        writes=[0] * 20 + [1] * writes + [0] * (reads - 20),
+        keys=list(range(reads + writes)),
+    )
+    controller = WindowController(DDR4, ControllerSpec(), traffic, refresh=False)
+    changes = []
+    for clock in range(1, 1500):
+        before = controller.writing
+        controller.run(clock)
+        if controller.writing != before:
+            changes.append((controller.writing, len(controller.queues[1])))
+    assert changes[:2] == [(True, 26), (False, 6)]

@@ -78,22 +78,33 @@ def test_the_same_is_measured_twice() -> None:
     assert measure(part, "bgil", pattern) == measure(part, "bgil", pattern)
 
 
-# rows of throughput.csv, DRAMsim3: part, map, pattern, efficiency
+# rows of throughput.csv; controller banks: DRAMsim3, window: Ramulator
+TILE = Pattern(kind="strided-tile", row=64, pitch=6144, tile_rows=16)
 REFERENCE = [
-    ("DDR4-3200x64", "bgil", Pattern(kind="random-chunk", chunk=512), 0.8761),
-    ("DDR4-3200x64", "bgil", Pattern(kind="alternating", chunk=1024), 0.6830),
-    ("DDR4-3200x64", "rbc", Pattern(kind="alternating", chunk=64, waits=True), 0.1506),
-    ("DDR4-3200x64", "rbc", Pattern(kind="alternating", chunk=1024, apart=True), 0.5079),
-    ("DDR4-3200x64", "bgil", Pattern(kind="two-streams", chunk=128), 0.9070),
-    ("HBM2", "rgbc", Pattern(kind="alternating", chunk=1024, waits=True), 0.5141),
-    ("HBM2", "rgbc", Pattern(kind="alternating", chunk=8192, apart=True), 0.8820),
-    ("HBM2", "rgbc", Pattern(kind="strided-tile", row=64, pitch=6144, tile_rows=16), 0.9211),
+    ("DDR4-3200x64", "bgil", "banks", Pattern(kind="random-chunk", chunk=512), 0.8761),
+    ("DDR4-3200x64", "bgil", "banks", Pattern(kind="alternating", chunk=1024), 0.6830),
+    ("DDR4-3200x64", "rbc", "banks", Pattern(kind="alternating", chunk=64, waits=True), 0.1506),
+    ("DDR4-3200x64", "rbc", "banks", Pattern(kind="alternating", chunk=1024, apart=True), 0.5079),
+    ("DDR4-3200x64", "bgil", "banks", Pattern(kind="two-streams", chunk=128), 0.9070),
+    ("HBM2", "rgbc", "banks", Pattern(kind="alternating", chunk=1024, waits=True), 0.5141),
+    ("HBM2", "rgbc", "banks", Pattern(kind="alternating", chunk=8192, apart=True), 0.8820),
+    (
+        "HBM2",
+        "rgbc",
+        "banks",
+        Pattern(kind="strided-tile", row=64, pitch=6144, tile_rows=16),
+        0.9211,
+    ),
+    ("DDR4-3200x64", "bgil", "window", Pattern(kind="alternating", chunk=64), 0.5589),
+    ("DDR4-3200x64", "mopxor", "window", Pattern(kind="strided-tile", row=64, pitch=4096), 0.4829),
+    ("DDR4-3200x64", "rbc", "window", Pattern(kind="two-streams", chunk=64), 0.4843),
+    ("HBM2-PC", "lowil", "window", Pattern(kind="strided-tile", row=256, pitch=1536), 0.8755),
 ]
 
 
-@pytest.mark.parametrize(("name", "mapping", "pattern", "efficiency"), REFERENCE)
+@pytest.mark.parametrize(("name", "mapping", "controller", "pattern", "efficiency"), REFERENCE)
 def test_the_reference_gets_the_same(
-    name: str, mapping: str, pattern: Pattern, efficiency: float
+    name: str, mapping: str, controller: str, pattern: Pattern, efficiency: float
 ) -> None:
-    found = measure(PARTS[name], mapping, pattern)
+    found = measure(PARTS[name], mapping, pattern, controller)
     assert found.efficiency == pytest.approx(efficiency, rel=0.02)
