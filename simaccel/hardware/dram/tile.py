@@ -18,11 +18,8 @@ from simaccel.hardware.dram.part import DramPart
 
 Whole = int | npt.NDArray[np.int64]
 """A number, or an array of them, one per candidate mapping."""
-READ: Final = 0
 INTERLEAVED: Final = "bgil"
 """The map in which bank groups take turns burst by burst; in the other, ``rbc``, page by page."""
-
-
 _WINDOW: Final = ControllerSpec().reads + ControllerSpec().per_bank
 """Bursts behind those that are served that a controller sees."""
 
