@@ -171,7 +171,7 @@ class _Visits:
         """Bus and bank group pairs that the bursts of a span are spread over."""
         most = self.ways * self.groups
         reached = np.where(self.narrow, np.minimum(self.each, most), most)
-        return np.minimum(self.per_stop, reached)
+        return np.maximum(1, np.minimum(self.per_stop, reached))
 
     @property
     def activates(self) -> Whole:
@@ -192,7 +192,7 @@ class _Visits:
         each = np.minimum(_over(self.rows.n_bytes, self.span), common)
         apart = np.where(aligned, self.banks // common * each, self.banks)
         reached = np.where(self.dense, self.banks, apart)
-        times = _over(self.stops, reached)
+        times = _over(self.stops, np.maximum(reached, 1))
         return np.where(times > 1, times * visit, 0)
 
     def group(self, write: int) -> Whole:
@@ -202,8 +202,8 @@ class _Visits:
         bursts = _over(rows.count * self.each, self.ways)
         if self.groups > 1:
             busy = np.where(self.narrow, np.minimum(self.groups, self.each), self.groups)
-            return _over(bursts * gap, busy)
+            return _over(bursts * gap, np.maximum(busy, 1))
         # page by page: the next pages' bursts are in sight while the last ones of a page go
-        pages = np.minimum(part.bank_groups, self.stops)
+        pages = np.maximum(1, np.minimum(part.bank_groups, self.stops))
         own = np.maximum(self.per_stop, 1)
         return np.maximum(_over(bursts * gap, pages), _over(bursts * gap * own, own + _WINDOW))

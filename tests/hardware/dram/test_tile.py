@@ -91,6 +91,7 @@ def test_bytes_without_rows_lie_in_one() -> None:
     assert astuple(lying(1000, None)) == (1, 1000, 1000)
     assert astuple(lying(1000, Rows(64, 48, 512))) == (21, 48, 512)
     assert lying(0, None).total_bytes == 0
+    assert [tile_clocks(HBM2, name, lying(0, None), 1, 0) for name in ("bgil", "rbc")] == [0, 0]
 
 
 @given(
