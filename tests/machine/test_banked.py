@@ -145,6 +145,28 @@ def test_the_closed_form_knows_of_banks(m: int, k: int, n: int, most: float) -> 
     assert Machine(without, lower(workload, mapping)).run().cycles < run.cycles
 
 
+@pytest.mark.parametrize(
+    "better",
+    [
+        "dram.in_flight_bytes=64 KiB",
+        "dram.turnaround_cycles=5",
+        "dram.batch_bytes=8 KiB",
+        "dram.bandwidth_bytes_per_second=unlimited",
+        "dram.channels=8",
+        "sfu.lanes=2048",
+        "buffer.read_bytes_per_second=unlimited",
+        "dram.latency_cycles=36",
+    ],
+)
+def test_better_hardware_does_not_slow_a_program(better: str) -> None:
+    """By more than 0.1%: half of the time is bank conflicts, loads and stores share the DRAM."""
+    on = load_accelerator("edge_banked")
+    workload = gemm(m=384, k=64, n=1024)
+    program = lower(workload, make_mapping(workload, on, "naive"))
+    now = Machine(load_accelerator("edge_banked", [better]), program).run().cycles
+    assert now <= 1.001 * Machine(on, program).run().cycles
+
+
 def _faults(**dram: Any) -> list[str]:  # noqa: ANN401
     with pytest.raises(ValidationError) as caught:
         accelerator(dram=dram)
