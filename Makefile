@@ -32,7 +32,7 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	  $(BIN)/python -m pytest -n 2 --durations=10; \
 	  status=$$?; times | awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }'; exit $$status
 
-validate: setup ## the closed form against the machine, Ruby's exhibits, fast-forward on against off, MAESTRO
+validate: setup ## closed form against machine, Ruby, fast-forward on against off, MAESTRO, DRAM and more
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
@@ -41,6 +41,7 @@ validate: setup ## the closed form against the machine, Ruby's exhibits, fast-fo
 	$(BIN)/python -m validation.maestro.run
 	$(BIN)/python -m validation.language_models.run
 	$(BIN)/python -m validation.onnx.run
+	$(BIN)/python -m validation.dram.run
 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run

@@ -19,6 +19,7 @@ from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.dram.tile import Rows, rows_of
 from simaccel.mapping.space import Seen, held_around
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
@@ -330,14 +331,21 @@ class Units:
                 full = (*known, later is TRUE)
                 if full not in self.known:
                     self.kept += [sizes[rank] for rank in tiled.ranks]
-                    n_bytes = self._tile_bytes(tiled, sizes, later)
-                    self.known[full] = self._dram(n_bytes, BUFFER, up=up)
+                    self.known[full] = self._tile_move(tiled, sizes, later, up=up)
                 return self.known[full]  # type: ignore[return-value]
-            return self._dram(self._tile_bytes(tiled, sizes, later), BUFFER, up=up)
+            return self._tile_move(tiled, sizes, later, up=up)
         key = (id(tiled), up)
         if key not in self.known:
             self.known[key] = self._to_pe(tiled, up=up)
         return self.known[key]  # type: ignore[return-value]
+
+    def _tile_move(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, *, up: bool) -> Move:
+        """Return the cost of a tile between DRAM and buffer, which lies in rows in DRAM."""
+        rows = None
+        if self.accelerator.dram.model == "banked":
+            sides = tuple(extent(dim, sizes) for dim in tiled.dims)
+            rows = rows_of(sides, tiled.view.shape, tiled.view.bytes_per_element)
+        return self._dram(self._tile_bytes(tiled, sizes, slid), BUFFER, rows, up=up)
 
     def _tile_bytes(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools) -> Ints:
         dims = tiled.dims
@@ -353,10 +361,9 @@ class Units:
         reach = sides[at] - c * sizes[rank]
         return ints(np.where(slid, whole - width * np.maximum(reach, 0) * others, whole))
 
-    def _dram(self, n_bytes: Ints, place: str, *, up: bool) -> Move:
+    def _dram(self, n_bytes: Ints, place: str, rows: Rows | None = None, *, up: bool) -> Move:
         accelerator, spec = self.accelerator, self.accelerator.dram
-        channel = accelerator.channel_rate if up else accelerator.channel_read_rate
-        service = channel.cycles(spec.channel_bytes(n_bytes, 0))
+        service = accelerator.transfer_cycles(n_bytes, rows, write=up)
         rate = accelerator.read_rate if up else accelerator.write_rate
         if place != BUFFER:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
@@ -365,7 +372,7 @@ class Units:
             port=ints(rate.cycles(n_bytes)),
             latency=0 if up else spec.latency_cycles,
             on_chip=False,
-            batches=ints(-(-n_bytes // (spec.batch_bytes * spec.channels))),
+            batches=ints(accelerator.batches(n_bytes, service, write=up)),
         )
 
     def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:

@@ -247,7 +247,7 @@ class Traffic(State):
         accelerator, free = self.accelerator, self.get(CHANNEL)
         there = self._there(where)
         turn = accelerator.dram.turnaround_cycles * (move.service > 0)
-        batch = accelerator.channel_read_rate.cycles(accelerator.dram.batch_bytes)
+        batch = accelerator.batch_cycles(write=False)
         left = np.maximum(free - begin, 0)
         more = np.where(there & (left > batch), move.service + 2 * turn, 0)
         if more.any():

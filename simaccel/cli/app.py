@@ -14,6 +14,7 @@ from simaccel import __version__
 from simaccel.cli.catalogues import hw, workload
 from simaccel.cli.compare import compare
 from simaccel.cli.directives import directives
+from simaccel.cli.dram import dram
 from simaccel.cli.estimate import estimate, map_workload
 from simaccel.cli.run import run
 from simaccel.cli.trace import trace
@@ -96,5 +97,5 @@ def main() -> None:
     """  # noqa: D301 - click reads the backspace
 
 
-for _command in (run, compare, estimate, directives, map_workload, hw, workload, trace):
+for _command in (run, compare, estimate, directives, map_workload, hw, workload, dram, trace):
     main.add_command(_command)

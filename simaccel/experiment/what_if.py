@@ -18,6 +18,7 @@ from simaccel.hardware import (
     SpatialArraySpec,
     Stationarity,
 )
+from simaccel.hardware.memory import DramSpec
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
@@ -37,12 +38,22 @@ from simaccel.program.program import (
     transferred,
 )
 
-RESOURCES = ("dram_bandwidth", "dram_latency", "buffer_ports", "noc", "sfu", "array", "slots")
+RESOURCES = (
+    "dram_bandwidth",
+    "dram_latency",
+    "dram_banks",
+    "buffer_ports",
+    "noc",
+    "sfu",
+    "array",
+    "slots",
+)
 """What can be freed."""
 CASES: tuple[tuple[str, ...], ...] = (
     ("dram_bandwidth",),
     ("dram_latency",),
     ("dram_bandwidth", "dram_latency"),
+    ("dram_banks",),
     ("buffer_ports",),
     ("noc",),
     ("sfu",),
@@ -136,6 +147,8 @@ def what_if(
     is called with the part that is done.
     """
     possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
+    if accelerator.dram.model == "channel":
+        possible = [case for case in possible if "dram_banks" not in case]
     found = []
     for at, case in enumerate([(), *possible]):
         done = _part(progress, at, len(possible) + 1)
@@ -190,7 +203,17 @@ def _fields(spec: Spec) -> dict[str, object]:
 
 
 def _dram_bandwidth(one: Accelerator) -> Accelerator:
-    return _with(one, dram=_with(one.dram, bandwidth_bytes_per_second=None))
+    """Free the data bus, and with it what makes it wait: the banks."""
+    return _with(one, dram=_dram(one, bandwidth_bytes_per_second=None))
+
+
+def _dram_banks(one: Accelerator) -> Accelerator:
+    return _with(one, dram=_dram(one))
+
+
+def _dram(one: Accelerator, **fields: object) -> DramSpec:
+    """Copy the DRAM without banks."""
+    return _with(one.dram, model="channel", part=None, map=None, **fields)
 
 
 def _dram_latency(one: Accelerator) -> Accelerator:
@@ -236,6 +259,7 @@ def _slots(one: Accelerator) -> Accelerator:
 _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "dram_bandwidth": _dram_bandwidth,
     "dram_latency": _dram_latency,
+    "dram_banks": _dram_banks,
     "buffer_ports": _buffer_ports,
     "noc": _noc,
     "sfu": _sfu,

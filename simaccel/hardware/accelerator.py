@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -22,6 +23,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from simaccel.errors import SimaccelError
 from simaccel.hardware.area import AreaSpec
 from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.dram.parts import PARTS
+from simaccel.hardware.dram.tile import Rows, larger, lying
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
 from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
@@ -237,8 +240,14 @@ class Accelerator(Spec):
 
     @cached_property
     def channel_rate(self) -> Rate:
-        """Bytes per cycle of one DRAM channel."""
-        return rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
+        """Bytes per cycle of a DRAM channel; of a part at most what refreshes leave of its peak."""
+        given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
+        if self.dram.model == "channel":
+            return given
+        n_bytes, clocks = self.dram.stream()
+        cycles = self._part_rate
+        most = Fraction(n_bytes * cycles.n_bytes, clocks * cycles.n_cycles)
+        return min(given, Rate(most.numerator, most.denominator), key=Rate.exact)
 
     @cached_property
     def channel_read_rate(self) -> Rate:
@@ -253,6 +262,43 @@ class Accelerator(Spec):
             return Rate(1, 0)
         common = math.gcd(n_bytes, latency * self.dram.channels)
         return Rate(n_bytes // common, latency * self.dram.channels // common)
+
+    def transfer_cycles(
+        self, n_bytes: Amount, rows: Rows | None, *, write: bool, channel: int = 0
+    ) -> Amount:
+        """Cycles of a DRAM channel for its part of a transfer; where ``rows`` lie in DRAM.
+
+        Without rows the bytes are taken to lie next to one another.
+        """
+        rate = self.channel_rate if write else self.channel_read_rate
+        share = self.dram.channel_bytes(n_bytes, channel)
+        cycles = rate.cycles(share)
+        if self.dram.model == "channel":
+            return cycles
+        found = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
+        slowest: Amount = larger(cycles, self._part_rate.cycles(found))
+        return slowest
+
+    def batch_cycles(self, *, write: bool) -> int:
+        """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""
+        n_bytes = self.dram.batch_bytes * self.dram.channels
+        if self.dram.model == "channel":
+            rate = self.channel_rate if write else self.channel_read_rate
+            return max(1, rate.cycles(self.dram.batch_bytes))
+        return max(1, self.transfer_cycles(n_bytes, None, write=write))
+
+    def batches(self, n_bytes: Amount, cycles: Amount, *, write: bool) -> Amount:
+        """Batches of a transfer that takes so many cycles on each channel."""
+        if self.dram.model == "channel":
+            return -(-n_bytes // (self.dram.batch_bytes * self.dram.channels))
+        return -(-cycles // self.batch_cycles(write=write))
+
+    @cached_property
+    def _part_rate(self) -> Rate:
+        """Clocks of the DRAM part per cycle, as a rate that turns clocks into cycles."""
+        clock_ps = PARTS[self.dram.part].clock_ps if self.dram.part else 1
+        common = math.gcd(10**12, clock_ps * self.clock_hz)
+        return Rate(10**12 // common, clock_ps * self.clock_hz // common)
 
     @property
     def waits_for_requests(self) -> bool:

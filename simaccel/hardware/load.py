@@ -211,7 +211,8 @@ def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
 
 
 def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
-    fields = [name for name in type(spec).model_fields if name != "source"]
+    hidden = {"source", *(spec.hidden if isinstance(spec, DramSpec) else ())}
+    fields = [name for name in type(spec).model_fields if name not in hidden]
     for name in fields:
         value = getattr(spec, name)
         if value is None and name not in leaf_fields(type(spec)):

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
+from pydantic import (
+    AfterValidator,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from simaccel.hardware.dram.addresses import default_map
+from simaccel.hardware.dram.part import DramPart
+from simaccel.hardware.dram.parts import PARTS
+from simaccel.hardware.dram.tile import (
+    Rows,
+    bank_clocks,
+    bus_clocks,
+    larger,
+    stream_rate,
+    with_refresh,
+)
 from simaccel.hardware.quantity import (
     Amount,
     Bytes,
@@ -15,6 +35,18 @@ from simaccel.hardware.quantity import (
     Picojoules,
 )
 from simaccel.hardware.spec import Spec
+
+BANKED_MAPS: Final = ("bgil", "rbc")
+"""Address maps of which the model of a tile knows."""
+
+
+def _named(names: Iterable[str]) -> AfterValidator:
+    def read(value: str) -> str:
+        if value not in names:
+            raise ValueError(", ".join(names))
+        return value
+
+    return AfterValidator(read)
 
 
 class BufferSpec(Spec):
@@ -37,6 +69,11 @@ class DramSpec(Spec):
     where the other direction waits, it changes after ``batch_bytes``, which costs
     ``turnaround_cycles``. ``latency_cycles`` is pipelined, with at most ``in_flight_bytes`` asked
     for and not yet there: no more than these come in each latency (Little's law).
+
+    With the model ``banked`` a transfer takes at least what data bus, activates, the busiest bank
+    and bank group of ``part`` need for its rows (`simaccel.hardware.dram.tile`), with its share of
+    refreshes; ``map`` says which bits of an address are the bank. With the model ``channel`` the
+    part costs no time.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -51,6 +88,58 @@ class DramSpec(Spec):
     turnaround_cycles: Cycles = 0
     batch_bytes: Bytes = 2048
     in_flight_bytes: BytesOrUnlimited = None
+    model: Literal["channel", "banked"] = "channel"
+    part: Annotated[str, _named(PARTS)] | None = None
+    map: Annotated[str, _named(BANKED_MAPS)] | None = None
+
+    @model_validator(mode="after")
+    def _banks(self) -> Self:
+        if self.model == "banked" and self.part is None:
+            allowed = f"with model banked: {', '.join(PARTS)}"
+            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
+            detail = InitErrorDetails(type=error, loc=("part",), input=None)
+            raise ValidationError.from_exception_data(type(self).__name__, [detail])
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_banks(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        for name in self.hidden:
+            found.pop(name, None)
+        return found
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Fields that say nothing: of a model with banks, where nobody speaks of them."""
+        given = {"part": self.part, "map": self.map}
+        absent = {name for name, value in given.items() if value is None}
+        plain = self.model == "channel" and self.part is None
+        return frozenset(absent | ({"model"} if plain else set()))
+
+    def stream(self) -> tuple[int, int]:
+        """Bytes and clocks of a stream on one channel of the part, refreshes included."""
+        part, _ = self._placed()
+        return stream_rate(part)
+
+    def bank_clocks(self, share_bytes: Amount, rows: Rows, *, write: bool) -> Amount:
+        """Clocks of a part's channel for its share of a tile, with model banked."""
+        part, mapping = self._placed()
+        bus = bus_clocks(part, rows, share_bytes)
+        banks = bank_clocks(part, mapping, rows, self.channels, int(write))
+        found: Amount = with_refresh(part, larger(bus, banks)) * (share_bytes > 0)
+        return found
+
+    def _placed(self) -> tuple[DramPart, str]:
+        """Give the part, and its address map."""
+        assert self.part is not None  # noqa: S101 - the model is banked
+        part = PARTS[self.part]
+        return part, self.map or default_map(part)
+
+    def bound_by_banks(self, share_bytes: int, rows: Rows, *, write: bool) -> bool:
+        """Whether activates, a bank or a bank group need longer for a tile than the data bus."""
+        part, mapping = self._placed()
+        banks = bank_clocks(part, mapping, rows, self.channels, int(write))
+        return bool(banks > bus_clocks(part, rows, share_bytes))
 
     def channel_bytes(self, amount_bytes: Amount, channel: int) -> Amount:
         """Bytes of a request that fall to one channel, counted from channel 0.

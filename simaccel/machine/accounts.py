@@ -27,6 +27,7 @@ class Cause(IntEnum):
     ARRAY = 7
     SFU = 8
     DRAIN = 9
+    DRAM_BANKS = 10
 
 
 STALLS = tuple(c for c in Cause if c not in (Cause.BUSY, Cause.IDLE))
@@ -77,8 +78,8 @@ class Account(Stateful):
 
     STATE = ("cause", "wait", "site", "followers")
     COUNTERS = ("cycles", "since")
-    RECORDS = ("asked",)  # of those who wait at a channel, which is their order there
-    WIRING = ("engine", "busy_root", "listener")
+    RECORDS = ("asked", "busy_root")  # who waits at a channel, in order; what is being done
+    WIRING = ("engine", "listener")
 
     engine: str
     busy_root: Cause
@@ -114,6 +115,15 @@ class Account(Stateful):
             self.cause = cause
             for follower in self.followers:
                 follower.switch(now, self.root, follower.wait)
+
+    def blame(self, now: int, root: Cause) -> None:
+        """Be busy for another reason from now on; those that wait for this engine learn of it."""
+        if root is self.busy_root:
+            return
+        self.busy_root = root
+        if self.cause is Cause.BUSY:
+            for follower in self.followers:
+                follower.switch(now, root, follower.wait)
 
     def flush(self, now: int) -> None:
         """Book the cycles so far and go on with the same."""

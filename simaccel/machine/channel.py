@@ -5,6 +5,7 @@ from __future__ import annotations
 import simpy
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.dram.tile import Rows
 from simaccel.machine.batches import Batches
 from simaccel.machine.clock import Alarm, Clock
 from simaccel.machine.lanes import ChannelLane
@@ -177,21 +178,27 @@ class Dram:
     """DRAM channels: a transfer is spread over them, and done when all have served their part."""
 
     def __init__(self, clock: Clock, accelerator: Accelerator) -> None:
-        self.spec = accelerator.dram
-        self.rates = accelerator.channel_read_rate, accelerator.channel_rate
-        read, write = (max(1, rate.cycles(self.spec.batch_bytes)) for rate in self.rates)
+        self.accelerator = accelerator
+        spec = accelerator.dram
+        read, write = (accelerator.batch_cycles(write=way) for way in (False, True))
         self.channels = [
-            Channel(clock, Batches((read, write), self.spec.turnaround_cycles))
-            for _ in range(self.spec.channels)
+            Channel(clock, Batches((read, write), spec.turnaround_cycles))
+            for _ in range(spec.channels)
         ]
+        self.costs: dict[tuple[int, int, Rows | None], tuple[int, ...]] = {}
+        """Cycles of each channel, by bytes, direction and rows of a transfer."""
 
-    def request(self, n_bytes: int, direction: int, owner: str) -> list[tuple[Channel, Entry]]:
-        """Ask for a transfer; give its part of each channel."""
-        rate, spec = self.rates[direction], self.spec
-        return [
-            (
-                channel,
-                channel.request(rate.cycles(spec.channel_bytes(n_bytes, at)), direction, owner),
+    def request(
+        self, n_bytes: int, direction: int, owner: str, rows: Rows | None = None
+    ) -> list[tuple[Channel, Entry]]:
+        """Ask for a transfer, which lies in ``rows``; give its part of each channel."""
+        key = n_bytes, direction, rows
+        if key not in self.costs:
+            self.costs[key] = tuple(
+                self.accelerator.transfer_cycles(n_bytes, rows, write=bool(direction), channel=at)
+                for at in range(len(self.channels))
             )
-            for at, channel in enumerate(self.channels)
+        return [
+            (channel, channel.request(cycles, direction, owner))
+            for channel, cycles in zip(self.channels, self.costs[key], strict=True)
         ]

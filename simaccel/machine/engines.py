@@ -228,16 +228,23 @@ class Sfu(Engine):
 class Dma(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
+    WIRING = (*Engine.WIRING, "root")
     busy_root = Cause.DRAM_BANDWIDTH
+
+    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+        super().__init__(name, plan, wires)
+        self.root = self.busy_root
+        """Whom those blame that wait for a transfer, unless banks hold it up."""
 
     def transfer(self, op: Op, direction: int) -> Waiting:
         """Move one tile: DRAM channels and the port on the chip work at the same time."""
         wires, account, clock = self.wires, self.account, self.clock
         account.enter(clock.cycle, op.site)
         account.asked = next(wires.requests)
-        pieces = wires.dram.request(op.dram_bytes, direction, self.name)
+        pieces = wires.dram.request(op.dram_bytes, direction, self.name, op.dram_rows)
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
+        account.blame(clock.cycle, self.root if op.root is None else op.root)
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 1
         for channel, piece in pieces:
@@ -258,7 +265,7 @@ class DmaIn(Dma):
     def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
         super().__init__(name, plan, wires)
         if wires.accelerator.waits_for_requests:
-            self.account.busy_root = Cause.DRAM_QUEUE
+            self.account.busy_root = self.root = Cause.DRAM_QUEUE
 
     def work(self, op: Op) -> Waiting:
         """Load a tile (a reserved slot moves nothing)."""

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, Stationarity
+from simaccel.hardware.dram.tile import Rows, rows_of
 from simaccel.program.program import (
     BUFFER,
     STREAM,
@@ -47,6 +48,14 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
         if command.tile.place != STREAM:
             found[f"{command.tile.place}_{'write' if reads else 'read'}", view.name] += moved.inner
     return _carried(found)
+
+
+def dram_rows(command: Load | Store) -> Rows | None:
+    """Give where a transfer lies in DRAM; None where parts of it go to PEs."""
+    view, _ = transferred(command)
+    if command.tile.place != BUFFER:
+        return None
+    return rows_of(command.tile.shape, view.shape, view.bytes_per_element)
 
 
 def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Carried:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.dram.tile import Rows, lying
+from simaccel.machine.accounts import Cause
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
-from simaccel.machine.passes import held_in_pes, pass_of, transfer
+from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.walks import Act, Handover, Step
 from simaccel.program.program import (
     BUFFER,
@@ -49,6 +51,10 @@ class Op:
     read_cycles: int = 0
     write_cycles: int = 0
     dram_bytes: int = 0
+    dram_rows: Rows | None = None
+    """Where a transfer lies in DRAM, for a model with banks."""
+    root: Cause | None = None
+    """Whom those blame that wait for the transfer; None: the engine's own."""
     port: str = ""
     """The channel on the chip that a DMA transfer uses, for ``port_cycles``."""
     port_cycles: int = 0
@@ -151,6 +157,7 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
     if isinstance(command, Reserve):
         return Op(Act.COMMAND, site=step.site, operator=step.operator)
     carried = transfer(command, accelerator)
+    rows = dram_rows(command) if accelerator.dram.model == "banked" and carried.dram else None
     costs = {
         "buffer_read": accelerator.read_rate.cycles(carried.read_port),
         "buffer_write": accelerator.write_rate.cycles(carried.write_port),
@@ -167,10 +174,26 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
         distribution_cycles=costs["noc_distribution"],
         collection_cycles=costs["noc_collection"],
         dram_bytes=carried.dram,
+        dram_rows=rows,
+        root=_root(carried.dram, rows, command, accelerator),
         port=port,
         port_cycles=costs.get(port, 0),
         amounts=carried.amounts,
     )
+
+
+def _root(
+    n_bytes: int, rows: Rows | None, command: Load | Store, accelerator: Accelerator
+) -> Cause | None:
+    """Blame the banks for a transfer that they hold up, and not the data bus."""
+    dram, write = accelerator.dram, isinstance(command, Store)
+    if rows is None:
+        return None
+    share = dram.channel_bytes(n_bytes, 0)
+    rate = accelerator.channel_rate if write else accelerator.channel_read_rate
+    cycles = accelerator.transfer_cycles(n_bytes, rows, write=write)
+    banks = dram.bound_by_banks(share, lying(n_bytes, rows), write=write)
+    return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else None
 
 
 def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:

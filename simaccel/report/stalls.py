@@ -33,6 +33,7 @@ _MOST_VERDICTS = 3
 _MEANINGS = {
     "dram_bandwidth": "transfers take no cycles, their latency stays",
     "dram_latency": "data arrive as soon as they are read",
+    "dram_banks": "rows, activates and refreshes cost nothing; bandwidth and latency stay",
     "buffer_ports": "reads and writes of the buffer take no cycles",
     "noc": "pipes without limit of width and without latency",
     "sfu": "softmax takes no cycles; its port use stays",

@@ -20,6 +20,7 @@ _AWAITED = {
     "dram_bandwidth": "DRAM bandwidth",
     "dram_latency": "DRAM latency",
     "dram_queue": "DRAM to accept requests",
+    "dram_banks": "the DRAM's banks",
     "buffer_port": "the buffer's ports",
     "noc": "the NoC",
     "array": "the array",

@@ -30,6 +30,7 @@ _SLOTS = ("slots",)
 FREED_NAMES = {
     "dram_bandwidth": "DRAM bandwidth",
     "dram_latency": "DRAM latency",
+    "dram_banks": "DRAM banks",
     "buffer_ports": "buffer ports",
     "noc": "NoC",
     "sfu": "SFU",
@@ -233,6 +234,12 @@ def _dram_queue(scene: Scene) -> str:
     return f"{most} are on their way from DRAM, all that may be in each {latency} cycles"
 
 
+def _dram_banks(scene: Scene) -> str:
+    one = scene.accelerator
+    part = "DRAM" if one is None or one.dram.part is None else one.dram.part
+    return f"rows of tiles lie in few banks of {part}, or in many pages: its data bus waits"
+
+
 def _buffer_port(scene: Scene) -> str:
     uses = {
         "read": use_of(scene, ("buffer_read",), "read_rate"),
@@ -293,6 +300,7 @@ _WHY: dict[str, Callable[[Scene], str]] = {
     "dram_bandwidth": _dram_bandwidth,
     "dram_latency": _dram_latency,
     "dram_queue": _dram_queue,
+    "dram_banks": _dram_banks,
     "buffer_port": _buffer_port,
     "noc": _noc,
     "sfu": _sfu,

@@ -10,6 +10,8 @@ from math import prod
 from random import Random
 
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.dram.parts import PARTS
+from simaccel.hardware.memory import BANKED_MAPS
 from simaccel.machine.machine import DeadlockError, Machine, Run
 from simaccel.mapping.view import View
 from simaccel.program.program import (
@@ -28,6 +30,7 @@ from simaccel.program.program import (
 )
 from tests.machine.accelerators import accelerator
 
+_WITH_BANKS = 0.2
 MOST_STEPS = 4_000
 """Longer runs are left out, so that a thousand cases take seconds."""
 
@@ -67,6 +70,7 @@ def cases(seeds: Iterator[int] | range, most_steps: int = MOST_STEPS) -> Iterato
 
 def run_of(seed: int, on: Accelerator, program: Program, most_steps: int) -> Case | None:
     """Run a program event by event, unless it is not valid or too long."""
+    on = with_banks(seed, on)
     try:
         machine = Machine(on, program, fast_forward=False)
         steps = sum(prod(around) for e in machine.engines for around in e.plan.around)
@@ -110,6 +114,16 @@ def draw_accelerator(random: Random) -> Accelerator:
         },
         dma={"in_queues": pick(["per_tensor", "single"])},
     )
+
+
+def with_banks(seed: int, on: Accelerator) -> Accelerator:
+    """Give one accelerator of five a DRAM of rows and banks; the others stay as they are."""
+    random = Random(f"banks {seed}")  # noqa: S311 - reproducible, not secret
+    if random.random() >= _WITH_BANKS:
+        return on
+    part, mapping = random.choice(sorted(PARTS)), random.choice([None, *BANKED_MAPS])
+    dram = on.dram.model_copy(update={"model": "banked", "part": part, "map": mapping})
+    return on.model_copy(update={"dram": dram})
 
 
 def _pipe(random: Random) -> Fields:

@@ -28,6 +28,7 @@ COLOURS: Mapping[str, str] = {
     "dram_bandwidth": "terrible",
     "dram_latency": "bad",
     "dram_queue": "thread_state_iowait",
+    "dram_banks": "thread_state_runnable",
     "buffer_port": "yellow",
     "noc": "olive",
     "array": "background_memory_dump",

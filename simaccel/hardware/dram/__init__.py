@@ -1,0 +1,1 @@
+"""DRAM parts: organisation, timings, address maps, and what an access pattern gets from them."""

@@ -1,0 +1,133 @@
+"""A DRAM part: one channel's organisation and timings, as its standard or data sheet gives them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from simaccel.hardware.spec import Spec
+
+Clocks = Annotated[int, Field(ge=0, le=2**20)]
+Power = Annotated[int, Field(ge=1, le=2**20)]
+
+TIMINGS = (
+    "burst",
+    "read_latency",
+    "write_latency",
+    "rcd_read",
+    "rcd_write",
+    "rp",
+    "ras",
+    "rrd_s",
+    "rrd_l",
+    "faw",
+    "ccd_s",
+    "ccd_l",
+    "ccd_l_write",
+    "wtr_s",
+    "wtr_l",
+    "rtrs",
+    "wr",
+    "rtp",
+    "rfc",
+    "refi",
+)
+"""The fields of a part that are numbers of clocks, in the names of JEDEC without the t."""
+
+
+class DramPart(Spec):
+    """One channel of a DRAM part. Timings are in its own command clocks of ``clock_ps``.
+
+    A request is one burst. Banks are counted per bank group, rank and pseudo channel; ranks share
+    the data bus, pseudo channels have one each and share the commands.
+    """
+
+    name: str
+    clock_ps: Clocks
+    burst_bytes: Power
+    page_bytes: Power
+    rows: Power
+    bank_groups: Power = 1
+    banks_per_group: Power
+    ranks: Power = 1
+    pseudo_channels: Power = 1
+    dual_command: bool = False
+    """Whether a row command and a column command may go out in one clock, as in HBM."""
+
+    controller: Literal["banks", "window"] = "banks"
+    """The memory controller that measures it, unless another is asked for (`measure`)."""
+
+    burst: Clocks
+    """Clocks of the data bus for one burst."""
+    read_latency: Clocks
+    write_latency: Clocks
+    rcd_read: Clocks
+    rcd_write: Clocks
+    rp: Clocks
+    ras: Clocks
+    rrd_s: Clocks
+    rrd_l: Clocks
+    faw: Clocks
+    ccd_s: Clocks
+    ccd_l: Clocks
+    ccd_l_write: Clocks
+    wtr_s: Clocks
+    wtr_l: Clocks
+    rtrs: Clocks
+    """Clocks between a read's data and a write's, and between two ranks' data."""
+    wr: Clocks
+    rtp: Clocks
+    rfc: Clocks
+    """Clocks of a refresh of all banks of a rank."""
+    refi: Clocks
+    origins: tuple[tuple[str, str], ...]
+    """(fields separated by blanks, where their figures come from); no fields: all the others."""
+
+    @property
+    def rc(self) -> int:
+        """Clocks from one activate of a bank to the next."""
+        return self.ras + self.rp
+
+    @property
+    def units(self) -> int:
+        """Ranks and pseudo channels: what refreshes at once and has a four-activate window."""
+        return self.ranks * self.pseudo_channels
+
+    @property
+    def banks(self) -> int:
+        """Banks of a channel."""
+        return self.units * self.bank_groups * self.banks_per_group
+
+    @property
+    def peak_bytes_per_second(self) -> int:
+        """Bandwidth of the channel while its data buses are always busy."""
+        return self.pseudo_channels * self.burst_bytes * 10**12 // (self.burst * self.clock_ps)
+
+    @property
+    def read_to_write(self) -> int:
+        """Clocks from a read command to a write command of the same data bus."""
+        return self.read_latency + self.burst + self.rtrs - self.write_latency
+
+    @property
+    def turnaround(self) -> int:
+        """Clocks that the data bus is idle for two changes: to writing, and back to reading.
+
+        A read and a write burst less, the commands are ``read_to_write`` and ``write_latency +
+        burst + wtr_s`` apart.
+
+        >>> from simaccel.hardware.dram.parts import PARTS
+        >>> [PARTS[p].turnaround for p in ("LPDDR4-3200x16", "DDR4-3200x64", "HBM2")]
+        [46, 27, 22]
+        """
+        return self.read_latency + self.rtrs + self.wtr_s
+
+    @property
+    def rows_of_all_banks(self) -> int:
+        """Bytes of one row in every bank."""
+        return self.page_bytes * self.banks
+
+    def origin(self, field: str) -> str:
+        """Tell where a figure comes from."""
+        stated = [origin for fields, origin in self.origins if field in fields.split()]
+        return (stated or [origin for fields, origin in self.origins if not fields])[0]

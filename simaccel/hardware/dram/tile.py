@@ -1,0 +1,209 @@
+"""What a tile costs on a DRAM channel: the busiest of data bus, activates, a bank, a bank group.
+
+A tile is some rows of bytes, a pitch apart. Its rows are hits in the pages that they share, as a
+controller that serves row hits first makes them. Between tiles banks overlap; so what a tile costs
+is what its busiest resource needs for it, and refresh is a share of the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.hardware.dram.controller import ControllerSpec
+from simaccel.hardware.dram.part import DramPart
+
+Whole = int | npt.NDArray[np.int64]
+"""A number, or an array of them, one per candidate mapping."""
+INTERLEAVED: Final = "bgil"
+"""The map in which bank groups take turns burst by burst; in the other, ``rbc``, page by page."""
+_WINDOW: Final = ControllerSpec().reads + ControllerSpec().per_bank
+"""Bursts behind those that are served that a controller sees."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``count`` rows of ``n_bytes``, which begin ``pitch`` bytes apart in DRAM."""
+
+    count: Whole
+    n_bytes: Whole
+    pitch: Whole
+
+    @property
+    def total_bytes(self) -> Whole:
+        """Bytes of all rows."""
+        return self.count * self.n_bytes
+
+
+def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], element_bytes: int) -> Rows:
+    """Give the rows of a tile of a tensor that lies in DRAM with its last dimension innermost.
+
+    Dimensions that the tile has whole join the row. Rows of several dimensions are taken to be as
+    far apart as those of the innermost of them that the tile does not have whole.
+
+    >>> rows_of((64, 16), (512, 64), 2)
+    Rows(count=64, n_bytes=32, pitch=128)
+    >>> rows_of((3, 4, 64), (8, 512, 64), 2)
+    Rows(count=3, n_bytes=512, pitch=65536)
+    >>> rows_of((1, 64, 64), (8, 64, 64), 2)
+    Rows(count=1, n_bytes=8192, pitch=65536)
+    """
+    length: Whole = element_bytes
+    pitch: Whole = element_bytes
+    count: Whole = 1
+    joined: npt.NDArray[np.bool_] | bool = True
+    apart: npt.NDArray[np.bool_] | bool = False
+    stride = element_bytes
+    for side, size in zip(reversed(sides), reversed(shape), strict=True):
+        pitch = np.where(apart, pitch, stride)
+        length = np.where(joined, length * side, length)
+        count = np.where(joined, count, count * side)
+        apart = apart | (~np.asarray(joined) & (np.asarray(side) > 1))
+        joined = np.asarray(joined) & (np.asarray(side) == size)
+        stride *= size
+    pitch = np.where(apart, pitch, stride)
+    return Rows(_whole(count), _whole(length), _whole(pitch))
+
+
+def lying(n_bytes: Whole, rows: Rows | None) -> Rows:
+    """Give the rows of a transfer: as many as hold its bytes; without rows they are one."""
+    length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)
+    pitch = length if rows is None else rows.pitch
+    return Rows(_whole(_over(n_bytes, length)), _whole(length), _whole(pitch))
+
+
+def larger(one: Whole, other: Whole) -> Any:  # noqa: ANN401 - as the others: int or array
+    """Give the larger of two numbers, element by element."""
+    return _whole(np.maximum(one, other))
+
+
+def _whole(value: Whole) -> Whole:
+    """Give an array of no dimension as a number."""
+    return int(value) if np.ndim(value) == 0 else np.asarray(value, dtype=np.int64)
+
+
+def _over(amount: Whole, of: Whole) -> Whole:
+    return -(-amount // of)
+
+
+def bus_clocks(part: DramPart, rows: Rows, share_bytes: Whole) -> Whole:
+    """Give the clocks of a channel's data bus for its share of a tile's bytes."""
+    whole, rest = share_bytes // rows.n_bytes, share_bytes % rows.n_bytes
+    bursts = whole * _over(rows.n_bytes, part.burst_bytes) + _over(rest, part.burst_bytes)
+    return _whole(_over(bursts, part.pseudo_channels) * part.burst)
+
+
+def bank_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: int) -> Whole:
+    """Give the clocks that activates, the busiest bank or bank group need for a tile."""
+    visits = _Visits(part, mapping, rows, channels * part.pseudo_channels)
+    activates = _over(visits.activates * max(4 * part.rrd_s, part.faw), 4)
+    found = np.maximum(activates, visits.bank(write))
+    return _whole(np.maximum(found, visits.group(write)))
+
+
+def with_refresh(part: DramPart, clocks: Whole) -> Any:  # noqa: ANN401 - as the clocks
+    """Give the clocks that some work takes, with its share of refreshes."""
+    return _over(clocks * part.refi, _unrefreshed(part))
+
+
+def _unrefreshed(part: DramPart) -> int:
+    """Give the clocks between refreshes, before which banks are closed, and opened after them."""
+    return part.refi - (part.rfc + part.rtp + part.rp + part.rcd_read)
+
+
+def stream_rate(part: DramPart) -> tuple[int, int]:
+    """Give bytes and clocks of a stream on one channel, refreshes included."""
+    return part.pseudo_channels * part.burst_bytes * _unrefreshed(part), part.burst * part.refi
+
+
+def tile_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: int) -> Whole:
+    """Give the clocks of a tile on each of the channels that it is spread over.
+
+    >>> from simaccel.hardware.dram.parts import PARTS
+    >>> part = PARTS["HBM2"]
+    >>> tile_clocks(part, "bgil", Rows(1, 8192, 8192), 1, 0)  # 128 bursts of 2 clocks
+    277
+    >>> tile_clocks(part, "bgil", Rows(64, 64, 65536), 1, 0)  # 16 rows in each of 4 banks
+    831
+    """
+    share = _over(rows.total_bytes, channels)
+    bus = bus_clocks(part, rows, share)
+    banks = bank_clocks(part, mapping, rows, channels, write)
+    return _whole(with_refresh(part, np.maximum(bus, banks)))
+
+
+class _Visits:
+    """How a tile visits pages, banks and bank groups of one data bus."""
+
+    def __init__(self, part: DramPart, mapping: str, rows: Rows, ways: int) -> None:
+        self.part, self.rows, self.ways = part, rows, ways
+        self.groups = part.bank_groups if mapping == INTERLEAVED else 1
+        self.turn = part.burst_bytes * ways * self.groups
+        """Bytes in a row after which bus and bank group are the same again."""
+        self.span = part.page_bytes * ways * self.groups
+        """Bytes in a row that lie in one page of each bus and bank group."""
+        self.banks = part.banks // part.pseudo_channels // self.groups
+        self.each = _over(rows.n_bytes, part.burst_bytes)
+        """Bursts of a row of the tile."""
+        self.dense = np.asarray(rows.pitch) <= self.span
+        """Whether several rows of the tile lie in one page."""
+        reach = (rows.count - 1) * rows.pitch + rows.n_bytes
+        scattered = rows.count * _over(rows.n_bytes, self.span)
+        self.stops: Whole = np.where(self.dense, _over(reach, self.span), scattered)
+        """Spans that the tile touches."""
+
+    @property
+    def per_stop(self) -> Whole:
+        """Bursts of the tile in a span, on all buses and bank groups."""
+        return _over(self.rows.count * self.each, np.maximum(self.stops, 1))
+
+    @property
+    def narrow(self) -> npt.NDArray[np.bool_]:
+        """Whether all rows of the tile begin on the same bus and bank group."""
+        same = np.asarray(self.rows.pitch) % self.turn == 0
+        return np.asarray(same | (np.asarray(self.rows.count) == 1))
+
+    @property
+    def spread(self) -> Whole:
+        """Bus and bank group pairs that the bursts of a span are spread over."""
+        most = self.ways * self.groups
+        reached = np.where(self.narrow, np.minimum(self.each, most), most)
+        return np.maximum(1, np.minimum(self.per_stop, reached))
+
+    @property
+    def activates(self) -> Whole:
+        """Pages that are opened on a bus."""
+        return _over(self.stops * self.spread, self.ways)
+
+    def bank(self, write: int) -> Whole:
+        """Clocks of the busiest bank; none where each is visited once."""
+        part = self.part
+        bursts = _over(self.per_stop, self.spread)
+        gap = max(part.burst, part.ccd_l_write if write else part.ccd_l)
+        close = part.write_latency + part.burst + part.wr if write else part.rtp
+        opened = part.rcd_write if write else part.rcd_read
+        visit = np.maximum(part.rc, opened + (bursts - 1) * gap + close + part.rp)
+        steps = np.asarray(self.rows.pitch) // self.span
+        aligned = np.asarray(self.rows.pitch) % self.span == 0
+        common = np.gcd(np.maximum(steps, 1), self.banks)
+        each = np.minimum(_over(self.rows.n_bytes, self.span), common)
+        apart = np.where(aligned, self.banks // common * each, self.banks)
+        reached = np.where(self.dense, self.banks, apart)
+        times = _over(self.stops, np.maximum(reached, 1))
+        return np.where(times > 1, times * visit, 0)
+
+    def group(self, write: int) -> Whole:
+        """Clocks of the busiest bank group."""
+        part, rows = self.part, self.rows
+        gap = part.ccd_l_write if write else part.ccd_l
+        bursts = _over(rows.count * self.each, self.ways)
+        if self.groups > 1:
+            busy = np.where(self.narrow, np.minimum(self.groups, self.each), self.groups)
+            return _over(bursts * gap, np.maximum(busy, 1))
+        # page by page: the next pages' bursts are in sight while the last ones of a page go
+        pages = np.maximum(1, np.minimum(part.bank_groups, self.stops))
+        own = np.maximum(self.per_stop, 1)
+        return np.maximum(_over(bursts * gap, pages), _over(bursts * gap * own, own + _WINDOW))
