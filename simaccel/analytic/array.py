@@ -8,7 +8,7 @@ import numpy as np
 
 from simaccel.analytic.family import Fan, Ints, ints
 from simaccel.analytic.pieces import Cuts
-from simaccel.hardware import Accelerator, Stationarity, spatial
+from simaccel.hardware import Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
 
 
@@ -56,12 +56,13 @@ def folded(
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
     first_high = np.minimum(high, side)
+    grid = FoldGrid(high, wide, ints(stream), side, across)
     reduces = stationarity != "os"
     parts: list[tuple[Ints, Folded]] = []
 
     def add(times: Ints, rows: Ints, cols: Ints, *, sums: bool) -> None:
         if np.any(times > 0):
-            one = _fold(accelerator, (rows, cols), ints(stream), stationarity, widths, sums=sums)
+            one = _fold(accelerator, grid, (rows, cols), stationarity, widths, sums=sums)
             parts.append((times, one))
 
     for n_strips, cols in strips:
@@ -76,8 +77,8 @@ def folded(
         one.name: g * sum((times * getattr(fold, one.name) for times, fold in parts), start=ints(0))
         for one in fields(Folded)
     }
-    lead = array.lead_cycles(first_high, stationarity)
-    tail = array.tail_cycles((high - 1) % side + 1, (wide - 1) % across + 1, stream)
+    lead = array.lead_cycles(grid, stationarity)
+    tail = array.tail_cycles(grid, stationarity)
     latency = accelerator.lead_latency_cycles + accelerator.tail_latency_cycles
     totals["cycles"] = totals["cycles"] + lead + tail + latency
     totals["compute"] = totals["compute"] + lead + tail
@@ -86,8 +87,8 @@ def folded(
 
 def _fold(
     accelerator: Accelerator,
+    grid: FoldGrid[Ints],
     sides: tuple[Ints, Ints],
-    stream: Ints,
     stationarity: Stationarity,
     widths: tuple[int, int, int],
     *,
@@ -96,9 +97,9 @@ def _fold(
     """Charge one fold: compute, NoC and ports all at once."""
     array = accelerator.systolic
     moved = array.fold_bytes(
-        sides, stream, stationarity, widths, multicasts=accelerator.noc.distribution.multicasts
+        sides, grid.stream, stationarity, widths, multicasts=accelerator.noc.distribution.multicasts
     )
-    compute = ints(array.fold_cycles(*sides, stream, stationarity))
+    compute = ints(array.fold_cycles(*sides, grid.stream, stationarity, grid.first_rows))
     sums_bytes = moved.out * int(sums)
     distribution = accelerator.distribution_rate.cycles(moved.a_sent + moved.b_sent)
     collection = accelerator.collection_rate.cycles(moved.out)

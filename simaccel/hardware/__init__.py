@@ -1,7 +1,7 @@
 """What simaccel runs on: the accelerator's units, their costs, and the hwconfigs."""
 
 from simaccel.hardware.accelerator import Accelerator, NocPair
-from simaccel.hardware.array import STATIONARITIES, ArraySpec, Stationarity, spatial
+from simaccel.hardware.array import STATIONARITIES, ArraySpec, FoldGrid, Stationarity, spatial
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
@@ -17,6 +17,7 @@ __all__ = [
     "DmaSpec",
     "DramSpec",
     "EnergySpec",
+    "FoldGrid",
     "NocPair",
     "NocSpec",
     "Rate",

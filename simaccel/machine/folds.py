@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simaccel.hardware import Accelerator, spatial
+from simaccel.hardware import Accelerator, FoldGrid, spatial
 from simaccel.program.folding import folded_shape
 from simaccel.program.program import Compute, Folds, ProgramError
 
@@ -36,14 +36,12 @@ class FoldLoop:
 
 @dataclass(frozen=True)
 class _Place:
-    """A block on the array: full folds have ``rows`` x ``cols`` PEs and stream for ``stream``."""
+    """A block on the array: cut as ``grid`` says."""
 
     command: Compute
     folds: Folds
     accelerator: Accelerator
-    rows: int
-    cols: int
-    stream: int
+    grid: FoldGrid[int]
 
     def fold(self, rows: int, cols: int, *, sums: bool) -> Fold:
         """Charge a fold of ``rows`` x ``cols`` PEs."""
@@ -51,14 +49,16 @@ class _Place:
         a, b, out = (tile.view for tile in (*self.command.inputs, self.command.out))
         moved = array.fold_bytes(
             (rows, cols),
-            self.stream,
+            self.grid.stream,
             stationarity,
             (a.bytes_per_element, b.bytes_per_element, out.bytes_per_element),
             multicasts=self.accelerator.noc.distribution.multicasts,
         )
         return Fold(
-            cycles=array.fold_cycles(rows, cols, self.stream, stationarity),
-            macs=rows * cols * self.stream,
+            cycles=array.fold_cycles(
+                rows, cols, self.grid.stream, stationarity, self.grid.first_rows
+            ),
+            macs=rows * cols * self.grid.stream,
             a_bytes=moved.a,
             b_bytes=moved.b,
             sums_bytes=moved.out * sums,
@@ -83,15 +83,16 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> tuple[
     high, wide, stream = spatial(m, k, n, folds.stationarity)
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
-    place = _Place(command, folds, accelerator, rows, cols, stream)
+    grid = FoldGrid(high, wide, stream, rows, cols)
+    place = _Place(command, folds, accelerator, grid)
     full, edge = divmod(wide, cols)
     columns: list[Fold | FoldLoop] = []
     if full:
         columns.append(FoldLoop(full, _column(place, high, cols)))
     if edge:
         columns.extend(_column(place, high, edge))
-    lead = array.lead_cycles(min(high, rows), folds.stationarity)
-    tail = array.tail_cycles((high - 1) % rows + 1, (wide - 1) % cols + 1, stream)
+    lead = array.lead_cycles(grid, folds.stationarity)
+    tail = array.tail_cycles(grid, folds.stationarity)
     return lead, FoldLoop(g, tuple(columns)), tail
 
 
@@ -107,14 +108,14 @@ def _side(command: Compute, asked: int | None, there: int, name: str) -> int:
 
 def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds that follow one another down one strip of columns."""
-    full, edge = divmod(high, place.rows)
+    full, edge = divmod(high, place.grid.rows)
     body: list[Fold | FoldLoop] = []
     sums = place.command.accumulate
     if place.folds.stationarity != "os" and not sums:
-        body.append(place.fold(place.rows if full else edge, cols, sums=False))
+        body.append(place.fold(place.grid.rows if full else edge, cols, sums=False))
         full, edge, sums = (full - 1, edge, True) if full else (0, 0, True)
     if full:
-        body.append(FoldLoop(full, (place.fold(place.rows, cols, sums=sums),)))
+        body.append(FoldLoop(full, (place.fold(place.grid.rows, cols, sums=sums),)))
     if edge:
         body.append(place.fold(edge, cols, sums=sums))
     return tuple(body)
