@@ -32,12 +32,13 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	  $(BIN)/python -m pytest -n 2 --durations=10; \
 	  status=$$?; times | awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }'; exit $$status
 
-validate: setup ## the closed form against the machine, Ruby's exhibits, fast-forward on against off
+validate: setup ## closed form against machine, Ruby, fast-forward on against off, RTL (needs iverilog)
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.fast_forward.run
 	$(BIN)/python -m validation.robust.run
+	$(BIN)/python -m validation.rtl.run
 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run

@@ -14,6 +14,7 @@ from typing import TypeVar
 from simaccel.hardware import (
     Accelerator,
     ArraySpec,
+    FoldGrid,
     SfuSpec,
     SpatialArraySpec,
     Stationarity,

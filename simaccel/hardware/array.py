@@ -44,8 +44,10 @@ class FoldBytes(Generic[Amount]):
 
 @dataclass(frozen=True)
 class FoldGrid(Generic[Amount]):
-    """The folds of one GEMM: ``high`` x ``wide`` operands (rows, columns) in folds of at most
-    ``rows`` x ``cols`` PEs, strip of columns by strip; each streams for ``stream`` steps.
+    """The folds of one GEMM, strip of columns by strip.
+
+    ``high`` x ``wide`` elements (along rows, along columns) are cut into folds of at most ``rows``
+    x ``cols`` PEs, and each streams for ``stream`` steps.
     """
 
     high: Amount

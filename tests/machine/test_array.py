@@ -125,8 +125,7 @@ def test_preloaded_folds_hide_all_preloads_but_the_first(
     charged = folds if edge_folds == "used" else [sides] * len(folds)
     loads = [r for r, _ in charged] + [0]
     expected = loads[0] + sum(
-        max(stream + r + c - 2, after)
-        for (r, c), after in zip(charged, loads[1:], strict=True)
+        max(stream + r + c - 2, after) for (r, c), after in zip(charged, loads[1:], strict=True)
     )
     assert _run(_array(sides, "preload", edge_folds), shape, stationarity).cycles == expected
 

@@ -42,11 +42,9 @@ class Gemm:
     edge_folds: str
 
     @classmethod
-    def of(
-        cls, shape: tuple[int, int, int, int], kind: str, overlap: str, edge_folds: str
-    ) -> Gemm:
+    def of(cls, shape: tuple[int, int, int, int], kind: str, overlap: str, edge_folds: str) -> Gemm:
         """Give one way by its names."""
-        return cls(*shape, KINDS[KINDS.index(kind)], overlap, edge_folds)  # type: ignore[arg-type]
+        return cls(*shape, KINDS[KINDS.index(kind)], overlap, edge_folds)
 
     @property
     def operands(self) -> tuple[Ints, Ints]:
@@ -84,9 +82,7 @@ def installed() -> bool:
     return shutil.which("iverilog") is not None and shutil.which("vvp") is not None
 
 
-def simulate(
-    rows: int, cols: int, gemms: Sequence[Gemm], *, eager: bool = False
-) -> list[Outcome]:
+def simulate(rows: int, cols: int, gemms: Sequence[Gemm], *, eager: bool = False) -> list[Outcome]:
     """Run GEMMs on ``rows`` x ``cols`` PEs.
 
     ``eager``: a fold begins a cycle before it is safe, which the PEs must notice.
@@ -96,11 +92,10 @@ def simulate(
 
     """
     steps = max(max(one.m, one.k, one.n, rows) for one in gemms)
-    words = max(one.g * one.m * one.k for one in gemms), max(one.g * one.k * one.n for one in gemms)
-    words = (*words, max(one.g * one.m * one.n for one in gemms))
+    words = max(one.g * max(one.m * one.k, one.k * one.n, one.m * one.n) for one in gemms)
     with tempfile.TemporaryDirectory() as folder:
         built, cases, out = (Path(folder) / name for name in ("built", "cases", "out"))
-        given = {"R": rows, "C": cols, "STEPS": steps, "WORDS": max(words)}
+        given = {"R": rows, "C": cols, "STEPS": steps, "WORDS": words}
         parameters = [f"-Pbench.{name}={value}" for name, value in given.items()]
         _run("iverilog", "-g2012", "-s", "bench", "-o", str(built), *parameters, *SOURCES)
         cases.write_text("\n".join(_lines(gemms, eager=eager)) + "\n", encoding="ascii")
