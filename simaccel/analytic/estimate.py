@@ -164,11 +164,11 @@ class Totals:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
         return self.counts.room(BUFFER)
 
-    def energy_pj(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the energy by level in pJ."""
+    def energy_pj(self, cycles: Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the energy by level in pJ; ``cycles``: in which the accelerator leaks."""
         counts = self.counts
         found: dict[str, Any] = self.accelerator.energy_by_level(
-            counts.macs, counts.elements, counts.moved
+            counts.macs, counts.elements, counts.moved, cycles
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 
@@ -229,15 +229,15 @@ def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], ke
 
 
 def _figures(name: str, totals: Totals, repeat: int, kept: int) -> OperatorEstimate:
-    counts = totals.counts
+    counts, cycles = totals.counts, totals.cycles()
     return OperatorEstimate(
         name=name,
-        cycles=int(totals.cycles()) * repeat,
+        cycles=int(cycles) * repeat,
         resource_bound_cycles=int(totals.bound()) * repeat,
         macs=int(counts.macs) * repeat,
         elements=int(counts.elements) * repeat,
         moved={level: int(n) * repeat for level, n in counts.moved.items() if int(n)},
         buffer_bytes=int(totals.buffer_bytes()) + kept,
         resources={one: int(n) * repeat for one, n in totals.resources().items()},
-        energy_pj={level: float(n) * repeat for level, n in totals.energy_pj().items()},
+        energy_pj={level: float(n) * repeat for level, n in totals.energy_pj(cycles).items()},
     )

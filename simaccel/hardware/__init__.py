@@ -2,7 +2,8 @@
 
 from simaccel.hardware.accelerator import Accelerator, NocPair
 from simaccel.hardware.array import STATIONARITIES, ArraySpec, FoldGrid, Stationarity, spatial
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
+from simaccel.hardware.energy.spec import EnergySpec
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
 from simaccel.hardware.sfu import SfuSpec

@@ -143,7 +143,7 @@ class Setting:
             part = slice(start, start + _BLOCK)
             totals = self.evaluate(space, candidates.take(part))
             cycles[part] = totals.bound()
-            energy[part] = sum(totals.energy_pj().values())
+            energy[part] = sum(totals.energy_pj(cycles[part]).values())
         return Costs(cycles=cycles, energy_pj=energy)
 
     def require(self) -> None:
