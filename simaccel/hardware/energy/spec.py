@@ -57,7 +57,6 @@ class EnergySpec(Spec):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        by_number = self.mac_pj, self.noc_pj_per_byte
         if self.node is None:
             absent = [name for name in _BY_NODE if getattr(self, name) is None]
             details = [InitErrorDetails(type="missing", loc=(name,), input=None) for name in absent]
