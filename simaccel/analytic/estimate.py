@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.counts import count
-from simaccel.analytic.family import Family, Floats, Ints, Kept, family_of, ints
+from simaccel.analytic.family import Bools, Family, Floats, Ints, Kept, family_of, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
-from simaccel.analytic.totals import Counts, Level
+from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.space import Space, held_around, space_of
 from simaccel.mapping.tree import BUFFER, Keep, Mapping
 from simaccel.workload import Workload
@@ -163,6 +163,14 @@ class Totals:
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
         return self.counts.room(BUFFER)
+
+    def sums_fit(self) -> Bools:
+        """Say whether the sums of every block fit the accumulator, if there is one."""
+        array = self.accelerator.array
+        accumulator = array.accumulator if isinstance(array, ArraySpec) else None
+        if accumulator is None or accumulator.capacity_bytes is None:
+            return np.ones((), dtype=np.bool_)
+        return self.counts.room(ACCUMULATOR) <= accumulator.capacity_bytes
 
     def energy_pj(self, cycles: Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
         """Return the energy by level in pJ; ``cycles``: in which the accelerator leaks."""

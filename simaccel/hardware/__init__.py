@@ -1,7 +1,14 @@
 """What simaccel runs on: the accelerator's units, their costs, and the hwconfigs."""
 
 from simaccel.hardware.accelerator import Accelerator, NocPair
-from simaccel.hardware.array import STATIONARITIES, ArraySpec, FoldGrid, Stationarity, spatial
+from simaccel.hardware.array import (
+    STATIONARITIES,
+    AccumulatorSpec,
+    ArraySpec,
+    FoldGrid,
+    Stationarity,
+    spatial,
+)
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
@@ -12,6 +19,7 @@ from simaccel.hardware.spatial import SpatialArraySpec
 __all__ = [
     "STATIONARITIES",
     "Accelerator",
+    "AccumulatorSpec",
     "ArraySpec",
     "BufferSpec",
     "DistributionSpec",

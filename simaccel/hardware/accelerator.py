@@ -245,7 +245,16 @@ class Accelerator(Spec):
         if isinstance(self.array, SpatialArraySpec):
             prices = self.array.memories.prices()
             found["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
+        elif self.array.accumulator is not None:
+            sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
+            found["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
         return found
+
+    @property
+    def _accumulator_pj_per_byte(self) -> float:
+        accumulator = None if isinstance(self.array, SpatialArraySpec) else self.array.accumulator
+        own = None if accumulator is None else accumulator.pj_per_byte
+        return self.prices.buffer_pj_per_byte if own is None else own
 
     def energy_by_tensor(self, moved: Mapping[tuple[str, str], int]) -> dict[str, dict[str, float]]:
         """Energy of moving each tensor in pJ, by level; computing is no tensor's.
@@ -260,6 +269,8 @@ class Accelerator(Spec):
             place = level.partition("_")[0].partition(".")[0]
             by_level = found.setdefault(tensor, {})
             price = pes.get(level, 0.0) if place == "pe" else self.prices.of(level)
+            if place == "accumulator":
+                price = self._accumulator_pj_per_byte
             by_level[place] = by_level.get(place, 0.0) + n_bytes * price
         return found
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
-from simaccel.hardware.quantity import Amount, Count
+from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
 
 Stationarity = Literal["ws", "os", "is"]
@@ -87,6 +87,32 @@ def _systolic(kind: object) -> object:
     return kind
 
 
+class AccumulatorSpec(Spec):
+    """Memory at the foot of the columns in which sums of a strip of columns grow, as in a TPU.
+
+    ``pj_per_byte``: read or written; as in the buffer if it isn't said.
+    """
+
+    bytes_per_element: Count = 4
+    capacity_bytes: BytesOrUnlimited
+    pj_per_byte: Picojoules | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.pj_per_byte is None:
+            del found["pj_per_byte"]
+        return found
+
+    def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
+        """Bytes of the sums of one strip, which all its folds add to.
+
+        >>> AccumulatorSpec(capacity_bytes=None).n_bytes(FoldGrid(64, 6, 100, 8, 8))
+        2400
+        """
+        return grid.stream * _smaller(grid.wide, grid.cols) * self.bytes_per_element
+
+
 class ArraySpec(Spec):
     """R x C processing elements, one MAC each per cycle.
 
@@ -100,6 +126,12 @@ class ArraySpec(Spec):
     With ``preload`` and ``stream`` a GEMM ends when its last result is at the foot of the rows in
     use. ``validation/rtl`` has the hardware, cycle by cycle.
 
+    With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer once
+    a strip of columns is complete; without, each fold reads them there and writes them back.
+
+    With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer when
+    their strip of columns is complete; without, each fold reads them there and writes them back.
+
     ``edge_folds`` says whether a fold with fewer rows or columns is charged for ``full`` array
     sides or for the ``used`` ones.
     """
@@ -111,6 +143,18 @@ class ArraySpec(Spec):
     cols: Count
     overlap: Literal["none", "preload", "stream"] = "stream"
     edge_folds: Literal["full", "used"] = "full"
+    accumulator: AccumulatorSpec | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.accumulator is None:
+            found.pop("accumulator", None)
+        return found
+
+    def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
+        """Give the memory in which sums grow; output-stationary they grow in the PEs."""
+        return None if stationarity == "os" else self.accumulator
 
     @property
     def pes(self) -> int:

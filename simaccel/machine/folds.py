@@ -24,6 +24,9 @@ class Fold:
     a_sent_bytes: int
     """Through the distribution pipe, as ``b_sent_bytes``."""
     b_sent_bytes: int
+    held_read_bytes: int = 0
+    """Of the accumulator, for sums that it adds to."""
+    held_write_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,14 @@ class _Place:
     accelerator: Accelerator
     grid: FoldGrid[int]
 
-    def fold(self, rows: int, cols: int, *, sums: bool) -> Fold:
-        """Charge a fold of ``rows`` x ``cols`` PEs."""
+    def fold(
+        self, rows: int, cols: int, *, sums: bool, adds: bool = False, leaves: bool = True
+    ) -> Fold:
+        """Charge a fold of ``rows`` x ``cols`` PEs.
+
+        ``sums``: it adds to sums of the buffer; ``adds``: to those of the accumulator. Unless
+        what it makes ``leaves`` for the buffer, it stays in the accumulator.
+        """
         array, stationarity = self.accelerator.systolic, self.folds.stationarity
         a, b, out = (tile.view for tile in (*self.command.inputs, self.command.out))
         moved = array.fold_bytes(
@@ -62,10 +71,17 @@ class _Place:
             a_bytes=moved.a,
             b_bytes=moved.b,
             sums_bytes=moved.out * sums,
-            out_bytes=moved.out,
+            out_bytes=moved.out * leaves,
             a_sent_bytes=moved.a_sent,
             b_sent_bytes=moved.b_sent,
+            held_read_bytes=self._held_bytes(cols) * adds,
+            held_write_bytes=self._held_bytes(cols) * (not leaves),
         )
+
+    def _held_bytes(self, cols: int) -> int:
+        accumulator = self.accelerator.systolic.accumulates(self.folds.stationarity)
+        width = 0 if accumulator is None else accumulator.bytes_per_element
+        return cols * self.grid.stream * width
 
 
 def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> tuple[int, FoldLoop, int]:
@@ -108,6 +124,8 @@ def _side(command: Compute, asked: int | None, there: int, name: str) -> int:
 
 def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds that follow one another down one strip of columns."""
+    if place.accelerator.systolic.accumulates(place.folds.stationarity) is not None:
+        return _held_column(place, cols)
     full, edge = divmod(high, place.grid.rows)
     body: list[Fold | FoldLoop] = []
     sums = place.command.accumulate
@@ -119,6 +137,20 @@ def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     if edge:
         body.append(place.fold(edge, cols, sums=sums))
     return tuple(body)
+
+
+def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
+    """Folds down one strip whose sums stay beside the array until the last of them."""
+    grid, sums = place.grid, place.command.accumulate
+    count = -(-grid.high // grid.rows)
+    if count == 1:
+        return (place.fold(grid.high, cols, sums=sums),)
+    middle = place.fold(grid.rows, cols, sums=False, adds=True, leaves=False)
+    return (
+        place.fold(grid.rows, cols, sums=sums, leaves=False),
+        *([FoldLoop(count - 2, (middle,))] if count > 2 else ()),  # noqa: PLR2004 - first and last
+        place.fold(grid.last_rows, cols, sums=False, adds=True),
+    )
 
 
 def total(folds: Sequence[Fold | FoldLoop], what: str) -> int:

@@ -65,8 +65,9 @@ def _fixed(workload: Workload, name: str, accelerator: Accelerator) -> Group:
             Do(name, "array", "ws"),
         )
         found = replace(group, tree=tree)
-        need = int(evaluate(family_of(space, found), accelerator).buffer_bytes())
-        if need <= capacity(accelerator):
+        totals = evaluate(family_of(space, found), accelerator)
+        need, sums_fit = int(totals.buffer_bytes()), bool(totals.sums_fit())
+        if need <= capacity(accelerator) and sums_fit:
             return found
         height //= 2
     raise NothingFitsError(
