@@ -28,6 +28,7 @@ from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.files.targets import require_target
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
+from simaccel.report.energy import energy_table
 from simaccel.report.results import (
     against_estimate,
     buffer_line,
@@ -152,7 +153,7 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
 
 def _show(result: Result, found: tuple[Checked, ...]) -> None:
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
-    show(title, operators_table(result), engines_table(result))
+    show(title, operators_table(result), engines_table(result), energy_table(result))
     if found:
         show(checked_table(found))
     show(buffer_line(result), channels_line(result), cost_line(result), against_estimate(result))
