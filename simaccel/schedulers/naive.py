@@ -70,6 +70,10 @@ def _fixed(workload: Workload, name: str, accelerator: Accelerator) -> Group:
         if need <= capacity(accelerator) and sums_fit:
             return found
         height //= 2
+    if need <= capacity(accelerator):
+        raise NothingFitsError(
+            f"{name}: a fold's sums of one row need more than array.accumulator.capacity_bytes"
+        )
     raise NothingFitsError(
         f"{name}: a fold's weights and one row need {need} B, the buffer has "
         f"{capacity(accelerator)} B"
