@@ -32,7 +32,7 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	  $(BIN)/python -m pytest -n 2 --durations=10; \
 	  status=$$?; times | awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }'; exit $$status
 
-validate: setup ## closed form against machine, Ruby, fast-forward on against off, MAESTRO, DRAM and more
+validate: setup ## closed form against machine, Ruby, fast-forward, MAESTRO, DRAM, RTL (needs iverilog)
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
@@ -42,6 +42,7 @@ validate: setup ## closed form against machine, Ruby, fast-forward on against of
 	$(BIN)/python -m validation.language_models.run
 	$(BIN)/python -m validation.onnx.run
 	$(BIN)/python -m validation.dram.run
+	$(BIN)/python -m validation.rtl.run
 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run

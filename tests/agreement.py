@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simaccel.analytic.counts import count
 from simaccel.analytic.family import family_of
-from simaccel.hardware import Accelerator
+from simaccel.analytic.totals import ACCUMULATOR
+from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Mapping
 from simaccel.program.lowering import lower
-from simaccel.program.program import reserved
+from simaccel.program.program import DoesNotFitError, Program, reserved
 from simaccel.workload import Workload
 
 
@@ -18,6 +22,7 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     program = lower(of, one)
     run = Machine(on, program).run()
     room = reserved(program)
+    sums_bytes = 0
     for (group, around), done in zip(one.placed(), run.operators, strict=True):
         counts = count(family_of(space_of(of, group), group, around), on)
         times = of.repeat
@@ -31,11 +36,26 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
         assert not differ, f"{group.name}: (machine, closed form) of {differ}"
         assert done.macs == int(counts.macs) * times
         assert done.elements == int(counts.elements) * times
+        sums_bytes = max(sums_bytes, int(counts.room(ACCUMULATOR)))
         own = {name: ring for name, ring in room[group.name].items() if "_kept" not in name}
         assert int(counts.room(BUFFER)) == sum(n * slots for n, slots in own.values()), own
     least = max(sum(n * slots for n, slots in use.values()) for use in room.values())
     assert run.peak_buffer_bytes <= least
+    _assert_sums(program, on, sums_bytes)
     return run
+
+
+def _assert_sums(program: Program, on: Accelerator, n_bytes: int) -> None:
+    """Check that the program needs so many bytes of an accumulator, and not one less."""
+    if not isinstance(on.array, ArraySpec) or on.array.accumulator is None:
+        assert n_bytes == 0
+        return
+    capacity = "array.accumulator.capacity_bytes"
+    if n_bytes:
+        Machine(with_values(on, {capacity: n_bytes}, "test"), program)
+    if n_bytes > 1:
+        with pytest.raises(DoesNotFitError, match=capacity):
+            Machine(with_values(on, {capacity: n_bytes - 1}, "test"), program)
 
 
 def assert_exact(of: Workload, one: Mapping, on: Accelerator, run: Run) -> None:

@@ -110,6 +110,9 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
         "overlap": draw.choice(["none", "preload", "stream"]),
         "edge_folds": draw.choice(["full", "used"]),
     }
+    if draw.random() < 0.5:  # sums grow beside the array
+        width = draw.choice([1, 2, 4, 5])
+        array["accumulator"] = {"bytes_per_element": width, "capacity_bytes": "unlimited"}
     on = accelerator(
         array=array,
         buffer={"read_bytes_per_second": rate(), "write_bytes_per_second": rate()},

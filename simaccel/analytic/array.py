@@ -9,7 +9,7 @@ import numpy as np
 
 from simaccel.analytic.family import Fan, Ints, ints
 from simaccel.analytic.pieces import Cuts
-from simaccel.hardware import Accelerator, Stationarity, spatial
+from simaccel.hardware import Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
 
 
@@ -29,6 +29,9 @@ class Folded:
     collection: Ints
     read_port: Ints
     write_port: Ints
+    held_read: Ints
+    """Bytes of the accumulator, as ``held_write``."""
+    held_write: Ints
 
 
 Sides = tuple[Ints | None, Ints | None]
@@ -57,16 +60,27 @@ def folded(
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
     first_high = np.minimum(high, side)
+    grid = FoldGrid(high, wide, ints(stream), side, across)
     reduces = stationarity != "os"
     parts: list[tuple[Ints, Folded]] = []
 
-    def add(times: Ints, rows: Ints, cols: Ints, *, sums: bool) -> None:
+    def add(
+        times: Ints, rows: Ints, cols: Ints, *, sums: bool, adds: bool = False, leaves: bool = True
+    ) -> None:
         if np.any(times > 0):
-            one = _fold(accelerator, (rows, cols), ints(stream), stationarity, widths, sums=sums)
-            parts.append((times, one))
+            kind = _Kind(stationarity, widths, sums=sums, adds=adds, leaves=leaves)
+            parts.append((times, _fold(accelerator, grid, (rows, cols), kind)))
 
     for n_strips, cols in strips:
-        if reduces and not accumulate:
+        if array.accumulates(stationarity) is not None:
+            count = full + (edge > 0)
+            last = np.where(edge > 0, edge, side)
+            add(n_strips * (count == 1), first_high, cols, sums=accumulate)
+            add(n_strips * (count > 1), side, cols, sums=accumulate, leaves=False)
+            more = n_strips * np.maximum(count - 2, 0)
+            add(ints(more), side, cols, sums=False, adds=True, leaves=False)
+            add(n_strips * (count > 1), last, cols, sums=False, adds=True)
+        elif reduces and not accumulate:
             add(n_strips, first_high, cols, sums=False)
             add(n_strips * (full - (full > 0)), side, cols, sums=True)
             add(n_strips * ints((full > 0) & (edge > 0)), edge, cols, sums=True)
@@ -77,8 +91,8 @@ def folded(
         one.name: g * sum((times * getattr(fold, one.name) for times, fold in parts), start=ints(0))
         for one in fields(Folded)
     }
-    lead = array.lead_cycles(first_high, stationarity)
-    tail = array.tail_cycles((high - 1) % side + 1, (wide - 1) % across + 1, stream)
+    lead = array.lead_cycles(grid, stationarity)
+    tail = array.tail_cycles(grid, stationarity)
     latency = accelerator.lead_latency_cycles + accelerator.tail_latency_cycles
     totals["cycles"] = totals["cycles"] + lead + tail + latency
     totals["compute"] = totals["compute"] + lead + tail
@@ -94,26 +108,36 @@ def chosen(which: Ints, options: Sequence[Folded]) -> Folded:
     return Folded(**found)
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """What a fold does with operands and sums."""
+
+    stationarity: Stationarity
+    widths: tuple[int, int, int]
+    sums: bool
+    """It adds to sums of the buffer."""
+    adds: bool
+    """It adds to sums of the accumulator."""
+    leaves: bool
+    """What it makes goes to the buffer; otherwise to the accumulator."""
+
+
 def _fold(
-    accelerator: Accelerator,
-    sides: tuple[Ints, Ints],
-    stream: Ints,
-    stationarity: Stationarity,
-    widths: tuple[int, int, int],
-    *,
-    sums: bool,
+    accelerator: Accelerator, grid: FoldGrid[Ints], sides: tuple[Ints, Ints], kind: _Kind
 ) -> Folded:
     """Charge one fold: compute, NoC and ports all at once."""
-    array = accelerator.systolic
-    moved = array.fold_bytes(
-        sides, stream, stationarity, widths, multicasts=accelerator.noc.distribution.multicasts
-    )
-    compute = ints(array.fold_cycles(*sides, stream, stationarity))
-    sums_bytes = moved.out * int(sums)
+    array, stationarity = accelerator.systolic, kind.stationarity
+    multicasts = accelerator.noc.distribution.multicasts
+    moved = array.fold_bytes(sides, grid.stream, stationarity, kind.widths, multicasts=multicasts)
+    compute = ints(array.fold_cycles(*sides, grid.stream, stationarity, grid.first_rows))
+    sums_bytes, out_bytes = moved.out * int(kind.sums), moved.out * int(kind.leaves)
+    accumulator = array.accumulates(stationarity)
+    width = 0 if accumulator is None else accumulator.bytes_per_element
+    held_bytes = sides[1] * grid.stream * width
     distribution = accelerator.distribution_rate.cycles(moved.a_sent + moved.b_sent)
-    collection = accelerator.collection_rate.cycles(moved.out)
+    collection = accelerator.collection_rate.cycles(out_bytes)
     read = accelerator.read_rate.cycles(moved.a + moved.b + sums_bytes)
-    write = accelerator.write_rate.cycles(moved.out)
+    write = accelerator.write_rate.cycles(out_bytes)
     longest = compute
     for limit in (distribution, collection, read, write):
         longest = np.maximum(longest, limit)
@@ -123,14 +147,35 @@ def _fold(
         a_bytes=ints(moved.a),
         b_bytes=ints(moved.b),
         sums_bytes=ints(sums_bytes),
-        out_bytes=ints(moved.out),
+        out_bytes=ints(out_bytes),
         a_sent=ints(moved.a_sent),
         b_sent=ints(moved.b_sent),
         distribution=ints(distribution),
         collection=ints(collection),
         read_port=ints(read),
         write_port=ints(write),
+        held_read=ints(held_bytes * int(kind.adds)),
+        held_write=ints(held_bytes * int(not kind.leaves)),
     )
+
+
+def held_bytes(
+    accelerator: Accelerator,
+    shape: tuple[Ints, Ints, Ints, Ints],
+    stationarity: Stationarity,
+    sides: Sides = (None, None),
+) -> Ints:
+    """Return the bytes of the accumulator that a block g, m, k, n takes: of one strip's sums."""
+    array, (_, m, k, n) = accelerator.systolic, shape
+    accumulator = array.accumulates(stationarity)
+    if accumulator is None:
+        return ints(0)
+    high, wide, stream = (ints(one) for one in spatial(m, k, n, stationarity))
+    rows, cols = (
+        ints(side) if given is None else given
+        for side, given in zip((array.rows, array.cols), sides, strict=True)
+    )
+    return ints(accumulator.n_bytes(FoldGrid(high, wide, stream, rows, cols)))
 
 
 def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:

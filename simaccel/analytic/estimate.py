@@ -11,13 +11,23 @@ import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.counts import count
-from simaccel.analytic.family import Family, Floats, Ints, Kept, alike, family_of, ints, take
+from simaccel.analytic.family import (
+    Bools,
+    Family,
+    Floats,
+    Ints,
+    Kept,
+    alike,
+    family_of,
+    ints,
+    take,
+)
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
-from simaccel.analytic.totals import Counts, Level
+from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.space import Space, held_around, space_of
 from simaccel.mapping.tree import BUFFER, Keep, Mapping
 from simaccel.workload import Workload
@@ -169,11 +179,19 @@ class Totals:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
         return self.counts.room(BUFFER)
 
-    def energy_pj(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the energy by level in pJ."""
+    def sums_fit(self) -> Bools:
+        """Say whether the sums of every block fit the accumulator, if there is one."""
+        array = self.accelerator.array
+        accumulator = array.accumulator if isinstance(array, ArraySpec) else None
+        if accumulator is None or accumulator.capacity_bytes is None:
+            return np.ones((), dtype=np.bool_)
+        return self.counts.room(ACCUMULATOR) <= accumulator.capacity_bytes
+
+    def energy_pj(self, cycles: Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the energy by level in pJ; ``cycles``: in which the accelerator leaks."""
         counts = self.counts
         found: dict[str, Any] = self.accelerator.energy_by_level(
-            counts.macs, counts.elements, counts.moved
+            counts.macs, counts.elements, counts.moved, cycles
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 
@@ -241,15 +259,15 @@ def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], ke
 
 
 def _figures(name: str, totals: Totals, repeat: int, kept: int) -> OperatorEstimate:
-    counts = totals.counts
+    counts, cycles = totals.counts, totals.cycles()
     return OperatorEstimate(
         name=name,
-        cycles=int(totals.cycles()) * repeat,
+        cycles=int(cycles) * repeat,
         resource_bound_cycles=int(totals.bound()) * repeat,
         macs=int(counts.macs) * repeat,
         elements=int(counts.elements) * repeat,
         moved={level: int(n) * repeat for level, n in counts.moved.items() if int(n)},
         buffer_bytes=int(totals.buffer_bytes()) + kept,
         resources={one: int(n) * repeat for one, n in totals.resources().items()},
-        energy_pj={level: float(n) * repeat for level, n in totals.energy_pj().items()},
+        energy_pj={level: float(n) * repeat for level, n in totals.energy_pj(cycles).items()},
     )

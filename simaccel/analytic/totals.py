@@ -16,26 +16,8 @@ Level = tuple[str, str]
 """(level and direction, tensor), e.g. ("dram_read", "K")."""
 PORTS = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
-_HUGE = 1 << 62
-_WORK = (
-    ("array", "compute"),
-    ("chain", "cycles"),
-    ("buffer_read", "read_port"),
-    ("buffer_write", "write_port"),
-    ("noc_distribution", "distribution"),
-    ("noc_collection", "collection"),
-)
-_MOVED = (
-    ("buffer_read", 0, "a_bytes"),
-    ("buffer_read", 1, "b_bytes"),
-    ("buffer_read", -1, "sums_bytes"),
-    ("buffer_write", -1, "out_bytes"),
-    ("noc_distribution", 0, "a_sent"),
-    ("noc_distribution", 1, "b_sent"),
-    ("noc_collection", -1, "out_bytes"),
-)
-_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED)))
-_TRUE = np.ones((), dtype=np.bool_)
+ACCUMULATOR = "accumulator"
+"""Where sums of a systolic array grow, one strip of columns at a time."""
 
 
 @dataclass

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simaccel.analytic.array import fold_sides, held_bytes, matmul_of
 from simaccel.analytic.axes import own_axis
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Family, Fan, Ints, Path, ints
 from simaccel.analytic.pieces import Cuts, number, tiles
-from simaccel.analytic.totals import Counts
+from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space
@@ -36,7 +37,9 @@ _MOVED = (
     ("noc_distribution", 1, "b_sent"),
     ("noc_collection", -1, "out_bytes"),
 )
-_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED)))
+_HELD = (("accumulator_read", -1, "held_read"), ("accumulator_write", -1, "held_write"))
+Shape = tuple[Ints, Ints, Ints, Ints]
+_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED, *_HELD)))
 
 
 @dataclass
@@ -126,6 +129,8 @@ class WorkCounter:
             len(cuts.entries),
         )
         totals: dict[str, Ints] = {}
+        array = self.accelerator.systolic
+        held = _HELD if array.accumulates(path.leaf.stationarity or "ws") else ()
 
         def add(count: Ints, sizes: dict[str, Ints], *, accumulate: bool) -> None:
             one = self.units.fold(path, cuts, sizes, accumulate=accumulate)
@@ -134,14 +139,23 @@ class WorkCounter:
 
         for count, sizes in blocks_of(cuts, seen.ranks, upto=upto):
             add(count, sizes, accumulate=True)
+            self._hold_sums(path, cuts, count, matmul_of(seen, sizes))
         if starts:
             for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
                 add(count, sizes, accumulate=False)
                 add(-count, sizes, accumulate=True)
         for name, what in _WORK:
             self.found.work(name, totals[what])
-        for level, position, what in _MOVED:
+        for level, position, what in (*_MOVED, *held):
             self.found.move(level, names[position], totals[what])
+
+    def _hold_sums(self, path: Path, cuts: Cuts, count: Ints, shape: Shape) -> None:
+        """Take the accumulator's room for the sums of a block g, m, k, n, if there is a block."""
+        stationarity = path.leaf.stationarity or "ws"
+        if self.accelerator.systolic.accumulates(stationarity) is None:
+            return
+        held = held_bytes(self.accelerator, shape, stationarity, fold_sides(cuts))
+        self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
     def _steps(self, cuts: Cuts, seen: Seen) -> None:
         """Count the steps of PEs with memories; a part lasts as its first PE."""

@@ -120,6 +120,15 @@ class AskedWorkload:
             self._refuse(_NO_LAYERS, "layer")
             return _renamed(lambda: transformer(self.name, **self._phase()))
         self._refuse("only transformers have phases, masks and experts", *_PHASE)
+        if _is_file(self.name) or self.name.lower().endswith(".csv") or _is_described(self.name):
+            return self._of_file()
+        if self.name.lower() in network_names():
+            self._refuse(_NO_ATTENTION, "seq_len", "scope")
+            self._refuse(_NO_SHAPE, "shape")
+            return _renamed(lambda: network(self.name, **self._layers()))
+        return self._of_shape() if self.name in _OF_SHAPE else self._model()
+
+    def _of_file(self) -> Workload:
         if self.name.lower().endswith(".csv"):
             self._refuse(_NO_ATTENTION, "seq_len", "scope")
             self._refuse(_NO_SHAPE, "shape")
@@ -127,15 +136,9 @@ class AskedWorkload:
         if _is_described(self.name):
             self._refuse("the file says it", "seq_len", "batch", "scope", "shape")
             return _renamed(lambda: load_described(self.name, layer=self.layer, **self._bytes()))
-        if _is_file(self.name):
-            fields = ("seq_len", "batch", "scope", "shape", "layer", "bytes_per_element")
-            self._refuse("the file says it", *fields)
-            return load_workload(self.name)
-        if self.name.lower() in network_names():
-            self._refuse(_NO_ATTENTION, "seq_len", "scope")
-            self._refuse(_NO_SHAPE, "shape")
-            return _renamed(lambda: network(self.name, **self._layers()))
-        return self._of_shape() if self.name in _OF_SHAPE else self._model()
+        fields = ("seq_len", "batch", "scope", "shape", "layer", "bytes_per_element")
+        self._refuse("the file says it", *fields)
+        return load_workload(self.name)
 
     def generation(self, make: Callable[[str, dict[str, Any]], Made]) -> Made:
         """Make something of a transformer's name and its options (no phase among them).

@@ -25,6 +25,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Mapping
+from simaccel.program.folding import require_sums_fit
 from simaccel.program.lowering import lower
 from simaccel.program.program import require_fit
 from simaccel.report.estimates import estimate_json, estimate_table
@@ -37,7 +38,9 @@ from simaccel.workload import Workload
 def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
     """Read everything, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = asked.mapped()
-    require_fit(lower(workload, mapping), accelerator.capacities)
+    program = lower(workload, mapping)
+    require_fit(program, accelerator.capacities)
+    require_sums_fit(program, accelerator)
     return workload, accelerator, mapping
 
 

@@ -31,6 +31,7 @@ from simaccel.experiment.scheduling import scheduled
 from simaccel.files.targets import require_target
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
+from simaccel.report.energy import energy_table
 from simaccel.report.generation import classes_line
 from simaccel.report.imports import import_line
 from simaccel.report.results import (
@@ -175,7 +176,7 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
 
 def _show(asked: Asked, result: Result, found: tuple[Checked, ...]) -> None:
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
-    show(title, operators_table(result), engines_table(result))
+    show(title, operators_table(result), engines_table(result), energy_table(result))
     if found:
         show(checked_table(found))
     show(buffer_line(result), channels_line(result))

@@ -137,7 +137,7 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Energy of what the machine did, by level in pJ."""
-    return accelerator.energy_by_level(run.macs, run.elements, run.moved)
+    return accelerator.energy_by_level(run.macs, run.elements, run.moved, run.cycles)
 
 
 def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
@@ -167,6 +167,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "engines": _engines(run.engines),
         "served_cycles": run.served_cycles,
         "energy_pj": energy_pj(run, result.accelerator),
+        "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
         "peak_buffer_bytes": run.peak_buffer_bytes,
         "reserved_buffer_bytes": predicted.buffer_bytes,
         "operators": [_operator_json(result, *pair) for pair in result.operators()],
@@ -191,4 +192,5 @@ def _operator_json(result: Result, run: OperatorRun, predicted: OperatorEstimate
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),
+        "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
     }

@@ -14,6 +14,7 @@ from typing import TypeVar
 from simaccel.hardware import (
     Accelerator,
     ArraySpec,
+    FoldGrid,
     SfuSpec,
     SpatialArraySpec,
     Stationarity,
@@ -73,9 +74,9 @@ _AnySpec = TypeVar("_AnySpec", bound=Spec)
 class FreeArray(ArraySpec):
     """An array whose folds take no cycles; what they move through NoC and ports stays."""
 
-    def lead_cycles(self, rows: Amount, stationarity: Stationarity) -> Amount:  # noqa: ARG002
+    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
         """Nothing before the first fold."""
-        return rows * 0
+        return grid.high * 0
 
     def fold_cycles(
         self,
@@ -83,13 +84,14 @@ class FreeArray(ArraySpec):
         cols: Amount,  # noqa: ARG002 - as ArraySpec has them
         stream: Amount,  # noqa: ARG002
         stationarity: Stationarity,  # noqa: ARG002
+        first_rows: Amount | None = None,  # noqa: ARG002
     ) -> Amount:
         """Nothing for a fold."""
         return rows * 0
 
-    def tail_cycles(self, rows: Amount, cols: Amount, stream: Amount) -> Amount:  # noqa: ARG002
+    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
         """Nothing after the last fold."""
-        return rows * 0
+        return grid.high * 0
 
     @property
     def lead_latency_cycles(self) -> int:

@@ -1,8 +1,16 @@
 """What simaccel runs on: the accelerator's units, their costs, and the hwconfigs."""
 
 from simaccel.hardware.accelerator import Accelerator, NocPair
-from simaccel.hardware.array import STATIONARITIES, ArraySpec, Stationarity, spatial
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
+from simaccel.hardware.array import (
+    STATIONARITIES,
+    AccumulatorSpec,
+    ArraySpec,
+    FoldGrid,
+    Stationarity,
+    spatial,
+)
+from simaccel.hardware.energy.spec import EnergySpec
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
 from simaccel.hardware.sfu import SfuSpec
@@ -11,12 +19,14 @@ from simaccel.hardware.spatial import SpatialArraySpec
 __all__ = [
     "STATIONARITIES",
     "Accelerator",
+    "AccumulatorSpec",
     "ArraySpec",
     "BufferSpec",
     "DistributionSpec",
     "DmaSpec",
     "DramSpec",
     "EnergySpec",
+    "FoldGrid",
     "NocPair",
     "NocSpec",
     "Rate",

@@ -25,7 +25,9 @@ from simaccel.hardware.area import AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, EnergySpec
+from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
+from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
 from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
 from simaccel.hardware.sfu import SfuSpec
@@ -173,9 +175,24 @@ class Accelerator(Spec):
             )
             for fault in sections.impossible()
         ]
+        if self._prices() is None:
+            allowed = f"a number of pJ, or a dram.part of {', '.join(DRAM_PJ_PER_BYTE)}"
+            error = PydanticCustomError("no_figure", "{allowed}", {"allowed": allowed})
+            details.append(InitErrorDetails(type=error, loc=("energy", DRAM), input=None))
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
+
+    def _prices(self) -> Prices | None:
+        part: str | None = getattr(self.dram, "part", None)
+        return self.energy.prices(self.buffer.capacity_bytes, part)
+
+    @cached_property
+    def prices(self) -> Prices:
+        """Energy per action, from the file or from the tables of its node and DRAM part."""
+        found = self._prices()
+        assert found is not None  # noqa: S101 - an accelerator without is refused
+        return found
 
     @property
     def systolic(self) -> ArraySpec:
@@ -215,17 +232,49 @@ class Accelerator(Spec):
         return found
 
     def energy_by_level(
-        self, macs: Amount, elements: Amount, moved: Mapping[tuple[str, str], Amount]
+        self,
+        macs: Amount,
+        elements: Amount,
+        moved: Mapping[tuple[str, str], Amount],
+        cycles: Amount | None = None,
     ) -> dict[str, Any]:
         """Energy by level in pJ, that of the PEs' memories (``pe``) included if they have any.
 
-        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes. A
-        float each, or an array where the amounts are arrays.
+        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes;
+        ``cycles``: in which the accelerator leaks, if that is to be counted. A float each, or an
+        array where the amounts are arrays.
         """
-        found = self.energy.by_level(macs, elements, moved)
+        found = self.prices.by_level(macs, elements, moved, cycles)
         if isinstance(self.array, SpatialArraySpec):
             prices = self.array.memories.prices()
             found["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
+        elif self.array.accumulator is not None:
+            sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
+            found["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
+        return found
+
+    @property
+    def _accumulator_pj_per_byte(self) -> float:
+        accumulator = None if isinstance(self.array, SpatialArraySpec) else self.array.accumulator
+        own = None if accumulator is None else accumulator.pj_per_byte
+        return self.prices.buffer_pj_per_byte if own is None else own
+
+    def energy_by_tensor(self, moved: Mapping[tuple[str, str], int]) -> dict[str, dict[str, float]]:
+        """Energy of moving each tensor in pJ, by level; computing is no tensor's.
+
+        ``moved``: (level and direction, tensor) -> bytes.
+        """
+        pes: dict[str, float] = {}
+        if isinstance(self.array, SpatialArraySpec):
+            pes = self.array.memories.prices()
+        found: dict[str, dict[str, float]] = {}
+        for (level, tensor), n_bytes in moved.items():
+            place = level.partition("_")[0].partition(".")[0]
+            by_level = found.setdefault(tensor, {})
+            price = pes.get(level, 0.0) if place == "pe" else self.prices.of(level)
+            if place == "accumulator":
+                price = self._accumulator_pj_per_byte
+            by_level[place] = by_level.get(place, 0.0) + n_bytes * price
         return found
 
     @cached_property

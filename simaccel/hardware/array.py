@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
-from simaccel.hardware.quantity import Amount, Count
+from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
 
 Stationarity = Literal["ws", "os", "is"]
@@ -42,6 +42,44 @@ class FoldBytes(Generic[Amount]):
     b_sent: Amount
 
 
+@dataclass(frozen=True)
+class FoldGrid(Generic[Amount]):
+    """The folds of one GEMM, strip of columns by strip.
+
+    ``high`` x ``wide`` elements (along rows, along columns) are cut into folds of at most ``rows``
+    x ``cols`` PEs, and each streams for ``stream`` steps.
+    """
+
+    high: Amount
+    wide: Amount
+    stream: Amount
+    rows: Amount
+    cols: Amount
+
+    @property
+    def first_rows(self) -> Amount:
+        """Rows of the first fold of each strip."""
+        return _smaller(self.high, self.rows)
+
+    @property
+    def last_rows(self) -> Amount:
+        """Rows of the last fold of each strip."""
+        return (self.high - 1) % self.rows + 1
+
+    @property
+    def last_cols(self) -> Amount:
+        """Columns of the last strip."""
+        return (self.wide - 1) % self.cols + 1
+
+
+def _larger(one: Amount, other: Amount) -> Amount:
+    return one + (other - one) * (other > one)
+
+
+def _smaller(one: Amount, other: Amount) -> Amount:
+    return one - (one - other) * (one > other)
+
+
 def _systolic(kind: object) -> object:
     """Name both kinds of array; a file that says no kind has this one."""
     if kind != "systolic":
@@ -49,14 +87,50 @@ def _systolic(kind: object) -> object:
     return kind
 
 
+class AccumulatorSpec(Spec):
+    """Memory at the foot of the columns in which sums of a strip of columns grow, as in a TPU.
+
+    ``pj_per_byte``: read or written; as in the buffer if it isn't said.
+    """
+
+    bytes_per_element: Count = 4
+    capacity_bytes: BytesOrUnlimited
+    pj_per_byte: Picojoules | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.pj_per_byte is None:
+            del found["pj_per_byte"]
+        return found
+
+    def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
+        """Bytes of the sums of one strip, which all its folds add to.
+
+        >>> AccumulatorSpec(capacity_bytes=None).n_bytes(FoldGrid(64, 6, 100, 8, 8))
+        2400
+        """
+        return grid.stream * _smaller(grid.wide, grid.cols) * self.bytes_per_element
+
+
 class ArraySpec(Spec):
     """R x C processing elements, one MAC each per cycle.
 
     ``overlap`` says what of the next fold happens behind the current one:
 
-    - ``none``: nothing; a fold is preload, stream and skew (SCALE-Sim's charge);
-    - ``preload``: the stationary operand loads behind the current fold;
+    - ``none``: nothing; a fold is preload, stream and skew, and a GEMM ends with its last
+      multiplication (SCALE-Sim's charge, which lets output-stationary sums leave for nothing);
+    - ``preload``: the stationary operand loads, or sums leave, behind the next fold;
     - ``stream``: also the stream enters directly behind, so the skew is paid once per GEMM.
+
+    With ``preload`` and ``stream`` a GEMM ends when its last result is at the foot of the rows in
+    use. ``validation/rtl`` has the hardware, cycle by cycle.
+
+    With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer once
+    a strip of columns is complete; without, each fold reads them there and writes them back.
+
+    With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer when
+    their strip of columns is complete; without, each fold reads them there and writes them back.
 
     ``edge_folds`` says whether a fold with fewer rows or columns is charged for ``full`` array
     sides or for the ``used`` ones.
@@ -69,6 +143,18 @@ class ArraySpec(Spec):
     cols: Count
     overlap: Literal["none", "preload", "stream"] = "stream"
     edge_folds: Literal["full", "used"] = "full"
+    accumulator: AccumulatorSpec | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.accumulator is None:
+            found.pop("accumulator", None)
+        return found
+
+    def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
+        """Give the memory in which sums grow; output-stationary they grow in the PEs."""
+        return None if stationarity == "os" else self.accumulator
 
     @property
     def pes(self) -> int:
@@ -80,15 +166,30 @@ class ArraySpec(Spec):
             return rows, cols
         return rows * 0 + self.rows, cols * 0 + self.cols
 
-    def lead_cycles(self, rows: Amount, stationarity: Stationarity) -> Amount:
-        """Cycles before the first fold of a GEMM: its stationary operand shifts in row by row."""
-        side, _ = self._sides(rows, rows)
-        return side * int(self.overlap != "none" and stationarity != "os")
+    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
+        """Cycles before the first fold of a GEMM: its stationary operand shifts in row by row.
+
+        Less by what the charge of the last fold has for a next operand that doesn't follow.
+        """
+        first, last = self._sides(grid.first_rows, grid.last_rows)[0], grid.last_rows
+        if self.overlap == "none" or stationarity == "os":
+            return first * 0
+        if self.overlap == "stream":
+            return _smaller(first, grid.stream)
+        high, wide = self._sides(last, grid.last_cols)
+        return _smaller(first, grid.stream + high + wide - 2)
 
     def fold_cycles(
-        self, rows: Amount, cols: Amount, stream: Amount, stationarity: Stationarity
+        self,
+        rows: Amount,
+        cols: Amount,
+        stream: Amount,
+        stationarity: Stationarity,
+        first_rows: Amount | None = None,
     ) -> Amount:
         """Cycles of one fold that uses ``rows`` x ``cols`` PEs for ``stream`` steps.
+
+        ``first_rows``: of the first fold of a strip, which may follow and must have been loaded.
 
         >>> ArraySpec(rows=8, cols=8, overlap="none").fold_cycles(8, 8, 32, "ws")
         54
@@ -96,9 +197,12 @@ class ArraySpec(Spec):
         high, wide = self._sides(rows, cols)
         if self.overlap == "stream":
             # the next operand (or the last result, os) shifts through `high` rows meanwhile
-            return stream + (high - stream) * (high > stream)
+            return _larger(stream, high)
         shift = high * int(self.overlap == "none" and stationarity != "os")
-        return shift + stream + high + wide - 2
+        alone = shift + stream + high + wide - 2
+        if self.overlap == "none" or stationarity == "os" or first_rows is None:
+            return alone
+        return _larger(alone, self._sides(first_rows, cols)[0])
 
     @staticmethod
     def fold_bytes(
@@ -132,11 +236,42 @@ class ArraySpec(Spec):
         a, b = held * widths[0], along_rows * widths[1]
         return FoldBytes(a, b, out, a, b * per_col)
 
-    def tail_cycles(self, rows: Amount, cols: Amount, stream: Amount) -> Amount:
-        """Cycles after the last fold: the skew, less what no next operand has to wait for."""
+    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
+        """Cycles after the last fold until all results are at the foot of the array.
+
+        Where edge folds use fewer PEs, a fold before the last one may be the last to end: the
+        last fold, the one before, and the last two of the strip before are looked at.
+        """
+        tail = self._way_out(grid.last_rows, grid.last_cols, grid.stream, stationarity)
+        if self.edge_folds == "full":
+            return tail
+        rows, cols = (grid.last_rows, grid.rows), (grid.last_cols, grid.cols)
+        spent = [
+            [self.fold_cycles(r, c, grid.stream, stationarity, grid.first_rows) for c in cols]
+            for r in rows
+        ]
+        more_rows, more_cols = grid.high > grid.rows, grid.wide > grid.cols
+        strip = spent[0][0] + (-(-grid.high // grid.rows) - 1) * spent[1][0]
+        for r, c, after, there in (
+            (rows[1], cols[0], spent[0][0], more_rows),
+            (rows[0], cols[1], strip, more_cols),
+            (rows[1], cols[1], strip + spent[0][1], more_rows & more_cols),
+        ):
+            own = self._way_out(r, c, grid.stream, stationarity)
+            tail = _larger(tail, (own - after) * there)
+        return tail
+
+    def _way_out(
+        self, rows: Amount, cols: Amount, stream: Amount, stationarity: Stationarity
+    ) -> Amount:
+        """Cycles from the end of what a fold is charged to its last result at the foot."""
         high, wide = self._sides(rows, cols)
-        spare = (high - stream) * (high > stream)
-        return (high + wide - 2 - spare) * int(self.overlap == "stream")
+        if stationarity != "os":
+            return (high + wide - 2) * int(self.overlap == "stream")
+        if self.overlap != "stream":
+            return (high - 1) * int(self.overlap == "preload")
+        # sums start on their way when the stream ends, not when those before them have left
+        return high + wide - 2 + high - 1 - (_larger(stream, high) - stream)
 
     def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:
         """Cycles of a pass of ``steps`` steps on ``pes`` (rows, columns): those of a fold."""
@@ -163,16 +298,19 @@ class ArraySpec(Spec):
         864
         """
         high, wide, stream = spatial(m, k, n, stationarity)
-        row_folds, row_edge = -(-high // self.rows) - 1, (high - 1) % self.rows + 1
-        col_folds, col_edge = -(-wide // self.cols) - 1, (wide - 1) % self.cols + 1
         full_row, full_col = high * 0 + self.rows, wide * 0 + self.cols
-        first_row = row_edge + (full_row - row_edge) * (row_folds > 0)
+        grid = FoldGrid(high, wide, stream, full_row, full_col)
+        row_folds, col_folds = -(-high // self.rows) - 1, -(-wide // self.cols) - 1
+
+        def fold(rows: Amount, cols: Amount) -> Amount:
+            return self.fold_cycles(rows, cols, stream, stationarity, grid.first_rows)
+
         cycles: Amount = (
-            self.lead_cycles(first_row, stationarity)
-            + row_folds * col_folds * self.fold_cycles(full_row, full_col, stream, stationarity)
-            + row_folds * self.fold_cycles(full_row, col_edge, stream, stationarity)
-            + col_folds * self.fold_cycles(row_edge, full_col, stream, stationarity)
-            + self.fold_cycles(row_edge, col_edge, stream, stationarity)
-            + self.tail_cycles(row_edge, col_edge, stream)
+            self.lead_cycles(grid, stationarity)
+            + row_folds * col_folds * fold(full_row, full_col)
+            + row_folds * fold(full_row, grid.last_cols)
+            + col_folds * fold(grid.last_rows, full_col)
+            + fold(grid.last_rows, grid.last_cols)
+            + self.tail_cycles(grid, stationarity)
         )
         return cycles

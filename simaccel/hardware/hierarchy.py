@@ -34,7 +34,7 @@ def levels(accelerator: Accelerator) -> Hierarchy:
         found += [Spatial(name="rows", fanout=array.rows), Spatial(name="cols", fanout=array.cols)]
     return Hierarchy(
         levels=tuple(found),
-        mac_pj=accelerator.energy.mac_pj,
+        mac_pj=accelerator.prices.mac_pj,
         pipes=_pipes(accelerator),
     )
 
@@ -45,7 +45,7 @@ def _pipes(accelerator: Accelerator) -> Pipes | None:
         down=accelerator.distribution_rate,
         up=accelerator.collection_rate,
         multicast=accelerator.noc.distribution.multicasts,
-        pj_per_byte=accelerator.energy.noc_pj_per_byte,
+        pj_per_byte=accelerator.prices.noc_pj_per_byte,
     )
     free = found.down.unlimited and found.up.unlimited and not found.pj_per_byte
     return None if free else found
@@ -67,7 +67,7 @@ def _pe(array: SpatialArraySpec) -> Temporal:
 
 
 def _dram(accelerator: Accelerator) -> Temporal:
-    energy = accelerator.energy.dram_pj_per_byte
+    energy = accelerator.prices.dram_pj_per_byte
     memory = Memory(read_pj_per_byte=energy, write_pj_per_byte=energy)
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
     both = rate(bandwidth, accelerator.clock_hz)
@@ -77,7 +77,7 @@ def _dram(accelerator: Accelerator) -> Temporal:
 def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[Temporal]:
     if not roles:
         return []
-    energy = accelerator.energy.buffer_pj_per_byte
+    energy = accelerator.prices.buffer_pj_per_byte
     memory = Memory(
         roles=roles,
         capacity_bytes=accelerator.buffer.capacity_bytes,

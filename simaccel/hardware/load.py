@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,6 +15,8 @@ from simaccel.files.documents import parse_document
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator, Sections
 from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.energy.spec import EnergySpec
+from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
@@ -35,6 +38,7 @@ _SUFFIXES: Final = {
     "_pj": " pJ",
     "_pj_per_byte": " pJ/B",
     "_pj_per_element": " pJ/element",
+    "_pj_per_cycle": " pJ/cycle",
     "_um2": " um2",
     "_um2_per_byte": " um2/B",
 }
@@ -213,6 +217,8 @@ def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
 def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
     hidden = {"source", *(spec.hidden if isinstance(spec, DramSpec) else ())}
     fields = [name for name in type(spec).model_fields if name not in hidden]
+    if isinstance(spec, EnergySpec):
+        fields = [name for name in fields if name in spec.model_dump()]  # others: see derived
     for name in fields:
         value = getattr(spec, name)
         if value is None and name not in leaf_fields(type(spec)):
@@ -250,6 +256,12 @@ def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
     yield "derived.noc_lead_latency", f"{accelerator.lead_latency_cycles} cycles"
     yield "derived.noc_tail_latency", f"{accelerator.tail_latency_cycles} cycles"
     yield "derived.machine_balance", balance
+    given = accelerator.energy.model_dump()
+    for name, price in asdict(accelerator.prices).items():
+        if name not in given and price:
+            yield f"derived.{name}", _with_unit(name, float(f"{price:.6g}"))
+    if accelerator.energy.node is not None:
+        yield "derived.energy_source", NODES[accelerator.energy.node].source
 
 
 def _per_cycle(rate: Rate) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -32,7 +32,6 @@ from simaccel.hardware.quantity import (
     BytesPerSecond,
     Count,
     Cycles,
-    Picojoules,
 )
 from simaccel.hardware.spec import Spec
 
@@ -159,38 +158,3 @@ class DmaSpec(Spec):
     """DMA engines. ``in_queues`` = ``per_tensor`` or ``single`` (loads in program order)."""
 
     in_queues: Literal["per_tensor", "single"] = "per_tensor"
-
-
-class EnergySpec(Spec):
-    """Energy per action in pJ."""
-
-    mac_pj: Picojoules
-    sfu_pj_per_element: Picojoules
-    buffer_pj_per_byte: Picojoules
-    noc_pj_per_byte: Picojoules
-    dram_pj_per_byte: Picojoules
-
-    def by_level(
-        self, macs: Amount, elements: Amount, moved: Mapping[tuple[str, str], Amount]
-    ) -> dict[str, Any]:
-        """Energy by level in pJ: actions times energy per action.
-
-        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes. A
-        float each, or an array where the amounts are arrays.
-
-        >>> price = EnergySpec(mac_pj=1, sfu_pj_per_element=2, buffer_pj_per_byte=5,
-        ...     noc_pj_per_byte=1, dram_pj_per_byte=100)
-        >>> price.by_level(3, 0, {("dram_read", "A"): 2, ("dram_write", "C"): 1})
-        {'mac': 3.0, 'sfu': 0.0, 'buffer': 0.0, 'noc': 0.0, 'dram': 300.0}
-        """
-        prices = {
-            "buffer": self.buffer_pj_per_byte,
-            "noc": self.noc_pj_per_byte,
-            "dram": self.dram_pj_per_byte,
-        }
-        found: dict[str, Any] = {"mac": macs * self.mac_pj}
-        found["sfu"] = elements * self.sfu_pj_per_element
-        for place, price in prices.items():
-            at = [n for (level, _), n in moved.items() if level.split("_")[0] == place]
-            found[place] = sum(at) * price
-        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simaccel.hardware import Accelerator, spatial
+from simaccel.hardware import Accelerator, FoldGrid, spatial
 from simaccel.program.folding import folded_shape
 from simaccel.program.program import Compute, Folds, ProgramError
 
@@ -24,6 +24,9 @@ class Fold:
     a_sent_bytes: int
     """Through the distribution pipe, as ``b_sent_bytes``."""
     b_sent_bytes: int
+    held_read_bytes: int = 0
+    """Of the accumulator, for sums that it adds to."""
+    held_write_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,36 +39,49 @@ class FoldLoop:
 
 @dataclass(frozen=True)
 class _Place:
-    """A block on the array: full folds have ``rows`` x ``cols`` PEs and stream for ``stream``."""
+    """A block on the array: cut as ``grid`` says."""
 
     command: Compute
     folds: Folds
     accelerator: Accelerator
-    rows: int
-    cols: int
-    stream: int
+    grid: FoldGrid[int]
 
-    def fold(self, rows: int, cols: int, *, sums: bool) -> Fold:
-        """Charge a fold of ``rows`` x ``cols`` PEs."""
+    def fold(
+        self, rows: int, cols: int, *, sums: bool, adds: bool = False, leaves: bool = True
+    ) -> Fold:
+        """Charge a fold of ``rows`` x ``cols`` PEs.
+
+        ``sums``: it adds to sums of the buffer; ``adds``: to those of the accumulator. Unless
+        what it makes ``leaves`` for the buffer, it stays in the accumulator.
+        """
         array, stationarity = self.accelerator.systolic, self.folds.stationarity
         a, b, out = (tile.view for tile in (*self.command.inputs, self.command.out))
         moved = array.fold_bytes(
             (rows, cols),
-            self.stream,
+            self.grid.stream,
             stationarity,
             (a.bytes_per_element, b.bytes_per_element, out.bytes_per_element),
             multicasts=self.accelerator.noc.distribution.multicasts,
         )
         return Fold(
-            cycles=array.fold_cycles(rows, cols, self.stream, stationarity),
-            macs=rows * cols * self.stream,
+            cycles=array.fold_cycles(
+                rows, cols, self.grid.stream, stationarity, self.grid.first_rows
+            ),
+            macs=rows * cols * self.grid.stream,
             a_bytes=moved.a,
             b_bytes=moved.b,
             sums_bytes=moved.out * sums,
-            out_bytes=moved.out,
+            out_bytes=moved.out * leaves,
             a_sent_bytes=moved.a_sent,
             b_sent_bytes=moved.b_sent,
+            held_read_bytes=self._held_bytes(cols) * adds,
+            held_write_bytes=self._held_bytes(cols) * (not leaves),
         )
+
+    def _held_bytes(self, cols: int) -> int:
+        accumulator = self.accelerator.systolic.accumulates(self.folds.stationarity)
+        width = 0 if accumulator is None else accumulator.bytes_per_element
+        return cols * self.grid.stream * width
 
 
 def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> tuple[int, FoldLoop, int]:
@@ -83,15 +99,16 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> tuple[
     high, wide, stream = spatial(m, k, n, folds.stationarity)
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
-    place = _Place(command, folds, accelerator, rows, cols, stream)
+    grid = FoldGrid(high, wide, stream, rows, cols)
+    place = _Place(command, folds, accelerator, grid)
     full, edge = divmod(wide, cols)
     columns: list[Fold | FoldLoop] = []
     if full:
         columns.append(FoldLoop(full, _column(place, high, cols)))
     if edge:
         columns.extend(_column(place, high, edge))
-    lead = array.lead_cycles(min(high, rows), folds.stationarity)
-    tail = array.tail_cycles((high - 1) % rows + 1, (wide - 1) % cols + 1, stream)
+    lead = array.lead_cycles(grid, folds.stationarity)
+    tail = array.tail_cycles(grid, folds.stationarity)
     return lead, FoldLoop(g, tuple(columns)), tail
 
 
@@ -107,17 +124,33 @@ def _side(command: Compute, asked: int | None, there: int, name: str) -> int:
 
 def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds that follow one another down one strip of columns."""
-    full, edge = divmod(high, place.rows)
+    if place.accelerator.systolic.accumulates(place.folds.stationarity) is not None:
+        return _held_column(place, cols)
+    full, edge = divmod(high, place.grid.rows)
     body: list[Fold | FoldLoop] = []
     sums = place.command.accumulate
     if place.folds.stationarity != "os" and not sums:
-        body.append(place.fold(place.rows if full else edge, cols, sums=False))
+        body.append(place.fold(place.grid.rows if full else edge, cols, sums=False))
         full, edge, sums = (full - 1, edge, True) if full else (0, 0, True)
     if full:
-        body.append(FoldLoop(full, (place.fold(place.rows, cols, sums=sums),)))
+        body.append(FoldLoop(full, (place.fold(place.grid.rows, cols, sums=sums),)))
     if edge:
         body.append(place.fold(edge, cols, sums=sums))
     return tuple(body)
+
+
+def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
+    """Folds down one strip whose sums stay beside the array until the last of them."""
+    grid, sums = place.grid, place.command.accumulate
+    count = -(-grid.high // grid.rows)
+    if count == 1:
+        return (place.fold(grid.high, cols, sums=sums),)
+    middle = place.fold(grid.rows, cols, sums=False, adds=True, leaves=False)
+    return (
+        place.fold(grid.rows, cols, sums=sums, leaves=False),
+        *([FoldLoop(count - 2, (middle,))] if count > 2 else ()),  # noqa: PLR2004 - first and last
+        place.fold(grid.last_rows, cols, sums=False, adds=True),
+    )
 
 
 def total(folds: Sequence[Fold | FoldLoop], what: str) -> int:

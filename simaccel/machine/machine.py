@@ -27,6 +27,7 @@ from simaccel.machine.tokens import Delay, Tokens
 from simaccel.machine.turns import Turns
 from simaccel.machine.walks import Act, EngineKind, Handover, Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
+from simaccel.program.folding import require_sums_fit
 from simaccel.program.program import BUFFER, STREAM, Program, require_fit
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
@@ -99,6 +100,7 @@ class Machine:
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
     ) -> None:
         require_fit(program, accelerator.capacities)
+        require_sums_fit(program, accelerator)
         self.accelerator = accelerator
         self.clock = Clock()
         walks = make_walks(program, accelerator)

@@ -299,5 +299,7 @@ def _fold(fold: Fold, command: Compute, site: int, operator: str, accelerator: A
             (("noc_distribution", a), fold.a_sent_bytes),
             (("noc_distribution", b), fold.b_sent_bytes),
             (("noc_collection", out), fold.out_bytes),
+            (("accumulator_read", out), fold.held_read_bytes),
+            (("accumulator_write", out), fold.held_write_bytes),
         ),
     )

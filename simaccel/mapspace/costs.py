@@ -148,7 +148,7 @@ class Setting:
             part = slice(start, start + _BLOCK)
             totals = self.evaluate(space, candidates.take(part))
             cycles[part] = totals.bound()
-            energy[part] = sum(totals.energy_pj().values())
+            energy[part] = sum(totals.energy_pj(cycles[part]).values())
             counts = totals.counts
             dram[part] = counts.total("dram_read") + counts.total("dram_write")
             buffer[part] = totals.buffer_bytes()

@@ -104,7 +104,7 @@ class Mapped:
     @property
     def energy_pj(self) -> float:
         """Energy of all levels in pJ."""
-        return sum(float(level) for level in self.totals.energy_pj().values())
+        return sum(float(level) for level in self.totals.energy_pj(self.totals.bound()).values())
 
     @property
     def edp(self) -> float:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from simaccel.program.program import Compute, ProgramError
+from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, spatial
+from simaccel.program.program import (
+    Compute,
+    DoesNotFitError,
+    Folds,
+    Program,
+    ProgramError,
+    commands,
+)
 
 _PLAYS = {
     (True, False, True): "m",
@@ -41,3 +49,34 @@ def folded_shape(command: Compute) -> tuple[int, int, int, int]:
             )
         sizes[plays] *= size
     return sizes["g"], sizes["m"], sizes["k"], sizes["n"]
+
+
+def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
+    """Refuse a program of which a block has more sums than the array's accumulator takes.
+
+    Raises:
+        DoesNotFitError: names the first such block, and what it needs.
+
+    """
+    array = accelerator.array
+    if not isinstance(array, ArraySpec) or array.accumulator is None:
+        return
+    capacity = array.accumulator.capacity_bytes
+    for command in commands(program.body):
+        if not isinstance(command, Compute) or not isinstance(command.on, Folds):
+            continue
+        folds, (_, m, k, n) = command.on, folded_shape(command)
+        high, wide, stream = spatial(m, k, n, folds.stationarity)
+        sides = folds.rows or array.rows, folds.cols or array.cols
+        grid = FoldGrid(high, wide, stream, *sides)
+        accumulator = array.accumulates(folds.stationarity)
+        need = 0 if accumulator is None else accumulator.n_bytes(grid)
+        if capacity is not None and need > capacity:
+            cols = min(grid.wide, grid.cols)
+            width = array.accumulator.bytes_per_element
+            raise DoesNotFitError(
+                f"{command.out.name}: {grid.stream} x {cols} sums of {width} B need {need} B, "
+                f"array.accumulator.capacity_bytes is {capacity} B; allowed: at most "
+                f"{capacity // (cols * width)} {folds.stationarity} steps in a block, a larger "
+                "accumulator, or os"
+            )

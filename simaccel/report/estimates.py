@@ -60,4 +60,5 @@ def _figures(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -
         "bytes": moved_tree(predicted.moved),
         "buffer_bytes": predicted.buffer_bytes,
         "energy_pj": predicted.energy_pj,
+        "energy_by_tensor_pj": accelerator.energy_by_tensor(predicted.moved),
     }

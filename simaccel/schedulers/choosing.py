@@ -92,8 +92,9 @@ class Candidates:
             dram = counts.total("dram_read") + counts.total("dram_write")
             energy: Any = np.float64(0)
             if self.objective in ("energy", "edp"):
-                energy = sum(totals.energy_pj().values(), start=energy)
-            figures = (totals.least(), dram, totals.buffer_bytes(), energy)
+                energy = sum(totals.energy_pj(totals.least()).values(), start=energy)
+            space = np.where(totals.sums_fit(), totals.buffer_bytes(), UNLIMITED + 1)
+            figures = (totals.least(), dram, space, energy)
             rows = [np.broadcast_to(one, shape).ravel() for one in figures]
             size = rows[0].size
             columns.append([*rows, np.full(size, number), np.arange(size)])
@@ -191,8 +192,19 @@ class Candidates:
 
     @property
     def smallest(self) -> int:
-        """Buffer bytes of the smallest candidate."""
-        return int(self.space.min())
+        """Buffer bytes of the smallest candidate.
+
+        Raises:
+            NothingFitsError: no candidate's sums fit the array's accumulator.
+
+        """
+        found = int(self.space.min())
+        if found > UNLIMITED:
+            raise NothingFitsError(
+                f"{self.accelerator.name}: array.accumulator.capacity_bytes takes the sums of no "
+                "tile; allowed: a larger one, or none"
+            )
+        return found
 
 
 def _again(family: Family, shape: tuple[int, ...]) -> Bools:

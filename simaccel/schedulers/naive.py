@@ -66,10 +66,15 @@ def _fixed(workload: Workload, name: str, accelerator: Accelerator) -> Group:
             Do(name, "array", "ws"),
         )
         found = replace(group, tree=tree)
-        need = int(evaluate(family_of(space, found), accelerator).buffer_bytes())
-        if need <= capacity(accelerator):
+        totals = evaluate(family_of(space, found), accelerator)
+        need, sums_fit = int(totals.buffer_bytes()), bool(totals.sums_fit())
+        if need <= capacity(accelerator) and sums_fit:
             return found
         height //= 2
+    if need <= capacity(accelerator):
+        raise NothingFitsError(
+            f"{name}: a fold's sums of one row need more than array.accumulator.capacity_bytes"
+        )
     raise NothingFitsError(
         f"{name}: a fold's weights and one row need {need} B, the buffer has "
         f"{capacity(accelerator)} B"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.hardware import STATIONARITIES, ArraySpec, Stationarity, spatial
+from simaccel.hardware import STATIONARITIES, ArraySpec, FoldGrid, Stationarity, spatial
 
 Overlap = Literal["none", "preload", "stream"]
 EdgeFolds = Literal["full", "used"]
@@ -17,28 +17,31 @@ def _pieces(size: int, side: int) -> list[int]:
 
 
 def _looped(array: ArraySpec, sizes: tuple[int, int, int], stationarity: Stationarity) -> int:
-    """Walk the folds one by one, with the costs written out anew."""
+    """Walk the folds one by one: when each may begin, and when its last result is out."""
     m, k, n = sizes
     high, wide, steps = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[stationarity]
-    total = 0
-    folds = [(r, c) for r in _pieces(high, array.rows) for c in _pieces(wide, array.cols)]
-    for i, (used_rows, used_cols) in enumerate(folds):
-        rows = array.rows if array.edge_folds == "full" else used_rows
-        cols = array.cols if array.edge_folds == "full" else used_cols
-        skew = rows + cols - 2
-        preload = 0 if stationarity == "os" else rows
-        if array.overlap == "none":
-            total += preload + steps + skew
-            continue
-        if i == 0:
-            total += preload
-        if array.overlap == "preload":
-            total += steps + skew
-        elif i < len(folds) - 1:
-            total += max(steps, rows)  # the next operand shifts in meanwhile
+    folds = [(r, c) for c in _pieces(wide, array.cols) for r in _pieces(high, array.rows)]
+    if array.edge_folds == "full":
+        folds = [(array.rows, array.cols)] * len(folds)
+    held = stationarity != "os"
+    alone = [steps + r + c - 2 for r, c in folds]
+    if array.overlap == "none":
+        return sum(alone) + held * sum(r for r, _ in folds)
+    begin, left, before, ends = held * folds[0][0], 0, 0, [0]
+    for i, (r, c) in enumerate(folds):
+        streamed = begin + (alone[i] if array.overlap == "preload" else steps)
+        if held:
+            ends.append(begin + alone[i])
+            following = folds[i + 1][0] if i + 1 < len(folds) else 0
+            begin = max(streamed, begin + following)  # its weights fall in behind this fold
+        elif array.overlap == "preload":
+            ends.append(streamed + r - 1)
+            begin = streamed
         else:
-            total += steps + skew
-    return total
+            begin = max(streamed, left + before)  # sums go when those before them have left
+            left, before = begin, r
+            ends.append(begin + 2 * r + c - 3)
+    return max(ends)
 
 
 @given(
@@ -105,19 +108,38 @@ def test_a_stream_shorter_than_the_array_waits_for_the_next_operand() -> None:
     assert [array.fold_cycles(8, 8, steps, "ws") for steps in (1, 8, 9)] == [8, 8, 9]
 
 
+def _grid(high: int, wide: int, stream: int) -> FoldGrid[int]:
+    return FoldGrid(high, wide, stream, 8, 4)
+
+
 def test_only_stationary_operands_are_preloaded() -> None:
     array = ArraySpec(rows=8, cols=4, overlap="stream", edge_folds="used")
-    assert [array.lead_cycles(5, s) for s in STATIONARITIES] == [5, 0, 5]
-    assert array.tail_cycles(5, 3, 9) == 6
+    assert [array.lead_cycles(_grid(5, 3, 9), s) for s in STATIONARITIES] == [5, 0, 5]
+    assert array.tail_cycles(_grid(5, 3, 9), "ws") == 5 + 3 - 2
+    # sums leave through five rows
+    assert array.tail_cycles(_grid(5, 3, 9), "os") == 5 + 3 - 2 + 4
     blocking = ArraySpec(rows=8, cols=4, overlap="none")
-    assert blocking.lead_cycles(5, "ws") == blocking.tail_cycles(5, 3, 9) == 0
+    assert [blocking.lead_cycles(_grid(5, 3, 9), s) for s in STATIONARITIES] == [0, 0, 0]
+    assert [blocking.tail_cycles(_grid(5, 3, 9), s) for s in STATIONARITIES] == [0, 0, 0]
 
 
-def test_the_last_fold_waits_for_no_next_operand() -> None:
+def test_a_fold_alone_waits_for_no_other() -> None:
     array = ArraySpec(rows=8, cols=8, overlap="stream")
     for steps in (1, 7, 8, 9):
-        last = array.fold_cycles(8, 8, steps, "ws") + array.tail_cycles(8, 8, steps)
-        assert last == steps + 8 + 8 - 2
+        assert array.gemm_cycles(m=steps, k=8, n=8, stationarity="ws") == 8 + steps + 8 + 8 - 2
+        assert array.gemm_cycles(m=8, k=steps, n=8, stationarity="os") == steps + 8 + 8 - 2 + 7
+
+
+def test_a_short_last_fold_ends_before_the_one_ahead_of_it() -> None:
+    """Ws, k = 5 on 4 rows, one step: the fold of one row begins a cycle later and ends 3 before."""
+    array = ArraySpec(rows=4, cols=1, overlap="stream", edge_folds="used")
+    assert array.gemm_cycles(m=1, k=5, n=1, stationarity="ws") == 4 + 1 + 4 + 1 - 2
+
+
+def test_a_small_edge_fold_is_shorter_than_the_preload_behind_it() -> None:
+    """Two strips of 8 + 1 rows and 1 column: 8; 8, max(1, 8); 8, 1."""
+    array = ArraySpec(rows=8, cols=1, overlap="preload", edge_folds="used")
+    assert array.gemm_cycles(m=1, k=9, n=2, stationarity="ws") == 8 + 8 + 8 + 8 + 1
 
 
 def test_spatial_keeps_the_named_operand() -> None:

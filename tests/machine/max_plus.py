@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, FoldGrid
 from simaccel.program.program import (
     Command,
     Compute,
@@ -201,9 +201,8 @@ class MaxPlus:
         array, kind = self.accelerator.systolic, folds.stationarity
         once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
-        lead = array.lead_cycles(min(high, array.rows), kind)
-        last = (high - 1) % array.rows + 1, (wide - 1) % array.cols + 1
-        tail = array.tail_cycles(*last, stream)
+        grid = FoldGrid(high, wide, stream, array.rows, array.cols)
+        lead, tail = array.lead_cycles(grid, kind), array.tail_cycles(grid, kind)
         return lead + g * (once - lead - tail) + tail
 
 

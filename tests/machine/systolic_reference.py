@@ -254,9 +254,9 @@ class _StreamArray:
 
 
 def _folds(height: int, width: int, rows: int, cols: int) -> Iterator[tuple[slice, slice]]:
-    """The parts of a height x width operand that fit a rows x cols array."""
-    for top in range(0, height, rows):
-        for left in range(0, width, cols):
+    """The parts of a height x width operand that fit a rows x cols array, strip by strip."""
+    for left in range(0, width, cols):
+        for top in range(0, height, rows):
             yield slice(top, min(top + rows, height)), slice(left, min(left + cols, width))
 
 

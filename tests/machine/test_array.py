@@ -97,32 +97,50 @@ def test_streamed_folds_take_the_cycles_of_stepped_pes(
     assert _run(_array(sides, "stream"), shape, stationarity).cycles == cycles
 
 
+@pytest.mark.parametrize("stationarity", ["ws", "is"])
 @given(shape=SHAPES, sides=ARRAYS)
-def test_streamed_used_folds_agree_when_the_stream_hides_skew_and_preload(
-    shape: Shape, sides: Side
+def test_streamed_used_folds_take_the_cycles_of_stepped_pes(
+    stationarity: Stationarity, shape: Shape, sides: Side
 ) -> None:
-    """With a shorter stream a large fold may drain after a small last one, which isn't charged."""
-    (_, k, n), (rows, cols) = shape, sides
-    m = shape[0] + rows + cols
+    """Also where a short last fold leaves before the one ahead of it."""
+    (m, k, n), (rows, cols) = shape, sides
     a, b = (x[0].astype(np.int64) for x in gemm_operands(gemm(m=m, k=k, n=n)))
+    if stationarity == "is":
+        a, b = b.T, a.T
     _, cycles = stream_gemm(a, b, rows=rows, cols=cols, used_only=True)
-    assert _run(_array(sides, "stream", "used"), (m, k, n), "ws").cycles == cycles
+    assert _run(_array(sides, "stream", "used"), shape, stationarity).cycles == cycles
 
 
-@pytest.mark.parametrize("stationarity", STATIONARITIES)
+@pytest.mark.parametrize("stationarity", ["ws", "is"])
 @pytest.mark.parametrize("edge_folds", ["full", "used"])
 @given(shape=SHAPES, sides=ARRAYS)
-def test_preloaded_folds_pay_one_preload(
+def test_preloaded_folds_hide_all_preloads_but_the_first(
     stationarity: Stationarity, edge_folds: str, shape: Shape, sides: Side
 ) -> None:
+    """A small edge fold may be over before the rows that follow it have been loaded."""
     m, k, n = shape
     (rows, cols) = sides
-    high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[stationarity]
-    folds = [(r, c) for r in _parts(high, rows) for c in _parts(wide, cols)]
-    charged = [f if edge_folds == "used" else sides for f in folds]
-    preload = 0 if stationarity == "os" else charged[0][0]
-    expected = preload + sum(stream + r + c - 2 for r, c in charged)
+    wide, stream = (n, m) if stationarity == "ws" else (m, n)
+    folds = [(r, c) for c in _parts(wide, cols) for r in _parts(k, rows)]
+    charged = folds if edge_folds == "used" else [sides] * len(folds)
+    loads = [r for r, _ in charged] + [0]
+    expected = loads[0] + sum(
+        max(stream + r + c - 2, after) for (r, c), after in zip(charged, loads[1:], strict=True)
+    )
     assert _run(_array(sides, "preload", edge_folds), shape, stationarity).cycles == expected
+
+
+@pytest.mark.parametrize("overlap", ["preload", "stream"])
+@given(shape=SHAPES, sides=ARRAYS)
+def test_output_stationary_sums_leave_through_the_rows(
+    overlap: str, shape: Shape, sides: Side
+) -> None:
+    """The last fold's sums take a cycle for each row after the first; others leave meanwhile."""
+    (m, k, n), (rows, cols) = shape, sides
+    folds = ceil(m / rows) * ceil(n / cols)
+    apart = max(k, rows) if overlap == "stream" else k + rows + cols - 2
+    expected = (folds - 1) * apart + k + rows + cols - 2 + rows - 1
+    assert _run(_array(sides, overlap), shape, "os").cycles == expected
 
 
 def test_folds_that_stream_overlap_by_hand() -> None:
@@ -130,6 +148,8 @@ def test_folds_that_stream_overlap_by_hand() -> None:
     assert _run(_array((4, 4), "stream"), (9, 7, 5), "ws").cycles == 4 + 3 * 9 + 9 + 6
     # a stream of 2 is shorter than the preload of 4 behind it
     assert _run(_array((4, 4), "stream"), (2, 7, 5), "ws").cycles == 4 + 3 * 4 + 2 + 6
+    # os: six folds of 7 steps, skew 6, and the first row's sums pass the three rows below
+    assert _run(_array((4, 4), "stream"), (9, 7, 5), "os").cycles == 6 * 7 + 6 + 3
 
 
 @pytest.mark.parametrize("stationarity", STATIONARITIES)

@@ -76,7 +76,7 @@ def test_streamed_used_folds_wait_for_the_next_folds_rows(
     a, b = _operands(m, k, n)
     product, cycles = stream_gemm(a, b, rows=rows, cols=cols, used_only=True)
     np.testing.assert_array_equal(product, a @ b)
-    used = [(r, c) for r in _parts(k, rows) for c in _parts(n, cols)]
+    used = [(r, c) for c in _parts(n, cols) for r in _parts(k, rows)]
     starts = [used[0][0]]
     for r, _ in used[1:]:
         starts.append(starts[-1] + max(m, r))

@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import given
 
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, FoldGrid
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Compute, Folds, Sfu, reserved_bytes
 from tests.machine.accelerators import accelerator, accelerators
@@ -53,9 +53,10 @@ def _array_cycles(on: Accelerator, command: Compute) -> int:
         for c in range(0, wide, array.cols)
         for r in range(0, high, array.rows)
     ]
-    lead = array.lead_cycles(edges[0][0], kind)
-    tail = array.tail_cycles(*edges[-1], stream)
-    return lead + g * sum(array.fold_cycles(r, c, stream, kind) for r, c in edges) + tail
+    grid = FoldGrid(high, wide, stream, array.rows, array.cols)
+    lead, tail = array.lead_cycles(grid, kind), array.tail_cycles(grid, kind)
+    first = edges[0][0]
+    return lead + g * sum(array.fold_cycles(r, c, stream, kind, first) for r, c in edges) + tail
 
 
 def _work(on: Accelerator, one: Case) -> dict[str, int]:

@@ -8,6 +8,7 @@ from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import Place, Work, loop_tree
 from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
 from simaccel.report.results import experiment_title
+from simaccel.report.units import energy_text, short_share_text
 from simaccel.trace import Trace, TraceError
 from simaccel.trace.schema import CAUSES
 from simaccel.trace.series import limits_of
@@ -16,6 +17,8 @@ MAX_CYCLES: Final = 2**53
 """Up to here a number of JavaScript is an exact integer."""
 MAX_ROWS: Final = 4_000_000
 """More stored rows make a page of more than some 30 MB, which browsers open slowly."""
+
+_MOST_PICOJOULES: Final = 1e30
 
 
 def document(trace: Trace) -> dict[str, Any]:
@@ -47,8 +50,22 @@ def about(trace: Trace) -> dict[str, Any]:
         "version": trace.header.version,
         "clock_hz": accelerator.clock_hz,
         "utilisation": trace.figures.get("utilisation"),
+        "energy": _energy(trace.figures.get("energy_pj")),
         "limits": {name: limits.get(name, share) for name in trace.channels},
     }
+
+
+def _energy(by_level: object) -> str | None:
+    """Write the energy and the share of each level, if the trace has figures of them."""
+    energies = list(by_level.values()) if isinstance(by_level, dict) else []
+    if not all(isinstance(n, int | float) and 0 <= n <= _MOST_PICOJOULES for n in energies):
+        return None
+    total = sum(energies)
+    if not isinstance(by_level, dict) or not total:
+        return None
+    largest = sorted(by_level.items(), key=lambda one: -one[1])
+    shares = ", ".join(f"{name} {short_share_text(n / total)}" for name, n in largest if n > 0)
+    return f"{energy_text(total)} ({shares})"
 
 
 def timeline(trace: Trace) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What an action costs in energy: published figures, and an accelerator's own."""

@@ -1,0 +1,148 @@
+"""The energy section of an accelerator, and the prices that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from pydantic import (
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from simaccel.hardware.energy.tables import (
+    Node,
+    Number,
+    dram_pj_per_byte,
+    mac_pj,
+    noc_pj_per_byte,
+    numbers_of,
+    sfu_pj_per_element,
+    sram_pj_per_byte,
+)
+from simaccel.hardware.quantity import Amount, Picojoules
+from simaccel.hardware.spec import Spec
+
+_BY_NODE: Final = ("mac_pj", "sfu_pj_per_element", "buffer_pj_per_byte", "noc_pj_per_byte")
+DRAM: Final = "dram_pj_per_byte"
+
+
+class EnergySpec(Spec):
+    """Energy per action in pJ: of its own, or of a ``node`` and of ``dram.part``.
+
+    A figure that is given stands before the table's. ``number``: what a MAC of the node multiplies.
+    ``leakage_pj_per_cycle``: of the whole accelerator, whatever it does; no table has it.
+    """
+
+    node: Node | None = None
+    number: Number = "fp16"
+    mac_pj: Picojoules | None = None
+    sfu_pj_per_element: Picojoules | None = None
+    buffer_pj_per_byte: Picojoules | None = None
+    noc_pj_per_byte: Picojoules | None = None
+    dram_pj_per_byte: Picojoules | None = None
+    leakage_pj_per_cycle: Picojoules = 0.0
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        unread = {"number"} if self.node is None else set()
+        if not self.leakage_pj_per_cycle:
+            unread.add("leakage_pj_per_cycle")
+        return {name: n for name, n in found.items() if n is not None and name not in unread}
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.node is None:
+            absent = [name for name in _BY_NODE if getattr(self, name) is None]
+            details = [InitErrorDetails(type="missing", loc=(name,), input=None) for name in absent]
+        elif self.number not in numbers_of(self.node) and None in (
+            self.mac_pj,
+            self.noc_pj_per_byte,
+        ):
+            names = " or ".join(numbers_of(self.node))
+            allowed = f"{names} at {self.node}, or mac_pj and noc_pj_per_byte beside it"
+            error = PydanticCustomError("no_figure", "{allowed}", {"allowed": allowed})
+            details = [InitErrorDetails(type=error, loc=("number",), input=self.number)]
+        else:
+            details = []
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
+        return self
+
+    def prices(self, capacity_bytes: int | None, part: str | None) -> Prices | None:
+        """Give all prices, of a buffer's capacity and a DRAM part; ``None``: that of DRAM is open.
+
+        >>> EnergySpec(node="7nm", dram_pj_per_byte=30).prices(2**20, None).buffer_pj_per_byte
+        1.75
+        """
+        dram = self.dram_pj_per_byte
+        if dram is None and part is not None:
+            dram = dram_pj_per_byte(part)
+        return (
+            None if dram is None else Prices(**self._on_chip(capacity_bytes), dram_pj_per_byte=dram)
+        )
+
+    def _on_chip(self, capacity_bytes: int | None) -> dict[str, float]:
+        found = {name: getattr(self, name) for name in (*_BY_NODE, "leakage_pj_per_cycle")}
+        if self.node is None:
+            return found
+        table = {
+            "sfu_pj_per_element": sfu_pj_per_element(self.node),
+            "buffer_pj_per_byte": sram_pj_per_byte(self.node, capacity_bytes),
+        }
+        if self.number in numbers_of(self.node):
+            table["mac_pj"] = mac_pj(self.node, self.number)
+            table["noc_pj_per_byte"] = noc_pj_per_byte(self.node, self.number)
+        return {name: table[name] if value is None else value for name, value in found.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """Energy per action in pJ, all of them known."""
+
+    mac_pj: float
+    sfu_pj_per_element: float
+    buffer_pj_per_byte: float
+    noc_pj_per_byte: float
+    dram_pj_per_byte: float
+    leakage_pj_per_cycle: float = 0.0
+
+    def of(self, level: str) -> float:
+        """Energy of a byte at a level and direction such as ``buffer_read``, in pJ; 0 in PEs."""
+        place = level.partition("_")[0]
+        return {
+            "buffer": self.buffer_pj_per_byte,
+            "noc": self.noc_pj_per_byte,
+            "dram": self.dram_pj_per_byte,
+        }.get(place, 0.0)
+
+    def by_level(
+        self,
+        macs: Amount,
+        elements: Amount,
+        moved: Mapping[tuple[str, str], Amount],
+        cycles: Amount | None = None,
+    ) -> dict[str, Any]:
+        """Energy by level in pJ: actions times energy per action.
+
+        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes; leakage
+        is there if it costs anything. A float each, or an array where the amounts are arrays.
+
+        >>> price = Prices(mac_pj=1, sfu_pj_per_element=2, buffer_pj_per_byte=5,
+        ...     noc_pj_per_byte=1, dram_pj_per_byte=100)
+        >>> price.by_level(3, 0, {("dram_read", "A"): 2, ("dram_write", "C"): 1})
+        {'mac': 3, 'sfu': 0, 'buffer': 0, 'noc': 0, 'dram': 300}
+        """
+        found: dict[str, Any] = {"mac": macs * self.mac_pj}
+        found["sfu"] = elements * self.sfu_pj_per_element
+        for place in ("buffer", "noc", "dram"):
+            at = [n for (level, _), n in moved.items() if level.partition("_")[0] == place]
+            found[place] = sum(at) * self.of(place)
+        if self.leakage_pj_per_cycle and cycles is not None:
+            found["leakage"] = cycles * self.leakage_pj_per_cycle
+        return found

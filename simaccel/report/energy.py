@@ -1,0 +1,54 @@
+"""Where the energy of a run goes: by level, operator and tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.table import Table
+
+from simaccel.experiment.run import Result, energy_pj
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import energy_text, share_text
+
+_TENSORS = 8
+"""Tensors with a row of their own, the dearest; the others share one."""
+
+
+def energy_table(result: Result) -> Table:
+    """Tabulate the energy of operators, of moving tensors, and the total by level.
+
+    The tensors' part is in the operators' already; MACs, SFU and leakage are no tensor's.
+    """
+    accelerator, run = result.accelerator, result.run
+    total = energy_pj(run, accelerator)
+    every = sum(total.values())
+    levels = [level for level, energy in total.items() if energy]
+    table = make_table(("energy of",), (*levels, "all", "share"))
+    for operator in run.operators:
+        _add(table, operator.name, energy_pj(operator, accelerator), levels, every)
+    table.add_section()
+    tensors = accelerator.energy_by_tensor(run.moved)
+    order = sorted(tensors, key=lambda tensor: -sum(tensors[tensor].values()))
+    for tensor in order[:_TENSORS]:
+        _add(table, f"moving {tensor}", tensors[tensor], levels, every)
+    if len(order) > _TENSORS:
+        others = [tensors[tensor] for tensor in order[_TENSORS:]]
+        rest = {level: sum(one.get(level, 0.0) for one in others) for level in levels}
+        _add(table, f"moving {len(order) - _TENSORS} others", rest, levels, every)
+    table.add_section()
+    _add(table, "total", total, levels, every, style="bold")
+    return table
+
+
+def _add(
+    table: Table,
+    name: str,
+    found: Mapping[str, float],
+    levels: list[str],
+    every: float,
+    style: str = "",
+) -> None:
+    own = sum(found.values())
+    cells = [energy_text(found[level]) if found.get(level) else "" for level in levels]
+    share = share_text(own / every if every else 0.0)
+    add_row(table, (name, *cells, energy_text(own), share), style=style)

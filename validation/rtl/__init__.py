@@ -1,0 +1,1 @@
+"""A systolic array in SystemVerilog, and the machine held against it."""

@@ -1,0 +1,127 @@
+"""Runs GEMMs on the systolic array in SystemVerilog, with Icarus."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.hardware import ArraySpec, Stationarity
+
+HERE = Path(__file__).parent
+SOURCES = tuple(str(HERE / f"{name}.sv") for name in ("types", "pe", "grid", "engine", "bench"))
+KINDS: tuple[Stationarity, ...] = ("ws", "os", "is")
+OVERLAPS = ("none", "preload", "stream")
+EDGE_FOLDS = ("full", "used")
+_SECONDS = 900
+
+Ints = npt.NDArray[np.int64]
+
+
+class RtlError(Exception):
+    """The hardware stopped at one of its own checks; the message is the simulator's."""
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """C[g,m,n] = A[g,m,k] B[g,k,n] in one way of running it."""
+
+    g: int
+    m: int
+    k: int
+    n: int
+    kind: Stationarity
+    overlap: str
+    edge_folds: str
+
+    @classmethod
+    def of(cls, shape: tuple[int, int, int, int], kind: str, overlap: str, edge_folds: str) -> Gemm:
+        """Give one way by its names."""
+        return cls(*shape, KINDS[KINDS.index(kind)], overlap, edge_folds)
+
+    @property
+    def operands(self) -> tuple[Ints, Ints]:
+        """A and B: numbers that depend on the shape alone."""
+        numbers = np.random.default_rng((self.g, self.m, self.k, self.n))
+        a = numbers.integers(-(2**15), 2**15, (self.g, self.m, self.k))
+        return a, numbers.integers(-(2**15), 2**15, (self.g, self.k, self.n))
+
+    def spec(self, rows: int, cols: int) -> ArraySpec:
+        """Describe the array as a hwconfig does."""
+        return ArraySpec.model_validate(
+            {"rows": rows, "cols": cols, "overlap": self.overlap, "edge_folds": self.edge_folds}
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the hardware took, in cycles, and made."""
+
+    last_mac: int
+    """Until the last multiplication."""
+    last_out: int
+    """Until the last result was at the edge of the array."""
+    product: Ints
+
+
+def ways(g: int, m: int, k: int, n: int) -> Iterator[Gemm]:
+    """Give all 18 ways of running a GEMM."""
+    for kind, overlap, edge_folds in itertools.product(KINDS, OVERLAPS, EDGE_FOLDS):
+        yield Gemm(g, m, k, n, kind, overlap, edge_folds)
+
+
+def installed() -> bool:
+    """Say whether the simulator is there."""
+    return shutil.which("iverilog") is not None and shutil.which("vvp") is not None
+
+
+def simulate(rows: int, cols: int, gemms: Sequence[Gemm], *, eager: bool = False) -> list[Outcome]:
+    """Run GEMMs on ``rows`` x ``cols`` PEs.
+
+    ``eager``: a fold begins a cycle before it is safe, which the PEs must notice.
+
+    Raises:
+        RtlError: a check in the hardware failed.
+
+    """
+    steps = max(max(one.m, one.k, one.n, rows) for one in gemms)
+    words = max(one.g * max(one.m * one.k, one.k * one.n, one.m * one.n) for one in gemms)
+    with tempfile.TemporaryDirectory() as folder:
+        built, cases, out = (Path(folder) / name for name in ("built", "cases", "out"))
+        given = {"R": rows, "C": cols, "STEPS": steps, "WORDS": words}
+        parameters = [f"-Pbench.{name}={value}" for name, value in given.items()]
+        _run("iverilog", "-g2012", "-s", "bench", "-o", str(built), *parameters, *SOURCES)
+        cases.write_text("\n".join(_lines(gemms, eager=eager)) + "\n", encoding="ascii")
+        _run("vvp", "-n", str(built), f"+cases={cases}", f"+out={out}")
+        return list(_read(gemms, out.read_text(encoding="ascii").split()))
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    if done.returncode:
+        raise RtlError((done.stdout + done.stderr).strip())
+
+
+def _lines(gemms: Iterable[Gemm], *, eager: bool) -> Iterator[str]:
+    for one in gemms:
+        way = KINDS.index(one.kind), OVERLAPS.index(one.overlap), one.edge_folds == "used", eager
+        yield " ".join(str(int(field)) for field in (*way, one.g, one.m, one.k, one.n))
+        for operand in one.operands:
+            yield " ".join(map(str, operand.ravel().tolist()))
+
+
+def _read(gemms: Iterable[Gemm], words: list[str]) -> Iterator[Outcome]:
+    at = 0
+    for one in gemms:
+        shape = one.g, one.m, one.n
+        last = at + 2 + one.g * one.m * one.n
+        product = np.array([int(word) for word in words[at + 2 : last]]).reshape(shape)
+        yield Outcome(int(words[at]), int(words[at + 1]), product)
+        at = last
