@@ -27,6 +27,16 @@ def traffic(
     return problem.groups * (best + _fixed(problem, cuts, kept))
 
 
+def traffic_in(
+    problem: Problem, cuts: Cuts, kept: Sequence[Operand], order: Sequence[str], halo: Halo
+) -> Ints:
+    """Return the bytes between buffer and DRAM with loops in one order, from the outermost."""
+    total = _fixed(problem, cuts, kept)
+    for at, rank in enumerate(order):
+        total = total + _step(cuts, kept, rank, frozenset(order[at + 1 :]), halo)
+    return problem.groups * total
+
+
 def best_order(
     problem: Problem, cuts: Cuts, kept: Sequence[Operand], halo: Halo = "exact"
 ) -> list[str]:
@@ -64,10 +74,9 @@ def _best(
             if choices is not None and (old is None or int(total) < int(old)):
                 choices[one] = number
             best[one] = total if old is None else np.minimum(old, total)
-        if inside:
-            best[inside] = ints(0) if inside < len(best) - 1 else known
     found = best[-1]
-    return ints(0) if found is None else found
+    assert found is not None  # noqa: S101 - as above
+    return found
 
 
 def _step(

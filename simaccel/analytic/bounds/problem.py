@@ -94,6 +94,10 @@ class Problem:
         """Return the elements of an operand, in its bounding box, for one position of the batch."""
         return math.prod(extent(dim, self.sizes) for dim in one.dims)
 
+    def tensor_bytes(self, one: Operand) -> int:
+        """Return the bytes of an operand for one position of the batch."""
+        return self.elements(one) * one.bytes_per_element
+
     def touched(self, one: Operand) -> int:
         """Return the elements that are used; strides may leave some of the bounding box out."""
         return math.prod(_positions(dim, self.sizes) for dim in one.dims)

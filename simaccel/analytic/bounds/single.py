@@ -6,16 +6,18 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from simaccel.analytic.bounds.attain import even_group, is_alone
 from simaccel.analytic.bounds.front import Front
 from simaccel.analytic.bounds.halo import Cut, Cuts, Halo, tile_elements
-from simaccel.analytic.bounds.orders import best_order, traffic
+from simaccel.analytic.bounds.orders import best_order, traffic, traffic_in
 from simaccel.analytic.bounds.problem import Operand, Problem
 from simaccel.analytic.bounds.sizes import MOST_TILINGS, divisors, even_pieces, orders
+from simaccel.analytic.bounds.uneven import uneven_front, uneven_group
 from simaccel.analytic.family import Ints, ints
+from simaccel.mapping.tree import Group
 
 _CHUNK = 1 << 15
 """Tilings at a time: arrays that stay in a processor's cache."""
@@ -25,12 +27,14 @@ _CHUNK = 1 << 15
 class Mapspace:
     """Which mappings a bound is over.
 
-    ``imperfect``: every tile size, not only those that divide a rank. ``bypass``: any tensors may
-    pass the buffer by, at an access for each multiply-accumulate. ``array``: only what a systolic
-    array can take as one block: two factors, and ranks that are in one tensor alone cut to 1.
+    ``imperfect``: every tile size, not only those that divide a rank. ``uneven``: each tensor is
+    kept at a depth of its own, and a rank cut twice. ``bypass``: any tensors may pass the buffer
+    by, at an access for each multiply-accumulate. ``array``: only what a systolic array can take as
+    one block: two factors, and ranks that are in one tensor alone cut to 1.
     """
 
     imperfect: bool = False
+    uneven: bool = False
     bypass: bool = False
     array: bool = False
     halo: Halo = "exact"
@@ -38,55 +42,72 @@ class Mapspace:
 
 @dataclass(frozen=True)
 class Point:
-    """A mapping of the front: tile by rank, loops from the outermost, and what the buffer keeps."""
+    """A point of a front and the mapping that attains it.
+
+    ``group``: its tree, None where a tensor passes the buffer by (PEs hold what they use for a
+    while, and so move less). ``moved_bytes``: what simaccel's machine moves; it is more
+    than ``access_bytes`` only where a reading of halos reuses what the machine doesn't.
+    """
 
     buffer_bytes: int
     access_bytes: int
-    tiles: dict[str, int]
-    order: tuple[str, ...]
-    kept: tuple[str, ...]
+    group: Group | None
+    moved_bytes: int
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The front of an einsum over a mapspace; ``mappings``: how many it is over."""
+    """The front of an einsum over a mapspace; ``mappings``: how many it is over.
+
+    ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
+    many). ``uneven``: numbers of the points from which on origins are of the uneven space.
+    """
 
     problem: Problem
     mapspace: Mapspace
     front: Front
     mappings: int
-    all_sizes: bool
-    """Whether ranks in sums took every size (else even pieces only, as there are too many)."""
+    all_sizes: bool = True
 
     def point(self, number: int) -> Point:
         """Return a point with its mapping."""
-        subset, *tiles = (int(one) for one in self.front.origin[number])
-        problem = self.problem
+        room, moved = int(self.front.buffer[number]), int(self.front.accesses[number])
+        origin, problem = self.front.origin[number], self.problem
+        if self.mapspace.uneven:
+            return Point(room, moved, uneven_group(problem, origin), moved)
+        subset, *tiles = (int(one) for one in origin)
         kept = _subsets(problem, self.mapspace)[subset]
         cuts = {r: Cut(problem.sizes[r], ints(t)) for r, t in zip(problem.free, tiles, strict=True)}
         order = best_order(problem, cuts, kept, self.mapspace.halo)
-        sizes = {**dict.fromkeys(problem.batch, 1), **dict(zip(problem.free, tiles, strict=True))}
-        loops = (*problem.batch, *order)
-        return Point(
-            int(self.front.buffer[number]),
-            int(self.front.accesses[number]),
-            sizes,
-            tuple(rank for rank in loops if sizes[rank] < problem.sizes[rank]),
-            tuple(one.name for one in kept),
-        )
+        if len(kept) < len(problem.operands):
+            return Point(room, moved, None, moved)
+        group = even_group(problem, dict(zip(problem.free, tiles, strict=True)), order)
+        return Point(room, moved, group, int(traffic_in(problem, cuts, kept, order, "machine")))
 
-    @cached_property
+    @property
     def largest(self) -> tuple[int, int]:
         """The maximal effectual buffer and what is moved with it: more changes nothing."""
         return int(self.front.buffer[-1]), int(self.front.accesses[-1])
 
 
 def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
-    """Return the front of an einsum: all tilings, orders and, if asked, what passes by."""
+    """Return the front of an einsum: all tilings, orders and, if asked, what passes by.
+
+    Raises:
+        NoBoundError: an uneven bound of what is no product of two tensors.
+
+    """
     mapspace = mapspace or Mapspace()
+    mappings = mappings_of(problem, mapspace)
+    if mapspace.uneven:
+        front = uneven_front(problem, imperfect=mapspace.imperfect)
+        return Bound(problem, mapspace, front, mappings)
     options, complete = _options(problem, mapspace)
-    front = Front()
-    subsets = _subsets(problem, mapspace)
+    return Bound(problem, mapspace, _even_front(problem, mapspace, options), mappings, complete)
+
+
+def _even_front(problem: Problem, mapspace: Mapspace, options: dict[str, list[int]]) -> Front:
+    front, subsets = Front(), _subsets(problem, mapspace)
     for tiles in _tilings([options[rank] for rank in problem.free]):
         cuts = {
             rank: Cut(problem.sizes[rank], tile)
@@ -99,7 +120,7 @@ def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
             flat = [np.broadcast_to(one, shape).ravel() for one in (buffer, moved, *tiles)]
             origin = np.stack([np.full(flat[0].size, number), *flat[2:]], axis=1)
             front.add(flat[0], flat[1], origin)
-    return Bound(problem, mapspace, front, mappings_of(problem, mapspace), complete)
+    return front
 
 
 def _buffer(cuts: Cuts, kept: Sequence[Operand]) -> Ints:
@@ -121,30 +142,24 @@ def _subsets(problem: Problem, mapspace: Mapspace) -> list[tuple[Operand, ...]]:
 
 def _options(problem: Problem, mapspace: Mapspace) -> tuple[dict[str, list[int]], bool]:
     """Return the tile sizes of each free rank, and whether they are all that matter."""
-    alone = [rank for rank in problem.free if mapspace.array and _is_alone(problem, rank)]
+    alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
     found: dict[str, list[int]] = {rank: [1] for rank in alone}
-    sliding = {
-        rank for one in problem.operands for dim in one.dims if len(dim) > 1 for rank, _ in dim
-    }
-    sliding |= {dim[0][0] for one in problem.operands for dim in one.dims if dim[0][1] > 1}
     for rank in problem.free:
         size = problem.sizes[rank]
         if rank not in found:
             found[rank] = even_pieces(size) if mapspace.imperfect else divisors(size)
     if not mapspace.imperfect:
         return found, True
-    every = {
-        rank: list(range(1, problem.sizes[rank] + 1))
-        for rank in problem.free
-        if rank in sliding and rank not in alone
+    sliding = {
+        rank
+        for one in problem.operands
+        for dim in one.dims
+        if len(dim) > 1 or dim[0][1] > 1
+        for rank, _ in dim
     }
+    every = {rank: list(range(1, problem.sizes[rank] + 1)) for rank in sliding - {*alone}}
     complete = math.prod(len(one) for one in (found | every).values()) <= MOST_TILINGS
     return (found | every if complete else found), complete
-
-
-def _is_alone(problem: Problem, rank: str) -> bool:
-    """Say whether a rank is in one tensor only, which a systolic array can't fold."""
-    return sum(rank in one.ranks for one in problem.operands) < 2  # noqa: PLR2004 - shared by two
 
 
 def _tilings(options: list[list[int]]) -> Iterator[list[Ints]]:
@@ -162,7 +177,7 @@ def mappings_of(problem: Problem, mapspace: Mapspace) -> int:
     alone = {
         own
         for rank in problem.free
-        if mapspace.array and _is_alone(problem, rank)
+        if mapspace.array and is_alone(problem, rank)
         for own in problem.merged.get(rank, (rank,))
     }
     ways = []
