@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import click
 
 from simaccel import __version__
+from simaccel.cli.bound import bound
 from simaccel.cli.catalogues import hw, workload
 from simaccel.cli.compare import compare
 from simaccel.cli.estimate import estimate, map_workload
@@ -70,5 +71,5 @@ def main() -> None:
     """  # noqa: D301 - click reads the backspace
 
 
-for _command in (run, compare, estimate, map_workload, hw, workload, trace):
+for _command in (run, compare, estimate, map_workload, bound, hw, workload, trace):
     main.add_command(_command)

@@ -90,8 +90,9 @@ def list_workloads(as_json: bool) -> None:
         models_table(MODELS),
         networks_table(NETWORKS),
         fields_table(sources, ("name", "source")),
-        "Besides: gemm with --shape M=..,K=..,N=..[,B=..], conv with --shape M=..,C=..,P=..,Q=..,"
-        "R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML file, or a SCALE-Sim topology (CSV).",
+        "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
+        "conv with --shape M=..,C=..,P=..,Q=..,R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML "
+        "file, or a SCALE-Sim topology (CSV).",
     )
 
 

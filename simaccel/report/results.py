@@ -37,6 +37,17 @@ def experiment_title(
     varied: Container[str] = (),
 ) -> str:
     """Say what runs on what; for several runs, leave out the parameters that ``varied`` names."""
+    last = [] if dataflow is None else [f"dataflow {dataflow}"]
+    name, *sizes = _workload_words(workload, varied)
+    return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
+
+
+def workload_title(workload: Workload) -> str:
+    """Say what a workload is, with its sizes."""
+    return ", ".join(_workload_words(workload, ()))
+
+
+def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
     given = workload.parameters
     names = {"layer": "layer", "scope": "scope", "batch": "batch", "seq-len": "seq_len"}
     shown = {name: key for name, key in names.items() if key in given and name not in varied}
@@ -45,8 +56,7 @@ def experiment_title(
     for step in ("stride", "dilation"):
         height, width = given.get(step, (1, 1))
         sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
-    last = [] if dataflow is None else [f"dataflow {dataflow}"]
-    return ", ".join([f"{workload.name} on {accelerator.name}", *sizes, *last])
+    return [workload.name, *sizes]
 
 
 def operators_table(result: Result) -> Table:

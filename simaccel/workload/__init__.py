@@ -30,6 +30,7 @@ from simaccel.workload.matmul import (
     to_matrix,
 )
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
+from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.topology import load_topology, read_topology
 from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
@@ -64,6 +65,7 @@ __all__ = [
     "as_matmul",
     "as_rows",
     "attention",
+    "bmm",
     "build",
     "canonical_text",
     "conv2d",
@@ -71,6 +73,7 @@ __all__ = [
     "find_model",
     "find_network",
     "from_matrix",
+    "gbmm",
     "gemm",
     "layers_workload",
     "load_topology",
@@ -80,6 +83,7 @@ __all__ = [
     "operand",
     "operands_of",
     "parse_conv",
+    "parse_product",
     "parse_shape",
     "parse_workload",
     "read_topology",

@@ -98,7 +98,7 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload brt",
             [
                 (
-                    "command line: --workload: got 'brt'; allowed: a model, a network, gemm, "
+                    "command line: --workload: got 'brt'; allowed: a model, a network, gemm, bmm, gbmm, "
                     "conv or a .yaml or .csv file; did you mean 'bert'?"
                 )
             ],
@@ -108,7 +108,7 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload rsnet50 --batch 0",
             [
                 (
-                    "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, "
+                    "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, bmm, gbmm, "
                     "conv or a .yaml or .csv file; did you mean 'resnet50'?"
                 ),
                 f"command line: --batch: got 0; allowed: {SIZE}",
@@ -279,7 +279,7 @@ def refused(result: Result) -> list[str]:
                 (
                     "command line: --shape: got 'M=1,K=1,N=1'; "
                     "allowed: nothing with --workload bert; "
-                    "only the workloads gemm and conv have a shape"
+                    "only the workloads gemm, bmm, gbmm and conv have a shape"
                 )
             ],
             id="a model with a shape",

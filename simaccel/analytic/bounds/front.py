@@ -66,9 +66,7 @@ def together(fronts: list[Front]) -> Front:
     least = max(int(one.buffer[0]) for one in fronts)
     rooms = np.unique(np.concatenate([one.buffer[one.buffer >= least] for one in fronts]))
     columns = [np.searchsorted(one.buffer, rooms, side="right") - 1 for one in fronts]
-    moved = sum(
-        (one.accesses[at] for one, at in zip(fronts, columns, strict=True)), start=ints(0)
-    )
+    moved = sum((one.accesses[at] for one, at in zip(fronts, columns, strict=True)), start=ints(0))
     found = Front()
     found.add(rooms, ints(moved), np.stack(columns, axis=1))
     return found

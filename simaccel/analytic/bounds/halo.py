@@ -115,7 +115,7 @@ def _brought(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
     return total
 
 
-def _kept(  # noqa: PLR0913 - a step of a loop in its order
+def _kept(
     one: Operand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
 ) -> Ints:
     """Sum what the tile before each step has of the one after it."""

@@ -15,9 +15,7 @@ from simaccel.analytic.bounds.problem import Operand, Problem
 from simaccel.analytic.family import Ints, ints
 
 
-def traffic(
-    problem: Problem, cuts: Cuts, kept: Sequence[Operand], halo: Halo = "exact"
-) -> Ints:
+def traffic(problem: Problem, cuts: Cuts, kept: Sequence[Operand], halo: Halo = "exact") -> Ints:
     """Return the least bytes between buffer and DRAM over all orders, for each tiling.
 
     ``cuts`` are of the problem's free ranks. A tensor that isn't ``kept`` is accessed for each

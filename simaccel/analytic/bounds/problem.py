@@ -100,11 +100,11 @@ class Problem:
 
     def touched(self, one: Operand) -> int:
         """Return the elements that are used; strides may leave some of the bounding box out."""
-        return math.prod(_positions(dim, self.sizes) for dim in one.dims)
+        return math.prod(positions(dim, self.sizes) for dim in one.dims)
 
 
-def _positions(dim: Terms, sizes: dict[str, int]) -> int:
-    """Count the different sums of a dimension (at least, where they are very many)."""
+def positions(dim: Terms, sizes: dict[str, int]) -> int:
+    """Return how many different sums a dimension has (at least, where they are very many)."""
     whole = extent(dim, sizes)
     if len(dim) == 1:
         return sizes[dim[0][0]]

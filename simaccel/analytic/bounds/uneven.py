@@ -1,8 +1,8 @@
 """Uneven bounds of products: each tensor kept at its own depth, a rank cut twice.
 
-Of three tensors of which every rank is in two, one (the first) is kept in tiles of a x b. Inside, the
-rank that the other two share goes in steps of 1; the second tensor keeps a x 1 of it, and the
-third, cut again along b, one element:
+Of three tensors of which every rank is in two, one (the first) is kept in tiles of S x T. Inside,
+the rank that the other two share goes in steps of 1; the second tensor keeps S x 1, and the third,
+as b is cut again, one element:
 
     loop a S, loop b T        keep first  (S x T)
     loop c 1                  keep second (S x 1)
