@@ -10,7 +10,7 @@ import click
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
 from simaccel.analytic.bounds.halo import HALOS, Halo
 from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import WorkloadBound, unfused
+from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
 from simaccel.cli.asked import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
@@ -28,7 +28,6 @@ from simaccel.report.figures.style import require_figure_target, save_figure, st
 from simaccel.report.results import workload_title
 from simaccel.workload import Workload
 
-NONE = "none"
 UNITS = ("array",)
 
 
@@ -87,6 +86,12 @@ class _Outputs:
     help=f"What sliding windows load: {', '.join(HALOS)} (default exact).",
 )
 @click.option(
+    "--fuse",
+    default=UNFUSED,
+    metavar="WHAT",
+    help=f"Operators that share loops: {', '.join(FUSIONS)} (default {UNFUSED}).",
+)
+@click.option(
     "--buffer", metavar="SIZE", help="Say the bound there and the mapping that attains it."
 )
 @click.option("--hw", metavar="NAME|FILE", help="Draw the performance of this accelerator, too.")
@@ -104,6 +109,7 @@ def bound(
     bypass: bool,
     unit: str | None,
     halo: str,
+    fuse: str,
     buffer: str | None,
     hw: str | None,
     overrides: tuple[str, ...],
@@ -121,23 +127,24 @@ def bound(
     outputs = _Outputs(
         table=table, plot=plot, mapping=output, force=force, inputs=_inputs(asked, hw)
     )
-    mapspace, workload, accelerator, room = gather(
+    mapspace, workload, accelerator, room, _ = gather(
         lambda: _mapspace(imperfect=imperfect, uneven=uneven, bypass=bypass, unit=unit, halo=halo),
         asked.read,
         lambda: _accelerator(hw, overrides),
         lambda: _room(buffer, output),
+        lambda: _fusion(fuse, bypass=bypass),
     )
     require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})
     require_stdout_free(output, "-o", others={"--json": as_json})
     outputs.require()
-    found = bound_of(workload, mapspace)
+    found = workload_bound(workload, mapspace, fuse)
     if room is None and accelerator is not None:
         room = accelerator.buffer.capacity_bytes
     report = BoundReport(
         found=found,
         mapspace=mapspace,
-        fuse=NONE,
-        compulsory_bytes=compulsory_bytes(workload, [[one.name] for one in workload.operators]),
+        fuse=fuse,
+        compulsory_bytes=_compulsory(workload, fuse),
         accelerator=accelerator,
         room=room,
     )
@@ -149,9 +156,10 @@ def bound(
     outputs.write(report, title)
 
 
-def bound_of(workload: Workload, mapspace: Mapspace) -> WorkloadBound:
-    """Return the bound of a workload."""
-    return unfused(workload, mapspace)
+def _compulsory(workload: Workload, fuse: str) -> int:
+    """Return the algorithmic minimum: of operators one by one, or of all of them as one."""
+    names = [one.name for one in workload.operators]
+    return compulsory_bytes(workload, [[one] for one in names] if fuse == UNFUSED else [names])
 
 
 def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:
@@ -178,6 +186,13 @@ def _mapspace(
     return Mapspace(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=reading
     )
+
+
+def _fusion(fuse: str, *, bypass: bool) -> None:
+    faults = [] if fuse in FUSIONS else [fault("--fuse", fuse, suggest(fuse, FUSIONS))]
+    if bypass and fuse != UNFUSED:
+        faults.append(fault("--bypass", f"with --fuse {fuse}", "one of --bypass and --fuse"))
+    require_none(faults)
 
 
 def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:

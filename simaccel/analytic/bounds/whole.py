@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.bounds.front import Front, together
+from simaccel.analytic.bounds.fused import TEMPLATES, fused_segment
 from simaccel.analytic.bounds.problem import problem_of
 from simaccel.analytic.bounds.segment import Segment
 from simaccel.analytic.bounds.single import Mapspace, bound
@@ -21,6 +22,9 @@ from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.tree import Mapping, WorkloadReference
 from simaccel.workload import Einsum, Operator, Workload
 
+UNFUSED = "none"
+FUSIONS = (UNFUSED, *TEMPLATES)
+"""What ``--fuse`` takes."""
 SegmentOf = Callable[[int, int], Segment | None]
 """Gives the segment of operators from one number up to another; None where they can't fuse."""
 
@@ -133,12 +137,46 @@ def single_segment(workload: Workload, operator: Operator, mapspace: Mapspace) -
     )
 
 
-def unfused(workload: Workload, mapspace: Mapspace) -> WorkloadBound:
-    """Return the front of operators one by one."""
+def in_chains(workload: Workload) -> tuple[Operator, ...]:
+    """Return the operators so that each comes right before the first that needs it, if it can.
+
+    What an operator reads first is made last: K before Q, as S = Q K goes on from Q.
+    """
+    makers = {one.output.tensor: one for one in workload.operators}
+    read = {given.tensor for one in workload.operators for given in one.inputs}
+    found: dict[str, Operator] = {}
+
+    def take(one: Operator) -> None:
+        if one.name in found:
+            return
+        for given in reversed(one.inputs):
+            if given.tensor in makers:
+                take(makers[given.tensor])
+        found[one.name] = one
+
+    for one in workload.operators:
+        if one.output.tensor not in read:
+            take(one)
+    for one in workload.operators:
+        take(one)
+    return tuple(found.values())
+
+
+def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) -> WorkloadBound:
+    """Return the front of a workload: operators one by one, or with fused segments of a template.
+
+    Raises:
+        NoBoundError: the bound of an operator isn't known.
+
+    """
+    operators = in_chains(workload) if fuse != UNFUSED else workload.operators
 
     def segment_of(begin: int, stop: int) -> Segment | None:
-        if stop - begin > 1:
+        if stop - begin == 1:
+            return single_segment(workload, operators[begin], mapspace)
+        if fuse == UNFUSED:
             return None
-        return single_segment(workload, workload.operators[begin], mapspace)
+        names = [one.name for one in operators[begin:stop]]
+        return fused_segment(workload, names, TEMPLATES[fuse], imperfect=mapspace.imperfect)
 
-    return segmented(workload, len(workload.operators), segment_of)
+    return segmented(workload, len(operators), segment_of)
