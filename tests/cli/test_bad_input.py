@@ -98,8 +98,8 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload brt",
             [
                 (
-                    "command line: --workload: got 'brt'; allowed: a model, a network, gemm, bmm, gbmm, "
-                    "conv or a .yaml or .csv file; did you mean 'bert'?"
+                    "command line: --workload: got 'brt'; allowed: a model, a network, gemm, "
+                    "bmm, gbmm, conv or a .yaml or .csv file; did you mean 'bert'?"
                 )
             ],
             id="unknown workload",
@@ -108,8 +108,8 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload rsnet50 --batch 0",
             [
                 (
-                    "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, bmm, gbmm, "
-                    "conv or a .yaml or .csv file; did you mean 'resnet50'?"
+                    "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, "
+                    "bmm, gbmm, conv or a .yaml or .csv file; did you mean 'resnet50'?"
                 ),
                 f"command line: --batch: got 0; allowed: {SIZE}",
             ],
