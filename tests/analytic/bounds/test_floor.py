@@ -63,13 +63,10 @@ def test_no_example_is_below(name: str) -> None:
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
-@pytest.mark.parametrize(
-    ("scope", "capacity"), [("la", "1 KiB"), ("la", "4 KiB"), ("block", "8 KiB")]
-)
-def test_no_scheduler_is_below(dataflow: str, scope: str, capacity: str) -> None:
-    dimensions = Dimensions(hidden=16, heads=2, head_size=8, ff_size=32)
-    workload = attention(dimensions, batch=2, seq_len=17, scope=scope)
-    hw = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
+def test_no_scheduler_is_below(dataflow: str) -> None:
+    dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    workload = attention(dimensions, batch=2, seq_len=9, scope="la")
+    hw = load_accelerator("toy", ["buffer.capacity_bytes=4 KiB"])
     try:
         result = simulate(workload, hw, dataflow)
     except NothingFitsError:
@@ -79,9 +76,9 @@ def test_no_scheduler_is_below(dataflow: str, scope: str, capacity: str) -> None
     assert dram(result.run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
 
 
-@pytest.mark.parametrize("hw", ["eyeriss_like", "simba_like"])
+@pytest.mark.parametrize("hw", ["simba_like"])
 def test_no_mapspace_is_below(hw: str) -> None:
-    workload = network("alexnet", layer="conv3")
+    workload = network("alexnet", layer="conv5")
     accelerator = load_accelerator(hw)
     result = simulate(workload, accelerator, "ruby-s")
     floor = floor_of(workload, result.mapping, on_chip_bytes(accelerator))
