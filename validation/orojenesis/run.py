@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 from simaccel.analytic.bounds.floor import pebbling_bytes
 from simaccel.analytic.bounds.single import Mapspace
@@ -49,11 +50,16 @@ def _reference() -> None:
         space = Mapspace(bypass=path.stem.endswith("bypass"))
         workload = gemm(m=m, k=k, n=n, bytes_per_element=1)
         found[path.stem] = bound_of(workload, space).front.points()
-    heads = {"h": 32, "m": 4096, "k": 128, "n": 4096, "bytes_per_element": 1}
-    found["bmm_H32_M4096_K128_N4096"] = bound_of(bmm(**heads)).front.points()  # type: ignore[arg-type]
-    shared = bound_of(gbmm(g=1, **heads))  # type: ignore[arg-type]
+    heads: dict[str, Any] = {"h": 32, "m": 4096, "k": 128, "n": 4096, "bytes_per_element": 1}
+    found["bmm_H32_M4096_K128_N4096"] = bound_of(bmm(**heads)).front.points()
+    shared = bound_of(gbmm(g=1, **heads))
     found["gbmm_G1_H32_M4096_K128_N4096"] = shared.front.points()
-    steps = {"r1s1": {}, "r3s3": {}, "r3s3_stride2": {"stride": 2}, "r3s3_dil2": {"dilation": 2}}
+    steps: dict[str, dict[str, Any]] = {
+        "r1s1": {},
+        "r3s3": {},
+        "r3s3_stride2": {"stride": 2},
+        "r3s3_dil2": {"dilation": 2},
+    }
     for name, more in steps.items():
         r = int(name[1])
         workload = conv2d(m=64, c=64, p=16, q=16, r=r, s=r, bytes_per_element=1, **more)
