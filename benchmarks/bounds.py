@@ -12,7 +12,8 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, table
-from simaccel.analytic.bounds.fused import TEMPLATES, fused_segment
+from simaccel.analytic.bounds.fused import fused_segment
+from simaccel.analytic.bounds.fusion import TEMPLATES
 from simaccel.analytic.bounds.problem import problem_of
 from simaccel.analytic.bounds.single import Mapspace, bound
 from simaccel.workload import Workload, bmm, build, conv2d, gemm
@@ -110,7 +111,7 @@ def report(rows: list[Row]) -> str:
     return (
         "## Bounds\n\n"
         "Whole fronts, median of 3, CPU seconds; *theirs*: Orojenesis for single einsums, "
-        "AccelForge for chains (BERT, 16 sequences of 512; whole fronts of chains of as many operators), "
+        "AccelForge for chains (BERT, 16 sequences of 512; whole fronts of as many operators), "
         "measured apart. The ratio is against their least.\n\n"
         + table(["front", "points", "mappings", "CPU s", "theirs", "ratio"], lines)
     )

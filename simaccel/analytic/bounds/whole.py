@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.bounds.front import Front, together
-from simaccel.analytic.bounds.fused import TEMPLATES, fused_segment
+from simaccel.analytic.bounds.fused import fused_segment
+from simaccel.analytic.bounds.fusion import TEMPLATES
 from simaccel.analytic.bounds.problem import problem_of
 from simaccel.analytic.bounds.segment import Segment
 from simaccel.analytic.bounds.single import Mapspace, bound

@@ -7,7 +7,8 @@ import pytest
 
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
-from simaccel.analytic.bounds.fused import TEMPLATES, fused_segment
+from simaccel.analytic.bounds.fused import fused_segment
+from simaccel.analytic.bounds.fusion import TEMPLATES
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import (
     FUSIONS,

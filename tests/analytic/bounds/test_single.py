@@ -106,9 +106,9 @@ def test_readings_of_halos_are_in_order() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.tuples(*[st.integers(1, 4)] * 3),
-    st.tuples(*[st.sampled_from([1, 2, 4])] * 3),
-    st.booleans(),
+    sizes=st.tuples(*[st.integers(1, 4)] * 3),
+    widths=st.tuples(*[st.sampled_from([1, 2, 4])] * 3),
+    imperfect=st.booleans(),
 )
 def test_gemms_are_what_brute_force_finds(
     sizes: tuple[int, int, int], widths: tuple[int, int, int], *, imperfect: bool
