@@ -30,6 +30,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.report.results import (
     against_estimate,
+    bound_line,
     buffer_line,
     channels_line,
     checked_table,
@@ -155,4 +156,5 @@ def _show(result: Result, found: tuple[Checked, ...]) -> None:
     show(title, operators_table(result), engines_table(result))
     if found:
         show(checked_table(found))
-    show(buffer_line(result), channels_line(result), cost_line(result), against_estimate(result))
+    show(buffer_line(result), bound_line(result), channels_line(result))
+    show(cost_line(result), against_estimate(result))

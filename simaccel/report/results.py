@@ -9,7 +9,7 @@ from rich.table import Table
 
 from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.experiment.check import Checked
-from simaccel.experiment.run import Result, energy_pj
+from simaccel.experiment.run import Result, energy_pj, floor_json
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.layout import add_row, make_table
@@ -132,6 +132,19 @@ def buffer_line(result: Result) -> str:
     return (
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
         f"reserved {bytes_text(result.estimate.buffer_bytes)} of {room}"
+    )
+
+
+def bound_line(result: Result) -> str:
+    """Say what the run moves with DRAM, and what any mapping with its groups has to."""
+    return dram_text(dram_bytes(result.run.moved), floor_json(result.floor))
+
+
+def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
+    """Say what is moved with DRAM, and what has to be, in words."""
+    return (
+        f"DRAM: moves {bytes_text(moved)}, at least {bytes_text(bound['least_bytes'])} with "
+        f"{bytes_text(bound['on_chip_bytes'])}, {bytes_text(bound['compulsory_bytes'])} compulsory"
     )
 
 
