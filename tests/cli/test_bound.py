@@ -83,11 +83,26 @@ def test_a_workload_of_several_operators(cli: Call) -> None:
     assert found["at"]["access_bytes"] >= found["compulsory_bytes"]
 
 
+def test_a_fused_mapping_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> None:
+    """Its groups need not be in the workload's order."""
+    path = str(tmp_path / "m.yaml")
+    shape = ("--workload", "bert", "--scope", "la", "--seq-len", "8")
+    args = ("bound", *shape, "--fuse", "flash", "--buffer", "4KiB")
+    wanted = document(cli, *args)
+    call(cli, *args, "-o", path)
+    sized = ("--set", "buffer.capacity_bytes=4KiB")
+    run = document(cli, "run", "--hw", "toy", *shape, "--mapping", path, *sized)
+    moved = sum(sum(one.values()) for one in run["bytes"]["dram"].values())
+    assert wanted["at"]["segments"] == [["L", "softmax", "A"]]
+    assert moved == wanted["at"]["access_bytes"] >= run["dram_bound"]["least_bytes"]
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
         (("--unit", "arry"), "--unit: got 'arry'; allowed: did you mean 'array'?"),
         (("--halo", "exacct"), "--halo: got 'exacct'; allowed: did you mean 'exact'?"),
+        (("--fuse", "flsh"), "--fuse: got 'flsh'; allowed: did you mean 'flash'?"),
         (("--buffer", "0"), "--buffer: got '0'; allowed: a positive amount"),
         (("--bypass", "--uneven"), "allowed: one of --bypass and --uneven"),
         (("--set", "clock_hz=1 GHz"), "--set: got 'clock_hz=1 GHz'; allowed: nothing without --hw"),
