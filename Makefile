@@ -32,10 +32,11 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	  $(BIN)/python -m pytest -n 2 --durations=10; \
 	  status=$$?; times | awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }'; exit $$status
 
-validate: setup ## closed form against machine, Ruby, fast-forward, MAESTRO, DRAM, RTL (needs iverilog)
+validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
+	$(BIN)/python -m validation.orojenesis.run
 	$(BIN)/python -m validation.fast_forward.run
 	$(BIN)/python -m validation.robust.run
 	$(BIN)/python -m validation.maestro.run

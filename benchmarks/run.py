@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import event_core, exactness, long_sequences, nests, ruby, scalesim, search
+from benchmarks import bounds, event_core, exactness, long_sequences, nests, ruby, scalesim, search
 from benchmarks.measure import Benchmark, Row
 
 FOLDER = Path(__file__).parent
@@ -30,6 +30,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ruby.BENCHMARK,
     nests.BENCHMARK,
     exactness.BENCHMARK,
+    bounds.BENCHMARK,
 )
 
 Results = dict[str, dict[str, Any]]

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import event_core, exactness, long_sequences, nests, ruby, scalesim, search
+from benchmarks import bounds, event_core, exactness, long_sequences, nests, ruby, scalesim, search
 from benchmarks.measure import FailedError, Row, run_child
 from benchmarks.run import BEGIN, BENCHMARKS, END, fill, main, tables
 from simaccel.analytic.family import ints
@@ -55,6 +55,12 @@ def _exactness() -> list[Row]:
     return [exactness.compare({"hw": "cloud", "dataflow": "flat", "batch": 1, "seq_len": 64})]
 
 
+def _bounds() -> list[Row]:
+    small = {"repeats": 1, "seq_len": 8}
+    cheap = [point for point in bounds.points() if not point["imperfect"]]
+    return [bounds.measure(point | small) for point in cheap]
+
+
 @pytest.fixture(scope="module")
 def rows() -> dict[str, list[Row]]:
     return {
@@ -65,6 +71,7 @@ def rows() -> dict[str, list[Row]]:
         "ruby": _ruby(),
         "nests": _nests(),
         "exactness": _exactness(),
+        "bounds": _bounds(),
     }
 
 
@@ -84,6 +91,7 @@ def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
         "Ruby",
         "Nests",
         "Exactness",
+        "Bounds",
     ):
         assert f"## {title}\n\n`python -m benchmarks.run " in text
     assert text.count("|---|") >= len(rows)

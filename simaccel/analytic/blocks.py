@@ -14,13 +14,14 @@ from functools import partial
 import numpy as np
 
 from simaccel.analytic.array import Folded, chosen, fold_sides, folded, matmul_of
-from simaccel.analytic.family import Bools, Family, Fan, Floats, Ints, Kept, Path, ints
+from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, ints
 from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
+from simaccel.analytic.widths import Widths
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.dram.tile import Rows, rows_of
-from simaccel.mapping.space import Seen, held_around
+from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
 from simaccel.workload import Vector
@@ -50,59 +51,13 @@ class Move:
 
 
 @dataclass
-class Units:
+class Units(Widths):
     """Costs of the pieces of one family on one accelerator."""
 
-    family: Family
     accelerator: Accelerator
     known: dict[object, object] = field(default_factory=dict)
     kept: list[object] = field(default_factory=list)
     """Arrays whose identity is part of a key in ``known``."""
-
-    # -- tensors
-
-    def width(self, name: str) -> int:
-        """Return the bytes per element of a tensor in DRAM, by its name in the tree."""
-        return self.family.space.workload.tensors[name.partition("#")[0]].bytes_per_element
-
-    def in_place(self, name: str) -> list[str]:
-        """Return tensors that are made in the tile of another."""
-        return [out for out, source in self.family.aliases.items() if source == name]
-
-    def tile_width(self, name: str, view: View) -> int:
-        """Return the bytes per element of a tile: the most of all that is made in it."""
-        return max(view.bytes_per_element, *map(self.width, (name, *self.in_place(name))))
-
-    def tile_of(self, path: Path, use: str) -> str:
-        """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""
-        name = self.family.aliases.get(use, use)
-        if any(isinstance(entry, Kept) and entry.tensor == name for entry in path.entries):
-            return name
-        return held_around(self.family.space.workload, name, self.family.around)
-
-    def names(self, path: Path, seen: Seen) -> list[str]:
-        """Return the tensors whose tiles an operator touches."""
-        return [self.tile_of(path, use).partition("#")[0] for use, _ in seen.uses]
-
-    def widths(self, path: Path, seen: Seen) -> list[int]:
-        """Return the bytes per element of the tiles that an operator touches."""
-        found = []
-        for use, view in seen.uses:
-            name = self.tile_of(path, use)
-            own = any(isinstance(one, Kept) and one.tensor == name for one in path.entries)
-            around = not own and any(keep.tensor == name for keep in self.family.around)
-            held = replace(view, bytes_per_element=self._around(name)) if around else view
-            found.append(self.tile_width(name, held))
-        return found
-
-    def _around(self, name: str) -> int:
-        """Return the bytes per element of what is kept around groups."""
-        workload, around = self.family.space.workload, self.family.around
-        return max(
-            tensor.bytes_per_element
-            for one, tensor in workload.tensors.items()
-            if held_around(workload, one, around) == name
-        )
 
     # -- vector work
 

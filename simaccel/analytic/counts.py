@@ -7,6 +7,7 @@ from simaccel.analytic.family import Family
 from simaccel.analytic.pieces import Cuts
 from simaccel.analytic.tile_counts import TileCounter
 from simaccel.analytic.totals import Counts
+from simaccel.analytic.widths import Widths
 from simaccel.analytic.work_counts import WorkCounter
 from simaccel.hardware import Accelerator
 
@@ -14,11 +15,25 @@ from simaccel.hardware import Accelerator
 def count(family: Family, accelerator: Accelerator) -> Counts:
     """Count a family on an accelerator."""
     found, units = Counts(), Units(family, accelerator)
-    tiles = TileCounter(family, accelerator, units, found)
+    tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
     work = WorkCounter(family, accelerator, units, found)
     for path in family.paths():
         seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
         for position in range(len(seen.uses)):
             tiles.operand(path, cuts, seen, position)
         work.leaf(path, cuts, seen)
+    return found
+
+
+def count_tiles(family: Family) -> Counts:
+    """Count what tiles move and the space that they take, where all are in the buffer.
+
+    No accelerator has a part in it. Leaves aren't counted, so there is no ``mac`` among them.
+    """
+    found = Counts()
+    tiles = TileCounter(family, Widths(family), found)
+    for path in family.paths():
+        seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
+        for position in range(len(seen.uses)):
+            tiles.operand(path, cuts, seen, position)
     return found

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.axes import own_axis
-from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Bools, Cut, Family, Fan, Ints, Kept, Loops, Path, ints
 from simaccel.analytic.pieces import PLACES, Cuts, expanded, extent, tiles
 from simaccel.analytic.totals import Counts, port_of
 from simaccel.analytic.transfers import Transfer
-from simaccel.hardware import Accelerator
+from simaccel.analytic.widths import Widths
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import View
@@ -54,9 +53,10 @@ class TileCounter:
     """Counts the transfers and the space of tiles, and what MACs access."""
 
     family: Family
-    accelerator: Accelerator
-    units: Units
+    widths: Widths
     found: Counts
+    multicasts: bool = False
+    """Whether PEs that need the same at the same time get it at once."""
     known: set[tuple[object, ...]] = field(default_factory=set)
     transfers: dict[object, Transfer] = field(default_factory=dict)
     stepped: dict[int, Cuts] = field(default_factory=dict)
@@ -142,13 +142,13 @@ class TileCounter:
         name, on = side.kept.tensor, side.kept.slots > 0
         inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again)
         doubled = own_axis(self.family, path, side.at)
-        tile_width = self.units.tile_width(name, side.view)
+        tile_width = self.widths.tile_width(name, side.view)
         stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
         width, times = tile_width, ints(1 + doubled)
         if made is not None:
             times = ints(self._last_reduction(side, inside, made) >= 0)
         elif side.place == BUFFER:
-            width = self.units.width(name)
+            width = self.widths.width(name)
         if np.any(times):
             inner = self._coming(inside, made) * (on * times * width)
             for way in side.ways:
@@ -178,12 +178,12 @@ class TileCounter:
     def _down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
         self.found.move(f"{far}_read", side.view.name, outer)
         if side.place != BUFFER:
-            multicasts = self.accelerator.noc.distribution.multicasts
+            multicasts = self.multicasts
             self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
 
     def _stored(self, name: str) -> list[View]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
-        made = [name, *self.units.in_place(name)]
+        made = [name, *self.widths.in_place(name)]
         views = (
             self.space.seen(self.space.made[one]).output for one in made if one in self.space.made
         )
@@ -206,7 +206,7 @@ class TileCounter:
         doubled: Bools,
     ) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
-        width = self.units.tile_width(name, side.view)
+        width = self.widths.tile_width(name, side.view)
         dims = expanded(self.space, side.view)
         sizes = side.cuts.full[side.at]
         n_bytes = on * width * math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
@@ -248,12 +248,12 @@ class TileCounter:
         cuts = self.stepped[id(path)]
         view, end = seen.uses[position][1], len(cuts.entries)
         name, width = (
-            self.units.names(path, seen)[position],
-            self.units.widths(path, seen)[position],
+            self.widths.names(path, seen)[position],
+            self.widths.widths(path, seen)[position],
         )
         is_input, again = position < len(seen.inputs), self._lacked(seen.name)
         behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
-        multicasts = self.accelerator.noc.distribution.multicasts
+        multicasts = self.multicasts
         for way in ways:
             in_pe = way.far == PE
             place = f"{PE}.{port_of(seen, position)}" if in_pe else way.far

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from simaccel import __version__
+from simaccel.cli.bound import bound
 from simaccel.cli.catalogues import hw, workload
 from simaccel.cli.compare import compare
 from simaccel.cli.directives import directives
@@ -97,5 +98,6 @@ def main() -> None:
     """  # noqa: D301 - click reads the backspace
 
 
-for _command in (run, compare, estimate, directives, map_workload, hw, workload, dram, trace):
+_COMMANDS = (run, compare, estimate, bound, directives, map_workload, hw, workload, dram, trace)
+for _command in _COMMANDS:
     main.add_command(_command)

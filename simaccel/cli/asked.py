@@ -31,8 +31,10 @@ from simaccel.workload import (
     NETWORKS,
     TRANSFORMERS,
     Workload,
+    bmm,
     build,
     conv2d,
+    gbmm,
     gemm,
     load_described,
     load_topology,
@@ -40,6 +42,7 @@ from simaccel.workload import (
     network,
     network_names,
     parse_conv,
+    parse_product,
     parse_shape,
     transformer,
     transformer_names,
@@ -71,9 +74,11 @@ _OPTIONS = {
 _NO_ATTENTION = "it has no attention blocks"
 _PHASE = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
 _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
-_NO_SHAPE = "only the workloads gemm and conv have a shape"
+_NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
 _OF_SHAPE = {
     "gemm": ("B", "M=512,K=64,N=512"),
+    "bmm": ("H", "H=32,M=4096,K=128,N=4096"),
+    "gbmm": ("H", "G=8,H=32,M=4096,K=128,N=4096"),
     "conv": ("N", "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2"),
 }
 """Workloads that --shape describes: the rank of the batch, and an example."""
@@ -212,6 +217,10 @@ class AskedWorkload:
         if self.name == "gemm":
             shape = parse_shape(self.shape)
             return _renamed(lambda: gemm(**shape, **self._bytes()))
+        if self.name in ("bmm", "gbmm"):
+            sizes = parse_product(self.shape, grouped=self.name == "gbmm")
+            make: Callable[..., Workload] = gbmm if self.name == "gbmm" else bmm
+            return _renamed(lambda: make(**sizes, **self._bytes()))
         conv = parse_conv(self.shape)
         return _renamed(lambda: conv2d(**vars(conv), **self._bytes()))
 
@@ -267,7 +276,8 @@ def _of_option(one: Fault) -> Fault:
         allowed = suggest(str(one.value).lower(), [*names, *aliases, *_OF_SHAPE])
         if not allowed.startswith("did"):
             allowed = suggest("", names)
-        allowed = f"a model, a network, gemm, conv or a .yaml, .csv, .onnx or .m file; {allowed}"
+        kinds = "a model, a network, gemm, bmm, gbmm, conv or a .yaml, .csv, .onnx or .m file"
+        allowed = f"{kinds}; {allowed}"
     return fault(f"{_OPTIONS[field]} {rest}".strip(), one.value, allowed)
 
 

@@ -105,9 +105,9 @@ def list_workloads(as_json: bool) -> None:
         "Networks:",
         networks_table(NETWORKS),
         fields_table(sources, ("name", "source")),
-        "Besides: gemm with --shape M=..,K=..,N=..[,B=..], conv with --shape M=..,C=..,P=..,Q=..,"
-        "R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML file, a SCALE-Sim topology (CSV), or "
-        "a MAESTRO description (.m).",
+        "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
+        "conv with --shape M=..,C=..,P=..,Q=..,R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML "
+        "file, a SCALE-Sim topology (CSV), an ONNX model, or a MAESTRO description (.m).",
     )
 
 

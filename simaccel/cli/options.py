@@ -84,8 +84,8 @@ _SIZES = (
     click.option(
         "--shape",
         metavar="M=..,...",
-        help="Sizes of the workload gemm (M, K, N, B) or conv (M, C, P, Q, R, S, G, N, stride, "
-        "dilation).",
+        help="Sizes of the workload gemm (M, K, N, B), bmm (H, M, K, N), gbmm (and G) or conv "
+        "(M, C, P, Q, R, S, G, N, stride, dilation).",
     ),
     click.option(
         "--bytes-per-element",

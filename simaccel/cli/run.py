@@ -36,6 +36,7 @@ from simaccel.report.generation import classes_line
 from simaccel.report.imports import import_line
 from simaccel.report.results import (
     against_estimate,
+    bound_line,
     buffer_line,
     channels_line,
     checked_table,
@@ -179,7 +180,7 @@ def _show(asked: Asked, result: Result, found: tuple[Checked, ...]) -> None:
     show(title, operators_table(result), engines_table(result), energy_table(result))
     if found:
         show(checked_table(found))
-    show(buffer_line(result), channels_line(result))
+    show(buffer_line(result), bound_line(result), channels_line(result))
     if result.workload.parameters.get("kind") == "transformer":
         show(classes_line(result))
     if asked.workload.is_onnx():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.scheduling import scheduled
@@ -51,6 +53,11 @@ class Result:
     def relative_error(self) -> float:
         """(estimate - simulated) / simulated cycles."""
         return (self.estimate.cycles - self.run.cycles) / self.run.cycles
+
+    @cached_property
+    def floor(self) -> Floor:
+        """What any mapping with these groups moves with DRAM, at least."""
+        return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
 
     def operators(self) -> list[tuple[OperatorRun, OperatorEstimate]]:
         """Pair each operator's run with its estimate."""
@@ -140,6 +147,15 @@ def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, flo
     return accelerator.energy_by_level(run.macs, run.elements, run.moved, run.cycles)
 
 
+def floor_json(floor: Floor) -> dict[str, int | None]:
+    """Give what is moved with DRAM at least: with the memory there is, and with any."""
+    return {
+        "least_bytes": floor.least_bytes,
+        "compulsory_bytes": floor.compulsory_bytes,
+        "on_chip_bytes": floor.room_bytes,
+    }
+
+
 def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
     return {
         name: {"busy": e.busy, "idle": e.idle, "stalls": e.stalls} for name, e in engines.items()
@@ -164,6 +180,7 @@ def result_json(result: Result) -> dict[str, Any]:
             "relative_error": result.relative_error,
         },
         "bytes": moved_tree(run.moved),
+        "dram_bound": floor_json(result.floor),
         "engines": _engines(run.engines),
         "served_cycles": run.served_cycles,
         "energy_pj": energy_pj(run, result.accelerator),

@@ -112,6 +112,18 @@ def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -
     return mapping
 
 
+def _makes_first(workload: Workload, order: list[str]) -> bool:
+    """Say whether operators in an order make every tensor before they read it."""
+    place = {name: at for at, name in enumerate(order)}
+    makers = {operator.output.tensor: operator.name for operator in workload.operators}
+    return all(
+        place[makers[given.tensor]] < place[operator.name]
+        for operator in workload.operators
+        for given in operator.inputs
+        if given.tensor in makers
+    )
+
+
 def require_same(workload: Workload, mapping: Mapping) -> None:
     """Refuse a mapping that was made for another workload.
 
@@ -126,10 +138,10 @@ def require_same(workload: Workload, mapping: Mapping) -> None:
         )
     mapped = [name for group in mapping.groups for name in group.operators]
     expected = [operator.name for operator in workload.operators]
-    if mapped != expected:
+    if sorted(mapped) != sorted(expected) or not _makes_first(workload, mapped):
         raise NotThisWorkloadError(
             f"the mapping's groups cover {', '.join(mapped) or 'nothing'}; the workload needs "
-            f"{', '.join(expected)} in this order"
+            f"{', '.join(expected)}, in this order or another that makes all before it is read"
         )
 
 

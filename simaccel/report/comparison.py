@@ -77,7 +77,7 @@ def speedups(rows: Sequence[Compared]) -> list[float | None]:
 def comparison_table(rows: Sequence[Compared]) -> Table:
     """Tabulate runs; one that has no result gets its reason from ``problem_lines``."""
     names = varied(rows)
-    figures = ("cycles", "time", "util.", "DRAM", "energy", "est. error", "speedup")
+    figures = ("cycles", "time", "util.", "DRAM", "at least", "energy", "est. error", "speedup")
     table = make_table((), (*names, "dataflow", *figures))
     table.columns[len(names)].justify = "left"
     before = rows[0].place
@@ -112,12 +112,13 @@ def _place_texts(row: Compared, names: Sequence[str]) -> list[str]:
 def _figures(row: Compared, faster: float | None) -> list[str]:
     result = row.result
     if result is None:
-        return ["does not run", *[_NOTHING] * 6]
+        return ["does not run", *[_NOTHING] * 7]
     return [
         cycles_text(result["cycles"]),
         seconds_text(result["seconds"]),
         share_text(result["utilisation"]),
         bytes_text(dram_bytes(result)),
+        bytes_text(result["dram_bound"]["least_bytes"]),
         energy_text(sum(result["energy_pj"].values())),
         error_text(result["estimate"]["relative_error"]),
         _NOTHING if faster is None else f"{faster:.2f} x",

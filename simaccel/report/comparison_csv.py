@@ -39,6 +39,8 @@ _FIGURES = (
     "macs",
     "utilisation",
     "dram_bytes",
+    "dram_least_bytes",
+    "dram_compulsory_bytes",
     "energy_pj",
     "peak_buffer_bytes",
     "estimated_cycles",
@@ -57,6 +59,8 @@ def _figures(result: dict[str, Any]) -> dict[str, Any]:
     return {
         **{name: result[name] for name in same},
         "dram_bytes": dram_bytes(result),
+        "dram_least_bytes": result["dram_bound"]["least_bytes"],
+        "dram_compulsory_bytes": result["dram_bound"]["compulsory_bytes"],
         "energy_pj": sum(result["energy_pj"].values()),
         "estimated_cycles": estimate["cycles"],
         "estimate_relative_error": estimate["relative_error"],

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.experiment.check import Checked
-from simaccel.experiment.run import Result, energy_pj
+from simaccel.experiment.run import Result, energy_pj, floor_json
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.layout import add_row, make_table
@@ -37,6 +37,17 @@ def experiment_title(
     varied: Container[str] = (),
 ) -> str:
     """Say what runs on what; for several runs, leave out the parameters that ``varied`` names."""
+    last = [] if dataflow is None else [f"dataflow {dataflow}"]
+    name, *sizes = _workload_words(workload, varied)
+    return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
+
+
+def workload_title(workload: Workload) -> str:
+    """Say what a workload is, with its sizes."""
+    return ", ".join(_workload_words(workload, ()))
+
+
+def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
     given = workload.parameters
     names = {"layer": "layer", "phase": "phase", "prompt": "prompt", "kv-len": "kv_len"}
     names |= {"scope": "scope", "batch": "batch", "seq-len": "seq_len"}
@@ -48,8 +59,7 @@ def experiment_title(
     for step in ("stride", "dilation"):
         height, width = given.get(step, (1, 1))
         sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
-    last = [] if dataflow is None else [f"dataflow {dataflow}"]
-    return ", ".join([f"{workload.name} on {accelerator.name}", *sizes, *last])
+    return [workload.name, *sizes]
 
 
 def operators_table(result: Result) -> Table:
@@ -125,6 +135,19 @@ def buffer_line(result: Result) -> str:
     return (
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
         f"reserved {bytes_text(result.estimate.buffer_bytes)} of {room}"
+    )
+
+
+def bound_line(result: Result) -> str:
+    """Say what the run moves with DRAM, and what any mapping with its groups has to."""
+    return dram_text(dram_bytes(result.run.moved), floor_json(result.floor))
+
+
+def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
+    """Say what is moved with DRAM, and what has to be, in words."""
+    return (
+        f"DRAM: moves {bytes_text(moved)}, at least {bytes_text(bound['least_bytes'])} with "
+        f"{bytes_text(bound['on_chip_bytes'])}, {bytes_text(bound['compulsory_bytes'])} compulsory"
     )
 
 

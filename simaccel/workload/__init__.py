@@ -44,6 +44,7 @@ from simaccel.workload.matmul import (
     to_matrix,
 )
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
+from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.topology import load_topology, read_topology
 from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
@@ -86,6 +87,7 @@ __all__ = [
     "as_matmul",
     "as_rows",
     "attention",
+    "bmm",
     "build",
     "canonical_text",
     "class_of",
@@ -95,6 +97,7 @@ __all__ = [
     "find_network",
     "find_transformer",
     "from_matrix",
+    "gbmm",
     "gemm",
     "layers_workload",
     "load_described",
@@ -105,6 +108,7 @@ __all__ = [
     "operand",
     "operands_of",
     "parse_conv",
+    "parse_product",
     "parse_shape",
     "parse_workload",
     "read_topology",

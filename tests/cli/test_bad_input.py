@@ -99,7 +99,7 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --workload: got 'brt'; allowed: a model, a network, gemm, "
-                    "conv or a .yaml, .csv, .onnx or .m file; did you mean 'bert'?"
+                    "bmm, gbmm, conv or a .yaml, .csv, .onnx or .m file; did you mean 'bert'?"
                 )
             ],
             id="unknown workload",
@@ -109,7 +109,7 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --workload: got 'rsnet50'; allowed: a model, a network, gemm, "
-                    "conv or a .yaml, .csv, .onnx or .m file; did you mean 'resnet50'?"
+                    "bmm, gbmm, conv or a .yaml, .csv, .onnx or .m file; did you mean 'resnet50'?"
                 ),
                 f"command line: --batch: got 0; allowed: {SIZE}",
             ],
@@ -279,7 +279,7 @@ def refused(result: Result) -> list[str]:
                 (
                     "command line: --shape: got 'M=1,K=1,N=1'; "
                     "allowed: nothing with --workload bert; "
-                    "only the workloads gemm and conv have a shape"
+                    "only the workloads gemm, bmm, gbmm and conv have a shape"
                 )
             ],
             id="a model with a shape",

@@ -7,7 +7,7 @@ from typing import Any, Final
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import Place, Work, loop_tree
 from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
-from simaccel.report.results import experiment_title
+from simaccel.report.results import dram_text, experiment_title
 from simaccel.report.units import energy_text, short_share_text
 from simaccel.trace import Trace, TraceError
 from simaccel.trace.schema import CAUSES
@@ -51,6 +51,7 @@ def about(trace: Trace) -> dict[str, Any]:
         "clock_hz": accelerator.clock_hz,
         "utilisation": trace.figures.get("utilisation"),
         "energy": _energy(trace.figures.get("energy_pj")),
+        "dram": _dram(trace.figures),
         "limits": {name: limits.get(name, share) for name in trace.channels},
     }
 
@@ -66,6 +67,15 @@ def _energy(by_level: object) -> str | None:
     largest = sorted(by_level.items(), key=lambda one: -one[1])
     shares = ", ".join(f"{name} {short_share_text(n / total)}" for name, n in largest if n > 0)
     return f"{energy_text(total)} ({shares})"
+
+
+def _dram(figures: dict[str, Any]) -> str:
+    """Say what a run moves with DRAM and has to; nothing of traces that don't know."""
+    bound, moved = figures.get("dram_bound"), figures.get("bytes", {}).get("dram", {})
+    if not bound:
+        return ""
+    total = sum(n for tensors in moved.values() for n in tensors.values())
+    return dram_text(total, bound)
 
 
 def timeline(trace: Trace) -> dict[str, Any]:

@@ -139,6 +139,7 @@ function makeHead() {
   const facts = [`${count(run.cycles)} cycles${clockText(run.cycles)}`];
   if (run.utilisation) facts.push(`utilisation ${shareText(run.utilisation)}`);
   if (run.energy) facts.push(`energy ${run.energy}`);
+  if (run.dram) facts.push(run.dram);
   if (run.partial) facts.push("PARTIAL: the run was killed after these cycles");
   facts.push(`${count(run.stored_rows)} stored rows`, `simaccel ${run.version}`);
   byId("facts").textContent = facts.join(" \u00b7 ");

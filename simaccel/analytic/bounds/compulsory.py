@@ -1,0 +1,43 @@
+"""Compulsory traffic: what has to be read and written once, whatever the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simaccel.analytic.bounds.problem import positions
+from simaccel.mapping.space import Space, space_of
+from simaccel.mapping.tree import Group
+from simaccel.workload import Workload
+
+
+def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int:
+    """Return the bytes that groups of operators read from others and write for others, once each.
+
+    What a group makes and nobody else needs doesn't count: it may stay on chip. Of inputs with
+    strides only what is used counts. For all repetitions.
+    """
+    return workload.repeat * sum(group_bytes(workload, one) for one in groups)
+
+
+def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
+    """Return what one group reads and writes at least."""
+    space = space_of(workload, Group(operators=tuple(operators), tree=()))
+    return sum(_read(space).values()) + _written(space)
+
+
+def _read(space: Space) -> dict[str, int]:
+    """Return the bytes of each tensor that comes from outside."""
+    sizes = space.widen(space.sizes)
+    found: dict[str, int] = {}
+    for seen in space.operators:
+        for view in seen.inputs:
+            if view.name not in space.made:
+                n_bytes = view.bytes_per_element
+                for dim in view.terms:
+                    n_bytes *= positions(dim, sizes)
+                found[view.name] = max(found.get(view.name, 0), n_bytes)
+    return found
+
+
+def _written(space: Space) -> int:
+    return sum(one.output.n_bytes for one in space.operators if one.output.name in space.escapes)

@@ -1,0 +1,206 @@
+"""What a run moves at least: a proof for every mapping, not a search over some.
+
+Two bounds for each group of a mapping, of which the larger holds:
+
+- *Compulsory*: what comes from other groups and what goes to them crosses DRAM once.
+- *Red-blue pebbling* (Hong and Kung 1981, with the constant of Smith, Lowery, Langou and van de
+  Geijn 2019), for a product of two tensors alone in its group. Cut a run into phases in each of
+  which X bytes of operands are loaded or begun as new sums. In a phase at most S + X bytes of
+  operands are at hand, in a buffer of S. By Loomis and Whitney a phase with a, b and c elements of
+  the three at hand has at most sqrt(a b c) multiply-accumulates, which is largest where they share
+  the bytes evenly. So there are many phases; and every sum that was begun is stored. With X = 2 S
+  and widths of 1 this is 2 MACs / sqrt(S) - 2 S.
+
+Windows of a convolution overlap: an input element takes part in up to r products for each tap
+that it can serve, so that its elements count that often.
+
+The front of a mapspace (``single``, ``fused``) lies above: it is attained, but only over its trees;
+a mapping that cuts a rank into parts with trees of their own can be below it, never below this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simaccel.analytic.bounds.compulsory import group_bytes
+from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem, problem_of
+from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.mapping.space import held_around
+from simaccel.mapping.tree import Around, Group, Keep, Mapping
+from simaccel.workload import Einsum, Operator, Workload, operands_of
+
+_FACTORS = 2
+_PHASES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Bytes of a phase, in buffers; each of them gives a bound."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Bytes that a run moves at least with so much memory on chip, and whatever there is of it."""
+
+    least_bytes: int
+    compulsory_bytes: int
+    room_bytes: int | None
+
+
+def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> Floor:
+    """Return what any mapping with the same groups moves with DRAM in ``room`` bytes, at least."""
+    least = compulsory = 0
+    for one in mapping.body:
+        if isinstance(one, Around):
+            bytes_once = _around(workload, one)
+            least, compulsory = least + bytes_once, compulsory + bytes_once
+            continue
+        once = group_bytes(workload, one.operators)
+        compulsory += once
+        least += max(once, _pebbling(workload, one, room))
+    return Floor(workload.repeat * least, workload.repeat * compulsory, room)
+
+
+def on_chip_bytes(accelerator: Accelerator) -> int | None:
+    """Return all memory for operands on a chip; None if some of it has no limit.
+
+    PEs of a spatial array have memories of their own, and hold an operand of each tensor while
+    they use it (16 bytes at most).
+    """
+    size = accelerator.buffer.capacity_bytes
+    array = accelerator.array
+    if size is None or not isinstance(array, SpatialArraySpec):
+        return size
+    sizes = [one.capacity_bytes for one in array.memories.by_roles().values()]
+    known = [one for one in sizes if one is not None]
+    if len(known) < len(sizes):
+        return None
+    return size + array.rows * array.cols * sum(known) + 3 * 16 * array.pes
+
+
+def _pebbling(workload: Workload, group: Group, room: int | None) -> int:
+    if room is None or len(group.operators) > 1:
+        return 0
+    operator = workload.operator(group.operators[0])
+    if not isinstance(operator, Einsum):
+        return 0
+    try:
+        return pebbling_bytes(problem_of(workload, operator.name), room)
+    except NoBoundError:
+        return 0
+
+
+def pebbling_bytes(problem: Problem, room: int) -> int:
+    """Return the bytes that any order of a product's MACs moves with ``room`` bytes; 0 if unknown.
+
+    >>> from simaccel.workload import gemm
+    >>> pebbling_bytes(problem_of(gemm(m=4096, k=4096, n=4096, bytes_per_element=1), "gemm"), 65536)
+    536739840
+    """
+    if len(problem.operands) != _FACTORS + 1 or len(problem.operator.inputs) != _FACTORS:
+        return 0
+    covered = all(
+        sum(rank in one.ranks for one in problem.operands) >= _FACTORS for rank in problem.free
+    )
+    distinct = len({one.name.partition("#")[0] for one in problem.operands})
+    if not covered or distinct < len(problem.operands):
+        return 0
+    return max(_phases(problem, room, max(1, int(part * room))) for part in _PHASES)
+
+
+def _phases(problem: Problem, room: int, phase: int) -> int:
+    """Return the bytes that phases of so many bytes prove."""
+    most = _most_macs(problem, room + phase)
+    return phase * (-(-problem.macs // most) - 1)
+
+
+def _most_macs(problem: Problem, at_hand: int) -> int:
+    """Return the most MACs on operands of so many bytes: shared evenly, none more than there is."""
+    left, elements = float(at_hand), 1.0
+    sizes = {one: problem.groups * problem.touched(one) for one in problem.operands}
+    waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bytes_per_element)
+    while waiting:
+        one = waiting.pop(0)
+        share = min(left / (1 + len(waiting)), float(sizes[one] * one.bytes_per_element))
+        left -= share
+        elements *= share / one.bytes_per_element * _multiplicity(problem, one)
+    return max(1, math.floor(math.sqrt(elements) * (1 + 1e-9)))
+
+
+def _multiplicity(problem: Problem, one: Operand) -> int:
+    """Return how many positions of the ranks one element stands for, at most."""
+    found = 1
+    for dim in one.dims:
+        sizes = sorted(problem.sizes.get(rank, 1) for rank, _ in dim)
+        found *= math.prod(sizes[:-1])
+    return found
+
+
+# -- what is kept around groups
+
+
+def _around(workload: Workload, around: Around) -> int:
+    """Return what groups that share tiles read and write at least, less what may stay on chip."""
+    names = [name for group in around.groups for name in group.operators]
+    inside = set(names)
+    total = 0
+    for name in _tensors(workload, names):
+        made = any(workload.operator(one).output.tensor == name for one in names)
+        outside = _needed_outside(workload, name, inside)
+        used = any(given.tensor == name for one in names for given in workload.operator(one).inputs)
+        size = workload.tensor_bytes(name)
+        kept = _kept_bytes(workload, name, around.keeps)
+        if made and (outside or not used):
+            total += size
+        if made and used and not _in_one_group(workload, name, around.groups):
+            total += max(0, size - kept) * (1 if outside else 2)
+    return total + _inputs(workload, names)
+
+
+def _inputs(workload: Workload, names: Sequence[str]) -> int:
+    """Return the bytes of tensors that come from outside of some operators."""
+    made = [name for name in names if _is_escaping(workload, name, set(names))]
+    written = sum(workload.tensor_bytes(workload.operator(name).output.tensor) for name in made)
+    return group_bytes(workload, names) - written
+
+
+def _is_escaping(workload: Workload, name: str, inside: set[str]) -> bool:
+    tensor = workload.operator(name).output.tensor
+    read = any(given.tensor == tensor for one in inside for given in workload.operator(one).inputs)
+    return not read or _needed_outside(workload, tensor, inside)
+
+
+def _tensors(workload: Workload, names: Sequence[str]) -> list[str]:
+    uses = (given for name in names for _, given in operands_of(workload.operator(name)))
+    return list(dict.fromkeys(given.tensor for given in uses))
+
+
+def _needed_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
+    others: list[Operator] = [one for one in workload.operators if one.name not in inside]
+    read = any(given.tensor == tensor for one in others for given in one.inputs)
+    return read or workload.tensors[tensor].kind == "output"
+
+
+def _in_one_group(workload: Workload, tensor: str, groups: Sequence[Group]) -> bool:
+    """Say whether all operators that have a tensor are in one group."""
+    having = [
+        any(
+            given.tensor == tensor
+            for name in group.operators
+            for _, given in operands_of(workload.operator(name))
+        )
+        for group in groups
+    ]
+    return sum(having) == 1
+
+
+def _kept_bytes(workload: Workload, tensor: str, keeps: Sequence[Keep]) -> int:
+    """Return how much of a tensor may stay on chip around groups."""
+    held = held_around(workload, tensor, keeps)
+    found = 0
+    for keep in keeps:
+        if keep.tensor != held:
+            continue
+        if not keep.region:
+            return workload.tensor_bytes(tensor)
+        volume = math.prod(span.stop - span.start for span in keep.region)
+        found += volume * workload.tensors[tensor].bytes_per_element
+    return found

@@ -1,0 +1,179 @@
+"""An einsum as its bound sees it: ranks with sizes, and what each operand reads of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from simaccel.errors import SimaccelError
+from simaccel.mapping.space import Seen, mergeable, space_of
+from simaccel.mapping.tree import Group
+from simaccel.workload import Einsum, Workload
+
+Terms = tuple[tuple[str, int], ...]
+MOST_RANKS = 9
+"""Ranks whose orders are searched: 2^9 sets of loops inside."""
+_COUNTED = 1 << 20
+"""The longest dimension whose positions are counted one by one."""
+MOST_BYTES = 2**62
+"""What fits the integers that traffic is counted in."""
+
+
+class NoBoundError(SimaccelError):
+    """An operator whose bound isn't known; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of an einsum: its dimensions as sums of ranks.
+
+    Left out are ranks of size 1, and those of the batch.
+    """
+
+    name: str
+    dims: tuple[Terms, ...]
+    bytes_per_element: int
+    is_output: bool
+
+    @cached_property
+    def ranks(self) -> frozenset[str]:
+        """The ranks that move it."""
+        return frozenset(rank for dim in self.dims for rank, _ in dim)
+
+    @cached_property
+    def slides(self) -> bool:
+        """Whether a dimension is a sum of ranks, so that its tiles overlap."""
+        return any(len(dim) > 1 or dim[0][1] > 1 for dim in self.dims)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An einsum of a workload: sizes of its ranks (above 1), and its operands.
+
+    ``batch``: ranks that all operands have; nothing is used again from one position to another,
+    so that their tiles are 1 and their loops outermost. ``merged``: own ranks behind each rank.
+    """
+
+    workload: Workload
+    operator: Einsum
+    merged: dict[str, tuple[str, ...]]
+    sizes: dict[str, int]
+    batch: tuple[str, ...]
+    operands: tuple[Operand, ...]
+
+    @cached_property
+    def free(self) -> tuple[str, ...]:
+        """Ranks that are cut in every way: all but those of the batch."""
+        return tuple(rank for rank in self.sizes if rank not in self.batch)
+
+    @cached_property
+    def groups(self) -> int:
+        """Positions of the batch."""
+        return math.prod(self.sizes[rank] for rank in self.batch)
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return math.prod(self.sizes.values())
+
+    @cached_property
+    def group_macs(self) -> int:
+        """Multiply-accumulates of one position of the batch."""
+        return self.macs // self.groups
+
+    @cached_property
+    def compulsory_bytes(self) -> int:
+        """Bytes of all that is read or written, once (the algorithmic minimum)."""
+        sizes = (self.touched(one) * one.bytes_per_element for one in self.operands)
+        return self.groups * sum(sizes)
+
+    def elements(self, one: Operand) -> int:
+        """Return the elements of an operand, in its bounding box, for one position of the batch."""
+        return math.prod(extent(dim, self.sizes) for dim in one.dims)
+
+    def tensor_bytes(self, one: Operand) -> int:
+        """Return the bytes of an operand for one position of the batch."""
+        return self.elements(one) * one.bytes_per_element
+
+    def touched(self, one: Operand) -> int:
+        """Return the elements that are used; strides may leave some of the bounding box out."""
+        return math.prod(positions(dim, self.sizes) for dim in one.dims)
+
+
+def positions(dim: Terms, sizes: dict[str, int]) -> int:
+    """Return how many different sums a dimension has (at least, where they are very many)."""
+    whole = extent(dim, sizes)
+    if len(dim) == 1:
+        return sizes[dim[0][0]]
+    if whole > _COUNTED:
+        return max(sizes[rank] for rank, _ in dim)
+    reached = np.zeros(1, dtype=np.bool_)
+    reached[0] = True
+    for rank, c in dim:
+        starts = np.flatnonzero(reached)
+        length = starts[-1] + c * (sizes[rank] - 1) + 1
+        reached = np.zeros(length, dtype=np.bool_)
+        for at in range(sizes[rank]) if sizes[rank] < starts.size else ():
+            reached[starts + c * at] = True
+        for start in starts if sizes[rank] >= starts.size else ():
+            reached[start : start + c * (sizes[rank] - 1) + 1 : c] = True
+    return int(np.count_nonzero(reached))
+
+
+def extent(dim: Terms, sizes: dict[str, int]) -> int:
+    """Return the positions that ranks of these sizes span in a dimension."""
+    return 1 + sum(c * (sizes[rank] - 1) for rank, c in dim)
+
+
+def problem_of(workload: Workload, name: str) -> Problem:
+    """Return an einsum of a workload, with ranks that all its tensors have together as one.
+
+    Raises:
+        NoBoundError: a rank comes twice in a tensor, the output has a sum of ranks, there are
+            too many ranks, or the figures don't fit 62 bits.
+
+    """
+    merged = mergeable(workload, [name])
+    space = space_of(workload, Group(operators=(name,), tree=(), merged=merged))
+    seen = space.seen(name)
+    assert isinstance(seen.operator, Einsum)  # noqa: S101 - narrows the type
+    sizes = {rank: size for rank, size in space.sizes.items() if size > 1}
+    uses = dict(seen.uses)
+    batch = tuple(
+        rank for rank in sizes if all(((rank, 1),) in view.terms for view in uses.values())
+    )
+    operands = _operands(seen, {rank: size for rank, size in sizes.items() if rank not in batch})
+    problem = Problem(workload, seen.operator, merged, sizes, batch, operands)
+    _require(problem)
+    return problem
+
+
+def _operands(seen: Seen, sizes: dict[str, int]) -> tuple[Operand, ...]:
+    found: dict[str, Operand] = {}
+    for number, (use, view) in enumerate(seen.uses):
+        dims = tuple(dim for dim in view.terms if any(rank in sizes for rank, _ in dim))
+        is_output = number == len(seen.inputs)
+        found[use] = Operand(use, dims, view.bytes_per_element, is_output)
+    return tuple(found.values())
+
+
+def _require(problem: Problem) -> None:
+    name = problem.operator.name
+    for one in problem.operands:
+        ranks = [rank for dim in one.dims for rank, _ in dim]
+        if len(set(ranks)) < len(ranks):
+            raise NoBoundError(f"operator {name}: {one.name} has a rank twice; no bound is known")
+        if one.is_output and one.slides:
+            raise NoBoundError(
+                f"operator {name}: {one.name} is written in pieces that overlap; no bound is known"
+            )
+    if len(problem.free) > MOST_RANKS:
+        raise NoBoundError(
+            f"operator {name}: {len(problem.free)} ranks to order, at most {MOST_RANKS}"
+        )
+    widest = max(one.bytes_per_element for one in problem.operands)
+    if problem.macs * widest * 2 * len(problem.operands) > MOST_BYTES:
+        raise NoBoundError(f"operator {name}: traffic of 2^62 bytes or more can't be counted")

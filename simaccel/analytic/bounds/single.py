@@ -1,0 +1,187 @@
+"""The bound of one einsum: the front of (bytes kept, bytes moved) over a mapspace."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.analytic.bounds.attain import even_group, is_alone
+from simaccel.analytic.bounds.front import Front
+from simaccel.analytic.bounds.halo import Cut, Cuts, Halo, tile_elements
+from simaccel.analytic.bounds.orders import best_order, traffic, traffic_in
+from simaccel.analytic.bounds.problem import Operand, Problem
+from simaccel.analytic.bounds.sizes import MOST_TILINGS, divisors, even_pieces, orders
+from simaccel.analytic.bounds.uneven import uneven_front, uneven_group
+from simaccel.analytic.family import Ints, ints
+from simaccel.mapping.tree import Group
+
+_CHUNK = 1 << 15
+"""Tilings at a time: arrays that stay in a processor's cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapspace:
+    """Which mappings a bound is over.
+
+    ``imperfect``: every tile size, not only those that divide a rank. ``uneven``: each tensor is
+    kept at a depth of its own, and a rank cut twice. ``bypass``: any tensors may pass the buffer
+    by, at an access for each multiply-accumulate. ``array``: only what a systolic array can take as
+    one block: two factors, and ranks that are in one tensor alone cut to 1.
+    """
+
+    imperfect: bool = False
+    uneven: bool = False
+    bypass: bool = False
+    array: bool = False
+    halo: Halo = "exact"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a front and the mapping that attains it.
+
+    ``group``: its tree, None where a tensor passes the buffer by (PEs hold what they use for a
+    while, and so move less). ``moved_bytes``: what simaccel's machine moves; it is more
+    than ``access_bytes`` only where a reading of halos reuses what the machine doesn't.
+    """
+
+    buffer_bytes: int
+    access_bytes: int
+    group: Group | None
+    moved_bytes: int
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The front of an einsum over a mapspace; ``mappings``: how many it is over.
+
+    ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
+    many). ``uneven``: numbers of the points from which on origins are of the uneven space.
+    """
+
+    problem: Problem
+    mapspace: Mapspace
+    front: Front
+    mappings: int
+    all_sizes: bool = True
+
+    def point(self, number: int) -> Point:
+        """Return a point with its mapping."""
+        room, moved = int(self.front.buffer[number]), int(self.front.accesses[number])
+        origin, problem = self.front.origin[number], self.problem
+        if self.mapspace.uneven:
+            return Point(room, moved, uneven_group(problem, origin), moved)
+        subset, *tiles = (int(one) for one in origin)
+        kept = _subsets(problem, self.mapspace)[subset]
+        cuts = {r: Cut(problem.sizes[r], ints(t)) for r, t in zip(problem.free, tiles, strict=True)}
+        order = best_order(problem, cuts, kept, self.mapspace.halo)
+        if len(kept) < len(problem.operands):
+            return Point(room, moved, None, moved)
+        group = even_group(problem, dict(zip(problem.free, tiles, strict=True)), order)
+        return Point(room, moved, group, int(traffic_in(problem, cuts, kept, order, "machine")))
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The maximal effectual buffer and what is moved with it: more changes nothing."""
+        return int(self.front.buffer[-1]), int(self.front.accesses[-1])
+
+
+def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
+    """Return the front of an einsum: all tilings, orders and, if asked, what passes by.
+
+    Raises:
+        NoBoundError: an uneven bound of what is no product of two tensors.
+
+    """
+    mapspace = mapspace or Mapspace()
+    mappings = mappings_of(problem, mapspace)
+    if mapspace.uneven:
+        front = uneven_front(problem, imperfect=mapspace.imperfect)
+        return Bound(problem, mapspace, front, mappings)
+    options, complete = _options(problem, mapspace)
+    return Bound(problem, mapspace, _even_front(problem, mapspace, options), mappings, complete)
+
+
+def _even_front(problem: Problem, mapspace: Mapspace, options: dict[str, list[int]]) -> Front:
+    front, subsets = Front(), _subsets(problem, mapspace)
+    for tiles in _tilings([options[rank] for rank in problem.free]):
+        cuts = {
+            rank: Cut(problem.sizes[rank], tile)
+            for rank, tile in zip(problem.free, tiles, strict=True)
+        }
+        for number, kept in enumerate(subsets):
+            buffer = _buffer(cuts, kept)
+            moved = traffic(problem, cuts, kept, mapspace.halo)
+            shape = np.broadcast_shapes(buffer.shape, moved.shape, *(one.shape for one in tiles))
+            flat = [np.broadcast_to(one, shape).ravel() for one in (buffer, moved, *tiles)]
+            origin = np.stack([np.full(flat[0].size, number), *flat[2:]], axis=1)
+            front.add(flat[0], flat[1], origin)
+    return front
+
+
+def _buffer(cuts: Cuts, kept: Sequence[Operand]) -> Ints:
+    sizes = (one.bytes_per_element * tile_elements(one, cuts) for one in kept)
+    return ints(sum(sizes, start=ints(0)))
+
+
+def _subsets(problem: Problem, mapspace: Mapspace) -> list[tuple[Operand, ...]]:
+    """Return which tensors may be kept: all of them first."""
+    every = problem.operands
+    if not mapspace.bypass or mapspace.array:
+        return [every]
+    return [
+        tuple(kept)
+        for count in range(len(every), -1, -1)
+        for kept in itertools.combinations(every, count)
+    ]
+
+
+def _options(problem: Problem, mapspace: Mapspace) -> tuple[dict[str, list[int]], bool]:
+    """Return the tile sizes of each free rank, and whether they are all that matter."""
+    alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
+    found: dict[str, list[int]] = {rank: [1] for rank in alone}
+    for rank in problem.free:
+        size = problem.sizes[rank]
+        if rank not in found:
+            found[rank] = even_pieces(size) if mapspace.imperfect else divisors(size)
+    if not mapspace.imperfect:
+        return found, True
+    sliding = {
+        rank
+        for one in problem.operands
+        for dim in one.dims
+        if len(dim) > 1 or dim[0][1] > 1
+        for rank, _ in dim
+    }
+    every = {rank: list(range(1, problem.sizes[rank] + 1)) for rank in sliding - {*alone}}
+    complete = math.prod(len(one) for one in (found | every).values()) <= MOST_TILINGS
+    return (found | every if complete else found), complete
+
+
+def _tilings(options: list[list[int]]) -> Iterator[list[Ints]]:
+    """Yield all tilings in pieces, an array for each rank."""
+    shape = [len(one) for one in options]
+    columns = [ints(one) for one in options]
+    count = math.prod(shape)
+    for start in range(0, count, _CHUNK):
+        index = np.unravel_index(np.arange(start, min(start + _CHUNK, count)), shape or (1,))
+        yield [column[at] for column, at in zip(columns, index, strict=False)]
+
+
+def mappings_of(problem: Problem, mapspace: Mapspace) -> int:
+    """Count a mapspace as the public tool does: tilings of the einsum's own ranks times orders."""
+    alone = {
+        own
+        for rank in problem.free
+        if mapspace.array and is_alone(problem, rank)
+        for own in problem.merged.get(rank, (rank,))
+    }
+    ways = []
+    for rank, size in problem.operator.ranks.items():
+        several = size - 1 if mapspace.imperfect else len(divisors(size)) - 1
+        ways.append(min(1, several) if rank in alone else several)
+    return len(_subsets(problem, mapspace)) * orders(ways)

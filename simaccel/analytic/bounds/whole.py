@@ -1,0 +1,183 @@
+"""Bounds of whole workloads: operators one after the other, or cut into fused segments.
+
+Segments run one after the other with the whole buffer each, so that fronts add up at equal
+capacity; the best cuts for every capacity at once are found by dynamic programming.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.analytic.bounds.front import Front, together
+from simaccel.analytic.bounds.fused import fused_segment
+from simaccel.analytic.bounds.fusion import TEMPLATES
+from simaccel.analytic.bounds.problem import problem_of
+from simaccel.analytic.bounds.segment import Segment
+from simaccel.analytic.bounds.single import Mapspace, bound
+from simaccel.analytic.bounds.vectors import vector_segment
+from simaccel.analytic.family import Ints, ints
+from simaccel.mapping.tree import Mapping, WorkloadReference
+from simaccel.workload import Einsum, Operator, Workload
+
+UNFUSED = "none"
+FUSIONS = (UNFUSED, *TEMPLATES)
+"""What ``--fuse`` takes."""
+SegmentOf = Callable[[int, int], Segment | None]
+"""Gives the segment of operators from one number up to another; None where they can't fuse."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A point of a workload's front: bytes, and each segment with the number of its point."""
+
+    buffer_bytes: int
+    access_bytes: int
+    moved_bytes: int
+    parts: tuple[tuple[Segment, int], ...]
+
+
+@dataclass
+class WorkloadBound:
+    """The front of a workload, of all its repetitions, over a set of segments."""
+
+    workload: Workload
+    front: Front
+    steps: Sequence[Front] = field(repr=False)
+    segments: dict[tuple[int, int], Segment] = field(repr=False)
+
+    def point(self, number: int) -> Chosen:
+        """Return a point with the segments that it is made of."""
+        parts: list[tuple[Segment, int]] = []
+        at = len(self.steps) - 1
+        row = number
+        while at > 0:
+            start, before, own = (int(one) for one in self.steps[at].origin[row])
+            parts.append((self.segments[start, at], own))
+            at, row = start, before
+        repeat = self.workload.repeat
+        moved = repeat * sum(segment.moved(own) for segment, own in parts)
+        room, accesses = int(self.front.buffer[number]), int(self.front.accesses[number])
+        return Chosen(room, accesses, moved, tuple(reversed(parts)))
+
+    def mapping(self, chosen: Chosen) -> Mapping | None:
+        """Return a point's mapping; None if a part of it has none."""
+        groups = [segment.group(own) for segment, own in chosen.parts]
+        if any(group is None for group in groups):
+            return None
+        reference = WorkloadReference(self.workload.name, self.workload.fingerprint)
+        body = tuple(group for group in groups if group is not None)
+        return Mapping(workload=reference, dataflow="bound", body=body)
+
+    @property
+    def smallest(self) -> int:
+        """Bytes of the smallest buffer that anything runs with."""
+        return int(self.front.buffer[0])
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The maximal effectual buffer and what is moved with it: more changes nothing."""
+        return int(self.front.buffer[-1]), int(self.front.accesses[-1])
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions of all einsums; the first product needs no addition."""
+        einsums = [one for one in self.workload.operators if isinstance(one, Einsum)]
+        firsts = sum(math.prod(one.output.shape(one.ranks)) for one in einsums)
+        return 2 * self.workload.macs - self.workload.repeat * firsts
+
+    @property
+    def mappings(self) -> int:
+        """Mappings of all segments."""
+        return sum(segment.mappings for segment in self.segments.values())
+
+
+def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> WorkloadBound:
+    """Return the front over all ways to cut ``count`` operators into segments."""
+    start = Front()
+    start.add(ints([0]), ints([0]), ints([[0, 0, 0]]))
+    steps, segments = [start], {}
+    for stop in range(1, count + 1):
+        best = Front()
+        for begin in range(stop):
+            segment = segment_of(begin, stop)
+            if segment is None or not len(segment.front) or not len(steps[begin]):
+                continue
+            segments[begin, stop] = segment
+            both = together([steps[begin], segment.front])
+            best.add(both.buffer, both.accesses, _from(begin, both))
+        steps.append(best)
+    last = steps[-1]
+    front = Front(last.buffer, last.accesses * workload.repeat, last.origin)
+    return WorkloadBound(workload, front, steps, segments)
+
+
+def _from(begin: int, both: Front) -> Ints:
+    return np.concatenate([np.full((len(both), 1), begin), both.origin], axis=1)
+
+
+def single_segment(workload: Workload, operator: Operator, mapspace: Mapspace) -> Segment:
+    """Return an operator on its own.
+
+    Raises:
+        NoBoundError: its bound isn't known.
+
+    """
+    if not isinstance(operator, Einsum):
+        return vector_segment(workload, operator)
+    found = bound(problem_of(workload, operator.name), mapspace)
+    return Segment(
+        (operator.name,),
+        found.front,
+        lambda number: found.point(number).group,
+        lambda number: found.point(number).moved_bytes,
+        found.mappings,
+    )
+
+
+def in_chains(workload: Workload) -> tuple[Operator, ...]:
+    """Return the operators so that each comes right before the first that needs it, if it can.
+
+    What an operator reads first is made last: K before Q, as S = Q K goes on from Q.
+    """
+    makers = {one.output.tensor: one for one in workload.operators}
+    read = {given.tensor for one in workload.operators for given in one.inputs}
+    found: dict[str, Operator] = {}
+
+    def take(one: Operator) -> None:
+        if one.name in found:
+            return
+        for given in reversed(one.inputs):
+            if given.tensor in makers:
+                take(makers[given.tensor])
+        found[one.name] = one
+
+    for one in workload.operators:
+        if one.output.tensor not in read:
+            take(one)
+    for one in workload.operators:
+        take(one)
+    return tuple(found.values())
+
+
+def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) -> WorkloadBound:
+    """Return the front of a workload: operators one by one, or with fused segments of a template.
+
+    Raises:
+        NoBoundError: the bound of an operator isn't known.
+
+    """
+    operators = in_chains(workload) if fuse != UNFUSED else workload.operators
+
+    def segment_of(begin: int, stop: int) -> Segment | None:
+        if stop - begin == 1:
+            return single_segment(workload, operators[begin], mapspace)
+        if fuse == UNFUSED:
+            return None
+        names = [one.name for one in operators[begin:stop]]
+        return fused_segment(workload, names, TEMPLATES[fuse], imperfect=mapspace.imperfect)
+
+    return segmented(workload, len(operators), segment_of)

@@ -1,0 +1,230 @@
+"""`simaccel bound`: the least DRAM traffic that a buffer of a size lets any mapping attain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from simaccel.analytic.bounds.compulsory import compulsory_bytes
+from simaccel.analytic.bounds.halo import HALOS, Halo
+from simaccel.analytic.bounds.single import Mapspace
+from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
+from simaccel.cli.asked import AskedWorkload
+from simaccel.cli.command import Command
+from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
+from simaccel.cli.options import force_option, json_option, set_option, workload_options
+from simaccel.cli.output import show, show_json
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.files.targets import require_distinct, require_target, writing_text
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import accelerator_path, load_accelerator
+from simaccel.hardware.quantity import parse_quantity
+from simaccel.mapping.files import mapping_text
+from simaccel.report.bounds import BoundReport, bound_csv, bound_json, bound_lines, bound_table
+from simaccel.report.figures.bound import draw_bound
+from simaccel.report.figures.style import require_figure_target, save_figure, style
+from simaccel.report.results import workload_title
+from simaccel.workload import Workload
+
+UNITS = ("array",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outputs:
+    """Files that are written."""
+
+    table: str | None
+    plot: str | None
+    mapping: str | None
+    force: bool
+    inputs: list[Path]
+
+    def require(self) -> None:
+        """Refuse files that can't be written, before anything is computed."""
+        if self.table is not None:
+            require_target(self.table, force=self.force, inputs=self.inputs, text=True)
+        if self.plot is not None:
+            require_figure_target(self.plot, force=self.force, inputs=self.inputs)
+        if self.mapping is not None:
+            require_target(self.mapping, force=self.force, inputs=self.inputs, text=True)
+        names = {"--csv": self.table, "--plot": self.plot, "-o": self.mapping}
+        require_distinct(names.items())
+
+    def write(self, report: BoundReport, title: str) -> None:
+        """Write all that was asked for."""
+        if self.table is not None:
+            self._text(self.table, bound_csv(report))
+        if self.mapping is not None:
+            self._text(self.mapping, _mapping_of(report))
+        if self.plot is not None:
+            with style():
+                figure = draw_bound(report, title)
+                save_figure(figure, self.plot, force=self.force, inputs=self.inputs)
+
+    def _text(self, path: str, text: str) -> None:
+        with writing_text(path, force=self.force, inputs=self.inputs) as stream:
+            stream.write(text)
+
+
+@click.command(cls=Command)
+@click.option(
+    "--workload", "name", required=True, metavar="NAME|FILE", help="As for `simaccel run`."
+)
+@workload_options
+@click.option("--imperfect", is_flag=True, help="Every tile size, not only divisors of the ranks.")
+@click.option(
+    "--uneven", is_flag=True, help="Keep each tensor at its own depth, ranks cut twice (products)."
+)
+@click.option("--bypass", is_flag=True, help="Tensors may pass the buffer by, an access per MAC.")
+@click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")
+@click.option(
+    "--halo",
+    default="exact",
+    metavar="READING",
+    help=f"What sliding windows load: {', '.join(HALOS)} (default exact).",
+)
+@click.option(
+    "--fuse",
+    default=UNFUSED,
+    metavar="WHAT",
+    help=f"Operators that share loops: {', '.join(FUSIONS)} (default {UNFUSED}).",
+)
+@click.option(
+    "--buffer", metavar="SIZE", help="Say the bound there and the mapping that attains it."
+)
+@click.option("--hw", metavar="NAME|FILE", help="Draw the performance of this accelerator, too.")
+@set_option
+@click.option("--csv", "table", metavar="FILE", help="Write the points as CSV; - is the output.")
+@click.option("--plot", metavar="FILE", help="Draw the figures, as .png, .svg or .pdf.")
+@click.option("-o", "--output", metavar="FILE", help="Write the mapping for --buffer; - prints it.")
+@force_option
+@json_option
+def bound(
+    *,
+    asked: AskedWorkload,
+    imperfect: bool,
+    uneven: bool,
+    bypass: bool,
+    unit: str | None,
+    halo: str,
+    fuse: str,
+    buffer: str | None,
+    hw: str | None,
+    overrides: tuple[str, ...],
+    table: str | None,
+    plot: str | None,
+    output: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Bound the DRAM traffic of any mapping, for every size of the buffer (Orojenesis).
+
+    The points are (bytes kept on chip, bytes moved) that no other mapping of the mapspace beats in
+    both; each is attained by a mapping that `simaccel run --mapping` executes.
+    """
+    outputs = _Outputs(
+        table=table, plot=plot, mapping=output, force=force, inputs=_inputs(asked, hw)
+    )
+    mapspace, workload, accelerator, room, _ = gather(
+        lambda: _mapspace(imperfect=imperfect, uneven=uneven, bypass=bypass, unit=unit, halo=halo),
+        asked.read,
+        lambda: _accelerator(hw, overrides),
+        lambda: _room(buffer, output),
+        lambda: _fusion(fuse, bypass=bypass),
+    )
+    require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})
+    require_stdout_free(output, "-o", others={"--json": as_json})
+    outputs.require()
+    found = workload_bound(workload, mapspace, fuse)
+    if room is None and accelerator is not None:
+        room = accelerator.buffer.capacity_bytes
+    report = BoundReport(
+        found=found,
+        mapspace=mapspace,
+        fuse=fuse,
+        compulsory_bytes=_compulsory(workload, fuse),
+        accelerator=accelerator,
+        room=room,
+    )
+    title = f"{workload_title(workload)}: least DRAM traffic"
+    if as_json:
+        show_json(bound_json(report))
+    elif "-" not in (table, output):
+        show(title, bound_table(report), *bound_lines(report))
+    outputs.write(report, title)
+
+
+def _compulsory(workload: Workload, fuse: str) -> int:
+    """Return the algorithmic minimum: of operators one by one, or of all of them as one."""
+    names = [one.name for one in workload.operators]
+    return compulsory_bytes(workload, [[one] for one in names] if fuse == UNFUSED else [names])
+
+
+def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:
+    found = [Path(asked.name)] if asked.is_file() else []
+    try:
+        return [*found, *([accelerator_path(hw)] if hw is not None else [])]
+    except InputError:  # which reading the accelerator reports
+        return found
+
+
+def _mapspace(
+    *, imperfect: bool, uneven: bool, bypass: bool, unit: str | None, halo: str
+) -> Mapspace:
+    faults = []
+    if unit is not None and unit not in UNITS:
+        faults.append(fault("--unit", unit, suggest(unit, UNITS)))
+    if halo not in HALOS:
+        faults.append(fault("--halo", halo, suggest(halo, HALOS)))
+    if bypass and (uneven or unit):
+        other = "--uneven" if uneven else "--unit array"
+        faults.append(fault("--bypass", other, f"one of --bypass and {other}"))
+    require_none(faults)
+    reading: Halo = next(one for one in HALOS if one == halo)
+    return Mapspace(
+        imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=reading
+    )
+
+
+def _fusion(fuse: str, *, bypass: bool) -> None:
+    faults = [] if fuse in FUSIONS else [fault("--fuse", fuse, suggest(fuse, FUSIONS))]
+    if bypass and fuse != UNFUSED:
+        faults.append(fault("--bypass", f"with --fuse {fuse}", "one of --bypass and --fuse"))
+    require_none(faults)
+
+
+def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
+    if hw is not None:
+        return load_accelerator(hw, overrides)
+    require_none(fault("--set", text, "nothing without --hw") for text in overrides)
+    return None
+
+
+def _room(buffer: str | None, output: str | None) -> int | None:
+    if buffer is None:
+        require_none([fault("-o", output, "a --buffer that it is for")] if output else [])
+        return None
+    try:
+        return parse_quantity(buffer, "B")
+    except ValueError as error:
+        raise InputError([fault("--buffer", buffer, str(error))]) from None
+
+
+def _mapping_of(report: BoundReport) -> str:
+    """Write the mapping for the asked buffer.
+
+    Raises:
+        InputError: nothing runs in it, or a tensor passes it by.
+
+    """
+    chosen = report.chosen
+    if chosen is None:
+        allowed = f"at least {report.found.smallest} B, where anything runs"
+        raise InputError([fault("--buffer", report.room, allowed)])
+    mapping = report.found.mapping(chosen)
+    if mapping is None:
+        allowed = "a buffer that all tensors use: what passes it by has no mapping"
+        raise InputError([Fault("command line", "--buffer", report.room, allowed)])
+    return mapping_text(mapping)

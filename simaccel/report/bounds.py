@@ -1,0 +1,157 @@
+"""Tables, JSON and CSV of a bound: the DRAM traffic that mappings attain with a buffer."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from rich.table import Table
+
+from simaccel.analytic.bounds.single import Mapspace
+from simaccel.analytic.bounds.whole import Chosen, WorkloadBound
+from simaccel.hardware import Accelerator
+from simaccel.mapping.files import mapping_text
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import bytes_text, cycles_text
+
+_ROWS = 16
+"""Points that a table shows at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundReport:
+    """A bound with what it is compared with: compulsory bytes, an accelerator, one buffer."""
+
+    found: WorkloadBound
+    mapspace: Mapspace
+    fuse: str
+    compulsory_bytes: int
+    accelerator: Accelerator | None = None
+    room: int | None = None
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """The point for the asked buffer."""
+        number = None if self.room is None else self.found.front.at(self.room)
+        return None if number is None else self.found.point(number)
+
+    def intensity(self, access_bytes: int) -> float:
+        """Return operations per byte."""
+        return self.found.operations / access_bytes
+
+    def performance(self, access_bytes: int) -> float | None:
+        """Return the operations per second that array and DRAM bandwidth allow."""
+        if self.accelerator is None:
+            return None
+        peak = 2.0 * self.accelerator.array.pes * self.accelerator.clock_hz
+        rate = self.accelerator.dram.bandwidth_bytes_per_second
+        return peak if rate is None else min(peak, self.intensity(access_bytes) * rate)
+
+
+def bound_table(report: BoundReport) -> Table:
+    """Tabulate the front, at most so many of its points."""
+    names = ["buffer", "DRAM", "of compulsory", "ops/B"]
+    names += ["ops/s"] if report.accelerator else []
+    table = make_table((), names)
+    points = report.found.front.points()
+    shown = {round(n * (len(points) - 1) / (_ROWS - 1)) for n in range(_ROWS)}
+    for number, (room, moved) in enumerate(points):
+        if number not in shown:
+            continue
+        cells = [
+            bytes_text(room),
+            bytes_text(moved),
+            f"{moved / report.compulsory_bytes:.2f} x",
+            f"{report.intensity(moved):.3g}",
+        ]
+        speed = report.performance(moved)
+        add_row(table, cells if speed is None else [*cells, f"{speed:.3g}"])
+    return table
+
+
+def bound_lines(report: BoundReport) -> list[str]:
+    """Say what the front says: where it ends, the gap, and what attains the asked buffer."""
+    found = report.found
+    room, moved = found.largest
+    effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
+    compulsory = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
+    lines = [
+        f"{len(found.front)} points over {cycles_text(found.mappings)} mappings",
+        f"{effectual}: more gains nothing",
+        f"there {bytes_text(moved)}, {compulsory}{bytes_text(report.compulsory_bytes)}",
+    ]
+    if report.room is not None and report.chosen is None:
+        smallest = bytes_text(found.smallest)
+        lines.append(f"with {bytes_text(report.room)}: nothing runs; the least is {smallest}")
+    chosen = report.chosen
+    if chosen is not None and report.room is not None:
+        lines.append(
+            f"with {bytes_text(report.room)}: at least {bytes_text(chosen.access_bytes)} "
+            f"({chosen.access_bytes / report.compulsory_bytes:.2f} x compulsory), attained with "
+            f"{cycles_text(chosen.buffer_bytes)} B"
+        )
+        if chosen.moved_bytes != chosen.access_bytes:
+            lines.append(
+                f"its mapping moves {bytes_text(chosen.moved_bytes)} on simaccel's machine, whose "
+                f"windows slide in their innermost loop only (--halo machine bounds that)"
+            )
+    return lines
+
+
+def bound_json(report: BoundReport) -> dict[str, Any]:
+    """Give a bound as one JSON object (the format of ``simaccel bound --json``)."""
+    found, (room, moved) = report.found, report.found.largest
+    document: dict[str, Any] = {
+        "workload": found.workload.name,
+        "fingerprint": found.workload.fingerprint,
+        "mapspace": {**vars(report.mapspace), "fuse": report.fuse},
+        "mappings": found.mappings,
+        "macs": found.workload.macs,
+        "operations": found.operations,
+        "compulsory_bytes": report.compulsory_bytes,
+        "max_effectual_buffer_bytes": room,
+        "least_access_bytes": moved,
+        "gap": moved / report.compulsory_bytes,
+        "points": [list(point) for point in found.front.points()],
+        "operations_per_byte": [report.intensity(n) for _, n in found.front.points()],
+    }
+    if report.accelerator is not None:
+        document["accelerator"] = report.accelerator.name
+        document["operations_per_second"] = [report.performance(n) for _, n in found.front.points()]
+    if report.room is not None:
+        document["at"] = _at(report)
+    return document
+
+
+def _at(report: BoundReport) -> dict[str, Any]:
+    chosen = report.chosen
+    asked: dict[str, Any] = {"asked_bytes": report.room}
+    if chosen is None:
+        return {**asked, "smallest_buffer_bytes": report.found.smallest, "access_bytes": None}
+    mapping = report.found.mapping(chosen)
+    return {
+        **asked,
+        "buffer_bytes": chosen.buffer_bytes,
+        "access_bytes": chosen.access_bytes,
+        "machine_bytes": chosen.moved_bytes,
+        "gap": chosen.access_bytes / report.compulsory_bytes,
+        "segments": [list(segment.operators) for segment, _ in chosen.parts],
+        "mapping": None if mapping is None else yaml.safe_load(mapping_text(mapping)),
+    }
+
+
+def bound_csv(report: BoundReport) -> str:
+    """Give one line a point: buffer and accesses in bytes, operations per byte (and second)."""
+    out = io.StringIO()
+    names = ["buffer_bytes", "access_bytes", "operations_per_byte"]
+    names += ["operations_per_second"] if report.accelerator else []
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for room, moved in report.found.front.points():
+        speed = report.performance(moved)
+        last = [] if speed is None else [speed]
+        writer.writerow([room, moved, report.intensity(moved), *last])
+    return out.getvalue()

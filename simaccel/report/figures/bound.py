@@ -1,0 +1,68 @@
+"""Figure of a bound: the ski-slope, the mesa of operational intensity and that of performance.
+
+They are figures 1, 8 and 9 of Huang et al., *Mind the Gap* (ISCA 2024).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simaccel.report.bounds import BoundReport
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    SERIES_COLOURS,
+    new_figure,
+)
+from simaccel.report.units import bytes_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HEIGHT_INCHES = 2.5
+_BEYOND = 4
+"""How far the flat end is drawn behind the maximal effectual buffer."""
+
+
+def draw_bound(report: BoundReport, title: str) -> Figure:
+    """Draw the front in two or, with an accelerator, three panels. Call it inside ``style()``."""
+    figure = new_figure(DOUBLE_COLUMN_INCHES, _HEIGHT_INCHES)
+    panels = figure.subplots(1, 2 + (report.accelerator is not None))
+    points = report.found.front.points()
+    rooms = [room for room, _ in points]
+    rooms.append(max(rooms[-1] * _BEYOND, report.room or 0))
+    moved = [n for _, n in points] + [points[-1][1]]
+    _steps(panels[0], rooms, [float(n) for n in moved], "bytes to and from DRAM")
+    least, label = report.compulsory_bytes, "compulsory"
+    panels[0].axhline(least, color=LIMIT_COLOUR, linestyle=":", linewidth=0.8, label=label)
+    _steps(panels[1], rooms, [report.intensity(n) for n in moved], "operations per byte")
+    if report.accelerator is not None:
+        speeds = [report.performance(n) or 0.0 for n in moved]
+        _steps(panels[2], rooms, speeds, f"operations per second on {report.accelerator.name}")
+    for axes in panels:
+        _mark(axes, report)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    return figure
+
+
+def _steps(axes: Axes, rooms: list[int], values: list[float], label: str) -> None:
+    axes.step(rooms, values, where="post", color=SERIES_COLOURS[0])
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("buffer")
+    axes.set_ylabel(label)
+    axes.xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
+    axes.tick_params(axis="x", labelrotation=30)
+    axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+
+
+def _mark(axes: Axes, report: BoundReport) -> None:
+    """Draw a line where the maximal effectual buffer is, and where the asked one is."""
+    room = report.found.largest[0]
+    label = f"maximal effectual buffer, {bytes_text(room)}"
+    axes.axvline(room, color=SERIES_COLOURS[1], linestyle="--", linewidth=0.8, label=label)
+    if report.room is not None:
+        label = f"buffer of {bytes_text(report.room)}"
+        axes.axvline(report.room, color=SERIES_COLOURS[2], linewidth=0.8, label=label)

@@ -1,0 +1,1 @@
+"""Orojenesis: the public tool's curves and the paper's exhibits."""
