@@ -145,9 +145,9 @@ def group_work(point: Point) -> Work:
     return Work(count, lambda: figures(family, accelerator))
 
 
-def grid_work(_: Point) -> Work:
+def grid_work(point: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
-    accelerator, workload = load_accelerator("edge"), gemm(m=SHAPE["m"], k=SHAPE["k"], n=SHAPE["n"])
+    accelerator, workload = load_accelerator("edge"), gemm(**point.get("shape", SHAPE))
     count = Search(Goal(accelerator)).einsum(workload, "gemm").candidates.least.size
     return Work(count, lambda: Search(Goal(accelerator)).group(workload, "gemm"))
 
