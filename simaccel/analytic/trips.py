@@ -5,19 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints
-from simaccel.analytic.schedule import TRUE
+from simaccel.analytic.schedule import FALSE, TRUE
 
 
 class Trips:
     """The trips of a loop over what arrives: full ones, and a smaller last one."""
 
     def __init__(self, size: Ints, tile: Ints) -> None:
-        self.size = size
         self.one = not bool((size > tile).any())
+        tile = np.minimum(tile, size)
+        self.size = size
         self.full, rest = size // tile, size % tile
         self.most, self.least = int(self.full.max()), int(self.full.min())
         self.has_rest: Bools = rest > 0
         self.ragged = bool(self.has_rest.any())
+        once = self.full + self.has_rest == 1
+        self.once: Bools = TRUE if once.all() else once if once.any() else FALSE
         self.rest: Ints = np.maximum(rest, 1)
         self.tile = tile
         self.known: dict[int, Ints] = {}
