@@ -20,7 +20,7 @@ from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
 from simaccel.analytic.widths import Widths
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.dram.tile import Rows, rows_of
+from simaccel.hardware.dram.tile import Rows
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
@@ -281,40 +281,34 @@ class Units(Widths):
         """Return the cost of bringing a tile, or of taking it away (``up``)."""
         if tiled.level == BUFFER:
             later = FALSE if up or tiled.slide is None else slid
-            known = (id(tiled), up, *(id(sizes[rank]) for rank in tiled.ranks))
+            known = (id(tiled), up, later is TRUE, *(id(sizes[rank]) for rank in tiled.ranks))
             if later is FALSE or later is TRUE:
-                full = (*known, later is TRUE)
-                if full not in self.known:
+                if known not in self.known:
                     self.kept += [sizes[rank] for rank in tiled.ranks]
-                    self.known[full] = self._tile_move(tiled, sizes, later, up=up)
-                return self.known[full]  # type: ignore[return-value]
-            return self._tile_move(tiled, sizes, later, up=up)
+                    self.known[known] = self._dram(*self._tile(tiled, sizes, later), up=up)
+                return self.known[known]  # type: ignore[return-value]
+            return self._dram(*self._tile(tiled, sizes, later), up=up)
         key = (id(tiled), up)
         if key not in self.known:
             self.known[key] = self._to_pe(tiled, up=up)
         return self.known[key]  # type: ignore[return-value]
 
-    def _tile_move(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, *, up: bool) -> Move:
-        """Return the cost of a tile between DRAM and buffer, which lies in rows in DRAM."""
-        rows = None
-        if self.accelerator.dram.model == "banked":
-            sides = tuple(extent(dim, sizes) for dim in tiled.dims)
-            rows = rows_of(sides, tiled.view.shape, tiled.view.bytes_per_element)
-        return self._dram(self._tile_bytes(tiled, sizes, slid), BUFFER, rows, up=up)
-
-    def _tile_bytes(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools) -> Ints:
-        dims = tiled.dims
-        sides = [extent(dim, sizes) for dim in dims]
+    def _tile(
+        self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools
+    ) -> tuple[Ints, str, Rows | None]:
+        """Return the bytes of a tile of the buffer, and its rows in DRAM."""
+        sides = tuple(extent(dim, sizes) for dim in tiled.dims)
         width = tiled.view.bytes_per_element
+        rows = self.accelerator.rows(sides, tiled.view.shape, width)
         whole = width * math.prod(sides, start=ints(1))
         if tiled.slide is None or not np.any(slid):
-            return ints(whole)
+            return ints(whole), BUFFER, rows
         rank, c = tiled.slide
-        at = next(n for n, dim in enumerate(dims) if rank in dict(dim) and len(dim) > 1)
+        at = next(n for n, dim in enumerate(tiled.dims) if rank in dict(dim) and len(dim) > 1)
         others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
         # the window moved by the size of a full tile, of which a last one shares as much
-        reach = sides[at] - c * sizes[rank]
-        return ints(np.where(slid, whole - width * np.maximum(reach, 0) * others, whole))
+        reach = np.maximum(sides[at] - c * sizes[rank], 0)
+        return ints(np.where(slid, whole - width * reach * others, whole)), BUFFER, rows
 
     def _dram(self, n_bytes: Ints, place: str, rows: Rows | None = None, *, up: bool) -> Move:
         accelerator, spec = self.accelerator, self.accelerator.dram

@@ -24,7 +24,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware.area import AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import Rows, larger, lying
+from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
@@ -327,6 +327,12 @@ class Accelerator(Spec):
         found = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
         slowest: Amount = larger(cycles, self._part_rate.cycles(found))
         return slowest
+
+    def rows(
+        self, sides: tuple[Amount, ...], shape: tuple[int, ...], element_bytes: int
+    ) -> Rows | None:
+        """Where a tile of a tensor lies in DRAM; None if the model does not care."""
+        return None if self.dram.model == "channel" else rows_of(sides, shape, element_bytes)
 
     def batch_cycles(self, *, write: bool) -> int:
         """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""
