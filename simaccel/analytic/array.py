@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -82,6 +83,15 @@ def folded(
     totals["cycles"] = totals["cycles"] + lead + tail + latency
     totals["compute"] = totals["compute"] + lead + tail
     return Folded(**{name: ints(value) for name, value in totals.items()})
+
+
+def chosen(which: Ints, options: Sequence[Folded]) -> Folded:
+    """Return for each candidate the option of its number."""
+    found = {
+        one.name: ints(np.choose(which, [getattr(option, one.name) for option in options]))
+        for one in fields(Folded)
+    }
+    return Folded(**found)
 
 
 def _fold(
