@@ -17,9 +17,9 @@ from simaccel.analytic.bounds.sizes import even_pieces
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, WorkloadReference
 from simaccel.workload import Workload, bmm, conv2d, gbmm, gemm, parse_workload
-from tests.analytic.bounds import oracle
+from tests.analytic.bounds import every_order as oracle
 from tests.analytic.bounds.curves import curve
-from tests.analytic.bounds.oracle import Tensor
+from tests.analytic.bounds.every_order import Tensor
 
 GEMMS = [
     (4096, 4096, 4096, 11269),
