@@ -45,7 +45,7 @@ bench: setup ## how fast the simulator is
 
 golden: setup ## rewrite golden programs, traces, README outputs and pictures; read the diff
 	$(BIN)/python -m examples.make_traces
-	SIMACCEL_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/golden tests/examples
+	SIMACCEL_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -n 0 tests/golden tests/examples
 	$(BIN)/python -m examples.picture
 	$(BIN)/python -m examples.trace_picture
 

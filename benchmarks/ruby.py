@@ -70,7 +70,13 @@ def race(point: Point) -> Row:
     theirs = results()[name]
     objective: Objective = "cycles" if theirs["metric"] == _DELAY else "edp"
     found = in_our_model(case.goal, theirs["mapping"])
-    costs = Costs(cycles=np.array([found.cycles]), energy_pj=np.array([found.energy_pj]))
+    nothing = np.zeros(1, dtype=np.int64)
+    costs = Costs(
+        cycles=np.array([found.cycles]),
+        energy_pj=np.array([found.energy_pj]),
+        dram_bytes=nothing,
+        buffer_bytes=nothing,
+    )
     value, tie = (float(column[0]) for column in score(objective, costs))
     watch = _Watch((value * (1 + 1e-9), tie * (1 + 1e-9)))
     effort = Effort(objective=objective, patience=point["patience"])

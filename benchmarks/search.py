@@ -30,7 +30,7 @@ from benchmarks.measure import (
     table,
 )
 from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import Family, Ints, Kept, Loops, ints, shape_of
+from simaccel.analytic.family import Family, Ints, Kept, Loops, ints
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -40,6 +40,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
 from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices
 from simaccel.workload import build, gemm, network
 
@@ -121,7 +122,7 @@ def figures(family: Family, accelerator: Accelerator) -> list[Ints]:
     """Count what a search looks at: bound, DRAM bytes, bytes of buffer."""
     totals = evaluate(family, accelerator)
     dram = totals.counts.total("dram_read") + totals.counts.total("dram_write")
-    shape = shape_of(family.branch)
+    shape = family.shape
     found = (totals.bound(), dram, totals.buffer_bytes())
     return [np.broadcast_to(one, shape).ravel() for one in found]
 
@@ -133,12 +134,12 @@ def group_work(point: Point) -> Work:
     """Return the counting or estimating of a group's grid."""
     kind, _, what = point["kind"].partition(" ")
     accelerator, sizes = load_accelerator("edge"), _grid(kind, point)
-    count = int(np.prod([len(one) for one in sizes]))
     if kind == "gemm":
         ix = [ints(one) for one in np.ix_(*sizes)]
         family = gemm_family(ix if what.endswith("broadcasting") else _flat(sizes))
     else:
         family = fused_family(*_flat(sizes), online=kind == "flash")
+    count = int(np.prod(family.shape))
     if what == "estimated":
         return Work(count, lambda: evaluate(family, accelerator).cycles())
     return Work(count, lambda: figures(family, accelerator))
@@ -147,8 +148,8 @@ def group_work(point: Point) -> Work:
 def grid_work(_: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
     accelerator, workload = load_accelerator("edge"), gemm(m=SHAPE["m"], k=SHAPE["k"], n=SHAPE["n"])
-    count = Search(accelerator).einsum(workload, "gemm").candidates.least.size
-    return Work(count, lambda: Search(accelerator).group(workload, "gemm"))
+    count = Search(Goal(accelerator)).einsum(workload, "gemm").candidates.least.size
+    return Work(count, lambda: Search(Goal(accelerator)).group(workload, "gemm"))
 
 
 def nests_work(point: Point) -> Work:

@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from functools import partial
+from types import CodeType
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
@@ -20,13 +22,16 @@ def main() -> None:
         signal.signal(one, _leave)
     from simaccel.cli import main as command_line  # noqa: PLC0415 - takes a second
 
-    for one in heard:
-        signal.signal(one, signal.default_int_handler)
-        sys.unraisablehook = partial(_again, one)
-    command_line()
+    try:
+        for one in heard:
+            signal.signal(one, signal.default_int_handler)
+            sys.unraisablehook = partial(_again, one)
+        command_line()
+    except KeyboardInterrupt:
+        _leave()
 
 
-def _leave(_number: int, _frame: object) -> None:
+def _leave(*_: object) -> None:
     """End at once: an exception could be lost in the modules that are being loaded."""
     sys.stderr.write("interrupted\n")
     sys.stderr.flush()
@@ -39,11 +44,32 @@ def _again(number: int, unraisable: "sys.UnraisableHookArgs") -> None:
     h5py forgets its objects in callbacks of weak references: a Ctrl-C there would be lost.
     """
     if unraisable.exc_type is KeyboardInterrupt:
-        timer = threading.Timer(_MOMENT_SECONDS, _thread.interrupt_main, (number,))
-        timer.daemon = True
-        timer.start()
+        _thread.start_new_thread(_interrupt_main, (number,))
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_main(number: int) -> None:
+    """Send the main thread a signal when it has left the hook, where it would be lost again.
+
+    Unlike ``interrupt_main`` a signal ends a wait, too.
+    """
+    main_thread = threading.main_thread().ident or 0
+    time.sleep(_MOMENT_SECONDS)
+    while _runs(main_thread, _again.__code__):
+        time.sleep(_MOMENT_SECONDS)
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread, number)
+    else:
+        _thread.interrupt_main(signal.Signals(number))
+
+
+def _runs(thread: int, code: CodeType) -> bool:
+    """Whether a function is being called in a thread."""
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - there is no other way to ask
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
 
 
 if __name__ == "__main__":

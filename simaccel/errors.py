@@ -24,6 +24,12 @@ class SimaccelError(Exception):
     exit_code = 2
 
 
+class WorkerDiedError(SimaccelError):
+    """A process ended without a result: it was killed, or ran out of memory."""
+
+    exit_code = 1
+
+
 @dataclass(frozen=True)
 class Fault:
     """One wrong value: where it stands (file or option, dotted path), what it is, what may be."""

@@ -1,15 +1,19 @@
 """Hypothesis profiles (`ci` unless `--hypothesis-profile` names another); no test hangs."""
 
+import compileall
 import faulthandler
+import os
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import pytest
 from hypothesis import settings
 
+os.environ["SIMACCEL_CACHE"] = "off"  # tests search anew, and leave nothing behind
 TEST_SECONDS: Final = 120
 """No test lasts longer: it fails, and where that doesn't end it, its process ends."""
 
@@ -22,6 +26,15 @@ if threading.current_thread() is threading.main_thread():
                 _signal,
                 signal.default_int_handler if _signal is signal.SIGINT else signal.SIG_DFL,
             )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the package once: each command line that a test starts would do it again.
+
+    Python does not keep byte code where PYTHONDONTWRITEBYTECODE is set.
+    """
+    if not hasattr(session.config, "workerinput"):
+        compileall.compile_dir(Path(__file__).parents[1] / "simaccel", quiet=2)
 
 
 def _too_long(_number: int, _frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -110,6 +111,15 @@ class _Kind:
     """It adds to sums of the accumulator."""
     leaves: bool
     """What it makes goes to the buffer; otherwise to the accumulator."""
+
+
+def chosen(which: Ints, options: Sequence[Folded]) -> Folded:
+    """Return for each candidate the option of its number."""
+    found = {
+        one.name: ints(np.choose(which, [getattr(option, one.name) for option in options]))
+        for one in fields(Folded)
+    }
+    return Folded(**found)
 
 
 def _fold(

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from simaccel.analytic.array import Folded, fold_sides, folded, matmul_of
+from simaccel.analytic.array import Folded, chosen, fold_sides, folded, matmul_of
 from simaccel.analytic.family import Bools, Family, Fan, Floats, Ints, Kept, Path, ints
 from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, held_around
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
@@ -173,13 +174,19 @@ class Units:
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
             widths = self.widths(path, seen)
-            self.known[key] = folded(
+            fold = partial(
+                folded,
                 self.accelerator,
                 shape,
-                path.leaf.stationarity or "ws",
-                (widths[0], widths[1], widths[-1]),
+                widths=(widths[0], widths[1], widths[-1]),
                 accumulate=accumulate,
                 sides=fold_sides(cuts),
+            )
+            which = self.family.held.get(path.leaf.operator)
+            self.known[key] = (
+                fold(stationarity=path.leaf.stationarity or "ws")
+                if which is None
+                else chosen(which, [fold(stationarity=one) for one in STATIONARITIES])
             )
         found = self.known[key]
         assert isinstance(found, Folded)  # noqa: S101 - narrows the type

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.counts import count
-from simaccel.analytic.family import Bools, Family, Floats, Ints, Kept, family_of, ints
+from simaccel.analytic.family import Bools, Family, Floats, Ints, Kept, alike, family_of, ints, take
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import cycles
@@ -151,10 +151,15 @@ class Totals:
         return ints(np.maximum(self.bound(), chain + first_loads(self.family, self.accelerator)))
 
     def timed(self) -> Ints:
-        """Return the cycles of engines, tiles and channels together; loops have one order."""
-        units = Units(self.family, self.accelerator)
-        found: Floats = cycles(bodies(self.family), self.family.space, units, self.accelerator)
-        return ints(np.ceil(found))
+        """Return the cycles of engines, tiles and channels together."""
+        family, groups = self.family, alike(self.family)
+        if len(groups) == 1:
+            return _timed(family, self.accelerator)
+        found = np.empty(family.shape, dtype=np.int64)
+        for places in groups:
+            index = np.unravel_index(places, family.shape)
+            found[index] = _timed(take(family, index), self.accelerator)
+        return found
 
     def cycles(self) -> Ints:
         """Return the estimated cycles from the first load to the last store."""
@@ -179,6 +184,12 @@ class Totals:
             counts.macs, counts.elements, counts.moved, cycles
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
+
+
+def _timed(family: Family, accelerator: Accelerator) -> Ints:
+    units = Units(family, accelerator)
+    found: Floats = cycles(bodies(family), family.space, units, accelerator)
+    return ints(np.ceil(found))
 
 
 def first_loads(family: Family, accelerator: Accelerator) -> Ints:

@@ -7,12 +7,13 @@ orders, sizes and slots may vary along axes of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import Space, aliases_of
 from simaccel.mapping.tree import (
     Do,
@@ -115,6 +116,23 @@ class Family:
     """Tensors made in place: output -> tensor whose tile it takes."""
     around: tuple[Keep, ...] = ()
     """What is kept around the group."""
+    held: Mapping[str, Ints] = field(default_factory=dict)
+    """What a systolic array holds, by operator, as places in ``STATIONARITIES``.
+
+    Operators that aren't here hold what their leaf says.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes of the candidates."""
+        found = [array.shape for array in self.held.values()]
+
+        def note(array: Ints) -> Ints:
+            found.append(array.shape)
+            return array
+
+        _mapped(self.branch, note)
+        return np.broadcast_shapes(*found)
 
     def paths(self) -> Iterator[Path]:
         """Yield the path of each leaf, in order."""
@@ -185,24 +203,43 @@ def _parted(node: Part, sizes: dict[str, int]) -> Parted:
 
 def take(family: Family, which: tuple[Ints, ...] | Ints) -> Family:
     """Return some candidates, by index (one array for each axis of the family), as one axis."""
-    shape = shape_of(family.branch)
+    shape = family.shape
 
     def one(array: Ints) -> Ints:
         return array if array.ndim == 0 else np.broadcast_to(array, shape)[which]
 
-    return replace(family, branch=_mapped(family.branch, one))
+    return with_arrays(family, one)
 
 
-def shape_of(branch: Branch) -> tuple[int, ...]:
-    """Return the axes of a family's candidates."""
-    found: list[Ints] = []
+def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
+    """Return a family with other numbers; ``each`` says what comes for an array."""
+    held = {name: each(array) for name, array in family.held.items()}
+    return replace(family, branch=_mapped(family.branch, each), held=held)
 
-    def note(array: Ints) -> Ints:
-        found.append(array)
-        return array
 
-    _mapped(branch, note)
-    return np.broadcast_shapes(*(array.shape for array in found))
+def alike(family: Family) -> list[Ints]:
+    """Return the candidates, as flat indices, that can be timed together.
+
+    Their loops have one order, and what runs an iteration early does so in the same loop.
+    """
+    shape, keys = family.shape, [ints(0)]
+    real: list[Bools] = []
+    sizes: dict[str, Ints] = {rank: ints(size) for rank, size in family.space.sizes.items()}
+    for node in family.branch:
+        if isinstance(node, Loops):
+            keys += node.places
+            for rank, tile in zip(node.ranks, node.tiles, strict=True):
+                real.append(tile < sizes[rank])
+                sizes[rank] = np.minimum(tile, sizes[rank])
+        elif isinstance(node, Forked) and node.ahead:
+            keys += [ints(one) for one in real]
+    for inner in branches_of(family.branch):
+        if isinstance(inner, Loops) and inner not in family.branch:
+            keys += inner.places
+    rows = np.stack([np.broadcast_to(key, shape).ravel() for key in keys])
+    _, group = np.unique(rows, axis=1, return_inverse=True)
+    group = np.ravel(group)
+    return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
 
 
 def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
@@ -236,10 +273,10 @@ def branches_of(branch: Branch) -> Iterator[Entry | Forked | Parted | Do]:
 
 def tree_of(family: Family, sizes: Mapping[str, int] | None = None) -> Tree:
     """Return the tree of a family of one, without loops that make one piece."""
-    return _tree(family.branch, dict(sizes or family.space.sizes))
+    return _tree(family.branch, dict(sizes or family.space.sizes), family.held)
 
 
-def _tree(branch: Branch, sizes: dict[str, int]) -> Tree:
+def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tree:
     found: list[Node] = []
     for node in branch:
         if isinstance(node, Loops | Fan):
@@ -247,12 +284,14 @@ def _tree(branch: Branch, sizes: dict[str, int]) -> Tree:
         elif isinstance(node, Kept):
             found += [Keep(node.tensor, node.level, int(node.slots))] * (int(node.slots) > 0)
         elif isinstance(node, Forked):
-            branches = tuple(_tree(one, dict(sizes)) for one in node.branches)
+            branches = tuple(_tree(one, dict(sizes), held) for one in node.branches)
             found.append(Fork(branches, node.ahead))
         elif isinstance(node, Parted):
-            found.append(_part(node, sizes))
+            found.append(_part(node, sizes, held))
         elif isinstance(node, Do):
-            found.append(node)
+            which = held.get(node.operator)
+            holds = node.stationarity if which is None else STATIONARITIES[int(which)]
+            found.append(replace(node, stationarity=holds))
     return tuple(found)
 
 
@@ -270,12 +309,12 @@ def _cuts_of(node: Loops | Fan, sizes: dict[str, int]) -> Iterator[Loop | Spread
             yield Loop(rank, tile)
 
 
-def _part(node: Parted, sizes: dict[str, int]) -> Part:
+def _part(node: Parted, sizes: dict[str, int], held: Mapping[str, Ints]) -> Part:
     cuts = [branch[0] for branch in node.branches]
     branches = []
     for branch, cut in zip(node.branches, cuts, strict=True):
         assert isinstance(cut, Cut)  # noqa: S101 - narrows the type
-        branches.append(_tree(branch[1:], {**sizes, cut.rank: cut.size}))
+        branches.append(_tree(branch[1:], {**sizes, cut.rank: cut.size}, held))
     first = cuts[0]
     assert isinstance(first, Cut)  # noqa: S101 - narrows the type
     given = tuple(cut.size for cut in cuts[:-1] if isinstance(cut, Cut))

@@ -9,7 +9,6 @@ is no shorter than the work of any resource in it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -31,7 +30,7 @@ from simaccel.analytic.times import (
     pick,
 )
 from simaccel.analytic.traffic import Traffic
-from simaccel.analytic.trips import Trips
+from simaccel.analytic.trips import Trips, grows_evenly, slots_repeat, state_before
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
@@ -59,6 +58,8 @@ class _Timeline(Traffic):
         self.begun: dict[str, Bools] = {}
         self.more: Bools = FALSE
         self.gathers = False
+        self.once: dict[int, Bools] = {}
+        """Candidates for which a loop had one iteration when it was gone through last."""
 
     def end(self) -> Floats:
         found = ZERO
@@ -84,8 +85,13 @@ class _Timeline(Traffic):
             if stored is not None:
                 ready = ("ready", tiled.key)
                 self.x[ready] = np.maximum(self.get(ready), stored)
-        for tiled, engine in body.last_uses.get(number, ()):
-            self.use(tiled.key, self.get(engine))
+        item, own = body.items[number], {tiled.key for tiled in body.tiles}
+        once = self.once.get(id(item), FALSE)
+        for key, engine in body.last_uses.get(number, ()):
+            past, now = ("past", key), self.get(engine)
+            self.x[past] = now if once is FALSE else np.where(once, self.get(past), now)
+            if key in own:
+                self.use(key, self.x[past])
 
     def item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         if isinstance(item, Work):
@@ -143,30 +149,33 @@ class _Timeline(Traffic):
 
     def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         trips = self._trips(body, sizes[body.rank])
-        if trips.one:
+        self.once[id(body)] = trips.once
+        if trips.one and not body.ahead:
             with self._turn(frozenset(), FALSE, self.more):
                 self.body(body, sizes, sizes)
             return
         rank, outside = body.rank, self.more
-        whole = {**sizes, rank: body.tile}
+        whole = {**sizes, rank: trips.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
-        period = min(math.lcm(*(n for tiled in body.tiles for n, _ in tiled.by_slots)), RING)
-        most = min(trips.most, _FEW + period)
+        period = slots_repeat(body)
         history: list[Times] = []
-        done = 0
-        while done < most:
+        gone, settled = ints(0), FALSE
+        for done in range(min(trips.most, _FEW + int(period.max()))):
+            here = trips.runs(done) & ~settled & (done < _FEW + period)
+            if not here.any():
+                break
             history.append(dict(self.x))
             adders, before = (body.adders, TRUE) if done else (frozenset(), FALSE)
             following = {**sizes, rank: trips.following(done)}
             with self._turn(adders, before, trips.more(done, outside)):
-                self._where(trips.runs(done), runs, body, (whole, following))
-            done += 1
-            if done > _STEADY and _grows_evenly(history[-2], history[-1], self.x):
-                period = 1
-                break
-        if trips.most > done:
-            period = min(period, done)
-            self.skip(history[-period], np.maximum(trips.full - done, 0) / period)
+                self._where(TRUE if here.all() else here, runs, body, (whole, following))
+            gone = gone + here
+            if done >= _STEADY:
+                settled = settled | (here & grows_evenly(history[-2], history[-1], self.x))
+        period = np.where(settled, 1, np.minimum(period, np.maximum(gone, 1)))
+        more = np.maximum(trips.full - gone, 0) / period
+        if more.any():
+            self.skip(state_before(history, gone - period, self.x), more)
         if trips.ragged:
             last = {**sizes, rank: trips.rest}
             with self._turn(body.adders, trips.full > 0, outside):
@@ -345,6 +354,8 @@ class _Ahead:
         if self.waits is None:
             return
         timeline, before = self.timeline, dict(self.timeline.x)
+        present = timeline.present
+        timeline.present = self.waiting if present is TRUE else present & self.waiting
         sizes, begun, slid = self.waits
         for key in self._tiles():
             timeline.x[key] = timeline.get(("made", key))
@@ -357,6 +368,7 @@ class _Ahead:
                 timeline.past(self.whole, number)
         timeline.close([*self.second, *self.crossing], sizes)
         timeline.begun, timeline.slid = now
+        timeline.present = present
         timeline.restore(self.waiting, before)
 
     def finish(self) -> None:
@@ -382,14 +394,3 @@ def _merged(where: Bools, new: Context, old: Context) -> Context:
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:
     return item.works if isinstance(item, Bodies) else (item,)
-
-
-def _grows_evenly(older: Times, last: Times, now: Times) -> bool:
-    """Whether the last two iterations took the same everywhere."""
-    for key, time in now.items():
-        before = last.get(key, ZERO)
-        if time is before:
-            continue
-        if not np.array_equal(time - before, before - older.get(key, ZERO)):
-            return False
-    return True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from simaccel.analytic.times import (
     RING,
     SFU,
     STORES,
+    UNASKED,
     WRITE,
     ZERO,
     Sizes,
@@ -36,13 +39,51 @@ _RECENT = 8
 
 @dataclass(eq=False)
 class Request:
-    """A load: when it was asked for (-1: not by this candidate), served, and the channel free."""
+    """A load: when it was asked for (-1: not by this candidate), served, and the channel free.
+
+    ``number``: loads that had been gone through before.
+    """
 
     begin: Floats
     free: Floats
     end: Floats
     keys: tuple[str, object]
     """What its end has set."""
+    number: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One place in the order of service: a load for each candidate that has one there."""
+
+    members: list[tuple[Request, Bools]]
+
+    @cached_property
+    def later(self) -> Bools:
+        """Candidates that have a load here."""
+        found: Bools = np.logical_or.reduce([mine for _, mine in self.members])
+        return found
+
+    def of(self, name: Literal["begin", "free", "end"]) -> Floats:
+        """Return a time of each candidate's load."""
+        found = ZERO
+        for one, mine in self.members:
+            found = np.where(mine, getattr(one, name), found)
+        return found
+
+
+def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
+    """Return loads in the order of service."""
+    if len(later) < 2:  # noqa: PLR2004 - one is in order
+        return [Place([one]) for one in later]
+    asked = np.stack(
+        np.broadcast_arrays(*(np.where(mine, one.begin, np.inf) for one, mine in later))
+    )
+    order = np.argsort(asked, axis=0, kind="stable")
+    return [
+        Place([(one, mine & (which == number)) for number, (one, mine) in enumerate(later)])
+        for which in order
+    ]
 
 
 class Traffic(State):
@@ -55,8 +96,12 @@ class Traffic(State):
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""
         self.recent: list[Request] = []
-        """The last loads in the order in which they are served."""
-        self.wrote = False
+        """The last loads as they are gone through; the channel serves the oldest first."""
+        self.latest: Floats = UNASKED
+        """When the last of them was asked for."""
+        self.loads: Floats = ZERO
+        """How many there were."""
+        self.wrote: Bools = FALSE
         """Whether the last transfer with DRAM was a store."""
 
     def load(self, tiled: Tiled, sizes: Sizes, free: Floats, where: Bools, arrival: object) -> None:
@@ -73,7 +118,7 @@ class Traffic(State):
         self.x[engine] = pick(where, end, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
         if tiled.outside is not None:
-            self.use(tiled.outside, self.x[engine])
+            self.use(tiled.outside, pick(where, self.x[engine], ZERO))
         self._count(move, where, loads=True)
 
     def store(self, tiled: Tiled, sizes: Sizes) -> None:
@@ -93,8 +138,9 @@ class Traffic(State):
         self.use(tiled.key, pick(tiled.own, end + move.latency, ZERO))
         if tiled.outside is not None:
             inside = ("stored", tiled.outside)
-            self.x[inside] = np.maximum(self.get(inside), end + move.latency)
-            self.use(tiled.outside, self.x[inside])
+            stored = pick(tiled.own, end + move.latency, ZERO)
+            self.x[inside] = np.maximum(self.get(inside), stored)
+            self.use(tiled.outside, stored)
         self._count(move, tiled.own, loads=False)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
@@ -118,47 +164,72 @@ class Traffic(State):
     def _served(self, begin: Floats, move: Move, where: Bools, keys: tuple[str, object]) -> Floats:
         """Return when a load has been served: the oldest first, sharing the channel with stores.
 
-        One that is asked for before the last ones that were gone through goes ahead of them.
+        One that is asked for before others that were gone through goes ahead of them.
         """
-        free = self.get(CHANNEL)
-        start, first = np.maximum(begin, free), free
-        behind: list[tuple[Request, Bools]] = []
-        earlier = where
-        for other in reversed(self.recent):
-            later = earlier & (begin < other.begin)
-            earlier = later | (earlier & (other.begin < 0))
-            if not earlier.any():
-                break
-            behind.insert(0, (other, later))
-            first = np.where(later, other.free, first)
-            start = np.where(later, np.maximum(begin, other.free), start)
-        end = self._beside_stores(start, move)
-        done = pick(where, end, free)
-        for other, later in behind:
-            shift = np.where(later, np.maximum(done - np.maximum(other.begin, other.free), 0), 0)
-            other.free = np.where(later, done, other.free)
-            other.end = other.end + shift
-            for key in other.keys:
-                if self._sets(key) is other:
-                    self.x[key] = self.get(key) + shift
-            done = np.where(later, other.end, done)
+        there, free = self._there(where), self.get(CHANNEL)
+        behind = _in_order(self._later(begin, there))
+        first = free
+        for place in reversed(behind):
+            first = np.where(place.later, place.of("free"), first)
+        start = np.maximum(begin, first)
+        end = self._beside_stores(start, move, there)
+        done = pick(there, end, free)
+        for place in behind:
+            asked = np.maximum(place.of("begin"), place.of("free"))
+            shift = np.where(place.later, np.maximum(done - asked, 0), 0)
+            ends = place.of("end") + shift
+            for one, mine in place.members:
+                self._shift(one, np.where(mine, shift, 0))
+                one.free = np.where(mine, done, one.free)
+            done = np.where(place.later, ends, done)
         self.x[CHANNEL] = np.maximum(done, free)
-        at = len(self.recent) - len(behind)
-        there = where if self.present is TRUE else where & self.present
         asked = begin if there is TRUE else np.where(there, begin, -1.0)
-        self.recent.insert(at, Request(asked, first, end, keys))
-        del self.recent[:-_RECENT]
+        self.recent.append(Request(asked, first, end, keys, self.loads))
+        self.latest = np.maximum(self.latest, asked)
+        self.loads = self.loads + there
+        if len(self.recent) > _RECENT and not self._counts(self.recent[0]).any():
+            del self.recent[0]
         return end
 
-    def _sets(self, key: object) -> Request | None:
-        """Return the last request whose end is noted under a key."""
-        return next((one for one in reversed(self.recent) if key in one.keys), None)
+    def _counts(self, one: Request) -> Bools:
+        """Say where a load is one of the last."""
+        found: Bools = (one.begin >= 0) & (self.loads - one.number <= _RECENT)
+        return found
 
-    def _beside_stores(self, begin: Floats, move: Move) -> Floats:
+    def _later(self, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
+        """Return the loads that were asked for after ``begin``, with whose they are."""
+        before = there & (begin < self.latest)
+        if not before.any():
+            return []
+        found = []
+        for one in self.recent:
+            mine = before & (begin < one.begin)
+            if mine.any() and (mine := mine & self._counts(one)).any():
+                found.append((one, mine))
+        return found
+
+    def _there(self, where: Bools) -> Bools:
+        """Return the candidates that have a transfer: those of this iteration."""
+        if self.present is TRUE:
+            return where
+        return self.present if where is TRUE else where & self.present
+
+    def _shift(self, one: Request, shift: Floats) -> None:
+        """Let a load end later, and what its end has set if no later load has set it again."""
+        one.end = one.end + shift
+        newer = self.recent[self.recent.index(one) + 1 :]
+        for key in one.keys:
+            last = TRUE
+            for other in newer:
+                if key in other.keys:
+                    last = last & (other.begin < 0)
+            self.x[key] = self.get(key) + np.where(last, shift, 0)
+
+    def _beside_stores(self, begin: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
         turn = self.accelerator.dram.turnaround_cycles
-        begin = begin + (move.service > 0) * turn * int(self.wrote)
-        self.wrote = False
+        begin = begin + (move.service > 0) * turn * self.wrote
+        self.wrote = self.wrote & ~there
         end = begin + np.maximum(move.service, move.port)
         batch = np.maximum(1, move.service / np.maximum(1, move.batches))
         for n in (1, 0):
@@ -166,6 +237,7 @@ class Traffic(State):
             since = np.maximum(begin, self.get(first))
             both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
             end = end + both + 2 * turn * np.floor(both / batch)
+            both = both * there
             self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
             self.x[last] = self.get(last) + both
         return end
@@ -173,20 +245,20 @@ class Traffic(State):
     def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
         """Return when a store is served: after a batch of loads, which then wait for it."""
         accelerator, free = self.accelerator, self.get(CHANNEL)
+        there = self._there(where)
         turn = accelerator.dram.turnaround_cycles * (move.service > 0)
         batch = accelerator.channel_read_rate.cycles(accelerator.dram.batch_bytes)
         left = np.maximum(free - begin, 0)
-        more = np.where(where & (left > batch), move.service + 2 * turn, 0)
+        more = np.where(there & (left > batch), move.service + 2 * turn, 0)
         if more.any():
             self.x[CHANNEL] = free + more
-            if self.recent:
-                last = self.recent[-1]
-                more = np.where(last.begin >= 0, more, 0)
-                last.end = last.end + more
-                for key in last.keys:
-                    self.x[key] = self.get(key) + more
-        begin = begin + np.minimum(left, batch) + turn * int(not self.wrote)
-        self.wrote = True
+            for one in reversed(self.recent):
+                mine = self._counts(one) & (one.begin == self.latest) & (more > 0)
+                if mine.any():
+                    self._shift(one, np.where(mine, more, 0))
+                    more = np.where(mine, 0, more)
+        begin = begin + np.minimum(left, batch) + turn * ~self.wrote
+        self.wrote = self.wrote | there
         return begin
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
@@ -204,7 +276,9 @@ class Traffic(State):
             for key, time in self.x.items()
             if time is not last.get(key)
         }
-        self.recent.clear()
+        for one in self.recent:
+            one.begin = np.where(more > 0, -1.0, one.begin)
+        self.latest = np.where(more > 0, -1.0, self.latest)
         interval = self._interval(growth)
         for key, value in growth.items():
             if key in COUNTERS:

@@ -1,23 +1,29 @@
-"""The trips of a loop over what arrives."""
+"""The trips of a loop over what arrives, and when they take the same again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from simaccel.analytic.family import Bools, Ints
-from simaccel.analytic.schedule import TRUE
+from simaccel.analytic.family import Bools, Ints, ints
+from simaccel.analytic.schedule import FALSE, TRUE, Bodies
+from simaccel.analytic.times import RING, ZERO, Times
 
 
 class Trips:
     """The trips of a loop over what arrives: full ones, and a smaller last one."""
 
     def __init__(self, size: Ints, tile: Ints) -> None:
-        self.size = size
         self.one = not bool((size > tile).any())
+        tile = np.minimum(tile, size)
+        self.size = size
         self.full, rest = size // tile, size % tile
         self.most, self.least = int(self.full.max()), int(self.full.min())
         self.has_rest: Bools = rest > 0
         self.ragged = bool(self.has_rest.any())
+        once = self.full + self.has_rest == 1
+        self.once: Bools = TRUE if once.all() else once if once.any() else FALSE
         self.rest: Ints = np.maximum(rest, 1)
         self.tile = tile
         self.known: dict[int, Ints] = {}
@@ -40,3 +46,36 @@ class Trips:
             ends = (number + 1 >= self.full) & self.has_rest
             self.known[number] = np.where(ends, self.rest, self.tile)
         return self.known[number]
+
+
+def slots_repeat(body: Bodies) -> Ints:
+    """Return after how many iterations all slots of a body are as before, by candidate."""
+    found = ints(1)
+    for tiled in body.tiles:
+        found = np.lcm(found, np.where(tiled.own, np.maximum(tiled.slots, 1), 1))
+    return np.minimum(found, RING)
+
+
+def grows_evenly(older: Times, last: Times, now: Times) -> Bools:
+    """Say for which candidates the last two iterations took the same everywhere."""
+    found = TRUE
+    for key, time in now.items():
+        before = last.get(key, ZERO)
+        if time is not before:
+            growth = time - before
+            found = found & ((growth == 0) | (growth == before - older.get(key, ZERO)))
+            if not found.any():
+                break
+    return found
+
+
+def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
+    """Return the times before an iteration, whose number each candidate has its own of."""
+    first, last = int(which.min()), int(which.max())
+    found = dict(history[first])
+    for number in range(first + 1, last + 1):
+        for key in now:
+            old, new = found.get(key, ZERO), history[number].get(key, ZERO)
+            if new is not old:
+                found[key] = np.where(which >= number, new, old)
+    return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -25,6 +27,8 @@ def _printable() -> Iterator[None]:
     """Escape control characters in what click says of options that it does not know."""
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
     except click.UsageError as error:
         text = printable(error.format_message(), keep="\n")
         raise click.UsageError(text, error.ctx) from None
@@ -32,6 +36,27 @@ def _printable() -> Iterator[None]:
 
 class _Commands(click.Group):
     """A group whose commands end without a traceback when the user made a mistake."""
+
+    def main(  # type: ignore[override]  # click has an overload for each mode
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        *,
+        standalone_mode: bool = True,
+        **extra: Any,  # noqa: ANN401 - of click
+    ) -> object:
+        """Run a command line; Ctrl-C outside of a command's own work ends it like any other."""
+        try:
+            code: int | None = super().main(args, prog_name, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            if not standalone_mode:
+                raise
+            error.show()
+            code = error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("interrupted", err=True)
+            code = INTERRUPTED
+        return sys.exit(code) if standalone_mode else code
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before the name of a command."""

@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import accelerator_path, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -20,7 +21,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
-from simaccel.schedulers import DATAFLOWS, Options, make_mapping
+from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.workload import (
     MODELS,
     NETWORKS,
@@ -198,8 +199,13 @@ class Asked:
     @property
     def options(self) -> Options:
         """What is asked of the scheduler."""
-        effort, constraints = self.sought.effort(), self.sought.constraints
-        return Options(pipeline=self.pipeline, effort=effort, constraints=constraints)
+        sought = self.sought
+        return Options(
+            pipeline=self.pipeline,
+            objective=sought.objective or Options.objective,
+            effort=sought.effort(),
+            constraints=sought.constraints,
+        )
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""
@@ -235,7 +241,7 @@ class Asked:
         """Read everything and let the scheduler make the mapping where none is given."""
         workload, accelerator, dataflow = self.read()
         if not isinstance(dataflow, Mapping):
-            dataflow = make_mapping(workload, accelerator, dataflow, self.options)
+            dataflow = scheduled(workload, accelerator, dataflow, self.options)
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:
@@ -251,7 +257,8 @@ class Asked:
             self._refuse_dataflow()
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
-        self.sought.refuse(f"nothing without --mapspace on {self.hw}, whose array is systolic")
+        allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
+        replace(self.sought, objective=None).refuse(allowed)
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]

@@ -23,10 +23,10 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.parallel import WorkerDiedError, run_all
+from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
 from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
-from simaccel.errors import SimaccelError
+from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.run import result_json, simulate
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.hardware import Accelerator

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from functools import partial
@@ -16,14 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn, TypeVar
 
 from simaccel.cli.progress import Bar
-from simaccel.errors import SimaccelError
-
-
-class WorkerDiedError(SimaccelError):
-    """A process ended without a result: it was killed, or ran out of memory."""
-
-    exit_code = 1
-
+from simaccel.errors import WorkerDiedError
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
@@ -67,7 +60,12 @@ def run_all(
 
 @contextmanager
 def workers(jobs: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]]:
-    """Give a `map` that runs on that many processes, which stay until the end of the block."""
+    """Give a `map` that runs on that many processes, which stay until the end of the block.
+
+    Raises:
+        WorkerDiedError: what is made of the results, where a process died.
+
+    """
     if jobs == 1:
         yield map
         return
@@ -77,12 +75,16 @@ def workers(jobs: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]
     def each(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         with _deaf():  # the last tasks are the longest: they start first
             futures = [pool.submit(work, task) for task in reversed(tasks)][::-1]
-        return (future.result() for future in futures)
+        return map(result, futures)
+
+    def result(future: Future[Any]) -> Any:  # noqa: ANN401 - whatever a task gives
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            raise WorkerDiedError("a process of the search died; is there enough memory?") from None
 
     try:
         yield each
-    except BrokenProcessPool:
-        raise WorkerDiedError("a process of the search died; is there enough memory?") from None
     except BaseException:
         for process in multiprocessing.active_children():
             process.terminate()

@@ -25,6 +25,7 @@ from simaccel.cli.progress import Bar
 from simaccel.errors import InputError
 from simaccel.experiment.check import Checked, check, require_small
 from simaccel.experiment.run import Result, result_json, simulate
+from simaccel.experiment.scheduling import scheduled
 from simaccel.files.targets import require_target
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
@@ -40,7 +41,6 @@ from simaccel.report.results import (
     operators_table,
 )
 from simaccel.report.units import cycles_text
-from simaccel.schedulers import make_mapping
 
 
 @click.command(cls=Command)
@@ -110,7 +110,7 @@ def _searched(asked: Asked, inputs: Inputs, jobs: int | None, *, quiet: bool) ->
         return inputs
     with workers(jobs or 1) as each, Bar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=each, watch=bar.show)
-        return workload, accelerator, make_mapping(workload, accelerator, dataflow, options)
+        return workload, accelerator, scheduled(workload, accelerator, dataflow, options)
 
 
 def _record(trace: str, inputs: Inputs, **kwargs: Any) -> Result:  # noqa: ANN401 - of record
@@ -128,7 +128,7 @@ def _forecast(asked: Asked, jobs: int | None, *, fast_forward: bool, as_json: bo
     mapping = (
         dataflow
         if isinstance(dataflow, Mapping)
-        else make_mapping(workload, accelerator, dataflow, asked.options)
+        else scheduled(workload, accelerator, dataflow, asked.options)
     )
     seconds = time.perf_counter() - started
     program = lower(workload, mapping)

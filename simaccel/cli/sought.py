@@ -109,7 +109,7 @@ SEARCH_OPTIONS = (
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
-        help="What a search makes small (default edp).",
+        help="What is made small (default cycles; of mapspaces edp).",
     ),
     click.option(
         "--constrain",

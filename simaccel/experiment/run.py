@@ -9,6 +9,7 @@ from typing import Any
 
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
 from simaccel.errors import Fault, InputError
+from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
 from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
@@ -17,7 +18,7 @@ from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
-from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers import Options
 from simaccel.workload import Workload
 
 Progress = Callable[[int, float], None]
@@ -83,7 +84,7 @@ def simulate(
         require_same(workload, mapping)
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
-        mapping = make_mapping(workload, accelerator, dataflow, options)
+        mapping = scheduled(workload, accelerator, dataflow, options)
     program = lower(workload, mapping)
     heard = listener(mapping, program) if listener else None
     machine = Machine(accelerator, program, heard, fast_forward=fast_forward)

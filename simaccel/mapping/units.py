@@ -11,6 +11,7 @@ from simaccel.mapping.node_text import node_text
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
 from simaccel.mapping.walk import Site, Step, Walk
+from simaccel.workload import Einsum
 
 _ROLES = ("input", "weight")
 
@@ -131,10 +132,21 @@ def fit(walk: Walk, accelerator: Accelerator) -> Iterator[Finding]:
             yield site.place, text, "array and a stationarity: the array is systolic"
         elif unit == "array" and spatial:
             yield site.place, text, "mac: the array is spatial"
+        elif unit == "array" and _elementwise(walk, site):
+            yield (
+                site.place,
+                text,
+                "no elementwise product: it is a vector operator of kind product",
+            )
         elif unit != "sfu":
             yield from _fans(walk, site, accelerator)
             if isinstance(array, SpatialArraySpec):
                 yield from _memories(walk, site, array)
+
+
+def _elementwise(walk: Walk, site: Site) -> bool:
+    operator = walk.seen(site).operator
+    return isinstance(operator, Einsum) and operator.elementwise
 
 
 def _fans(walk: Walk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:

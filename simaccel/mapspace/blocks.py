@@ -13,8 +13,8 @@ from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.costs import Costs, Setting
 from simaccel.mapspace.space import Genes, Space
 
-Objective = Literal["cycles", "energy", "edp"]
-OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp")
+Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
+OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
 Floats = npt.NDArray[np.float64]
 Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""
@@ -131,6 +131,10 @@ def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
         return cycles, costs.energy_pj
     if objective == "energy":
         return costs.energy_pj, cycles
+    if objective == "dram-bytes":
+        return costs.dram_bytes.astype(np.float64), cycles
+    if objective == "footprint":
+        return costs.buffer_bytes.astype(np.float64), cycles
     return costs.edp, cycles
 
 

@@ -43,10 +43,15 @@ class NotNestableError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What candidates cost: the most cycles that any resource works, and energy."""
+    """What candidates cost: the most cycles that any resource works, energy, and bytes.
+
+    ``dram_bytes`` move to and from DRAM, ``buffer_bytes`` are what the tiles need in the buffer.
+    """
 
     cycles: npt.NDArray[np.int64]
     energy_pj: Floats
+    dram_bytes: npt.NDArray[np.int64]
+    buffer_bytes: npt.NDArray[np.int64]
 
     @property
     def edp(self) -> Floats:
@@ -137,14 +142,17 @@ class Setting:
 
     def costs(self, space: Space, candidates: Candidates) -> Costs:
         """Return what candidates cost."""
-        cycles = np.empty(len(candidates), dtype=np.int64)
+        cycles, dram, buffer = np.empty((3, len(candidates)), dtype=np.int64)
         energy = np.empty(len(candidates))
         for start in range(0, len(candidates), _BLOCK):
             part = slice(start, start + _BLOCK)
             totals = self.evaluate(space, candidates.take(part))
             cycles[part] = totals.bound()
             energy[part] = sum(totals.energy_pj(cycles[part]).values())
-        return Costs(cycles=cycles, energy_pj=energy)
+            counts = totals.counts
+            dram[part] = counts.total("dram_read") + counts.total("dram_write")
+            buffer[part] = totals.buffer_bytes()
+        return Costs(cycles=cycles, energy_pj=energy, dram_bytes=dram, buffer_bytes=buffer)
 
     def require(self) -> None:
         """Refuse an einsum that mapspaces don't take, or that is too large to count.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simaccel.analytic.estimate import Totals
-from simaccel.errors import SimaccelError
+from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dataflow import Constraints, merged, single
 from simaccel.hardware.hierarchy import levels
@@ -148,13 +148,17 @@ def map_einsum(
     Raises:
         InputError: constraints that can't be.
         EmptyMapspaceError: no mapping satisfies them, or none fits.
+        WorkerDiedError: a process of ``each`` died; it names the einsum.
 
     """
     problem = target.problem()
     problem = replace(problem, spaces=tuple(s for s in problem.spaces if s.combinations))
     if not problem.spaces:
         raise EmptyMapspaceError(_why(target))
-    found = search(problem, effort, each, watch)
+    try:
+        found = search(problem, effort, each, watch)
+    except WorkerDiedError as error:
+        raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
     if found.best is None:
         raise EmptyMapspaceError(_why(target))
     return mapped_as(target, found)

@@ -46,13 +46,16 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
     """Return the constraints of all stationarities that what a user asked for leaves.
 
     Raises:
-        InputError: the einsum has other than two inputs, a rank is in one tensor only, or no
-            stationarity is left.
+        InputError: the einsum has other than two inputs, is an elementwise product, a rank is in
+            one tensor only, or no stationarity is left.
 
     """
     if len(einsum.inputs) != _OPERANDS:
         allowed = "einsums of two inputs on a systolic array"
         raise InputError([Fault("workload", einsum.name, len(einsum.inputs), allowed)])
+    if einsum.elementwise:
+        allowed = "on a systolic array a vector operator of kind product instead"
+        raise InputError([Fault("workload", einsum.name, "an elementwise product", allowed)])
     tensors = [one.ranks for one in (*einsum.inputs, einsum.output)]
     for rank, size in einsum.ranks.items():
         if size > 1 and sum(rank in one for one in tensors) == 1:

@@ -56,13 +56,8 @@ class Analysis:
             gain = speedup(self.what_if, freed, part.name)
             if gain is not None:
                 gains[freed.resources] = gain
-        return Scene(part, self.accelerator, gains, self._idle_in(part))
-
-    def _idle_in(self, part: Part) -> tuple[str, ...]:
-        if part.name != TOTAL:
-            return ()
-        found = [one for one in self.diagnosis.operators if one.share(part.compute, "idle")]
-        return tuple(one.name for one in found)
+        operators = self.diagnosis.operators if part.name == TOTAL else ()
+        return Scene(part, self.accelerator, gains, operators)
 
 
 def cycles_of(run: Freed, operator: str) -> int | None:
@@ -210,7 +205,8 @@ def _alike(analysis: Analysis) -> Iterator[str]:
     groups: dict[tuple[str, ...], list[Part]] = {}
     for one in sorted(found.operators, key=lambda p: -p.cycles):
         if not is_bound(one):
-            groups.setdefault((one.compute, *sorted(worst_causes(one))), []).append(one)
+            causes = worst_causes(Scene(one))
+            groups.setdefault((one.compute, *sorted(causes)), []).append(one)
     for first, *others in list(groups.values())[:_MOST_VERDICTS]:
         if first.cycles < _WORTH_A_VERDICT * found.total.cycles:
             continue

@@ -43,19 +43,31 @@ _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_
 class Scene:
     """What the sentences are made from. Without ``accelerator`` no resource is judged.
 
-    ``gains``: the speedup of this operator by each case of freed resources. ``idle_in``: of a
-    whole run, the operators in which its compute engine is idle.
+    ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
+    of a whole run, each of which waits for its own compute engine.
     """
 
     part: Part
     accelerator: Accelerator | None = None
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    idle_in: tuple[str, ...] = ()
+    operators: tuple[Part, ...] = ()
 
     @property
     def engine(self) -> str:
         """The engine that the sentences are about."""
         return self.part.compute
+
+    @property
+    def lost(self) -> Counter[str]:
+        """Cycles by cause that the compute engine waits: of a run, the one of each operator."""
+        found: Counter[str] = Counter()
+        for part in self.operators or (self.part,):
+            found.update(dict(part.stalls(part.compute)))
+        return found
+
+    def share(self, cause: str) -> float:
+        """Cycles lost to a cause, as a part of all cycles."""
+        return self.lost[cause] / self.part.cycles if self.part.cycles else 0.0
 
 
 def sentences(scene: Scene) -> list[str]:
@@ -63,12 +75,12 @@ def sentences(scene: Scene) -> list[str]:
     part, engine = scene.part, scene.engine
     if is_bound(part):
         return [_bound(scene), *_advice(scene)]
-    worst = worst_causes(part)
+    worst = worst_causes(scene)
     if not worst:
         return [_unclear(scene), *_advice(scene)]
     who = engine_text(engine)
-    place = _name(part) if part.name != TOTAL else "the run"
-    subject = _name(part) if engine == "array" else f"{who[0].upper()}{who[1:]} in {place}"
+    plain = engine == "array" or part.name == TOTAL
+    subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
     said = _direct(scene, worst[0])
     found = [
         f"{subject} waits {_share(scene, worst[0])} of its time{said}: {_why(scene, worst[0])}."
@@ -80,10 +92,10 @@ def sentences(scene: Scene) -> list[str]:
     return [*found, *_advice(scene)]
 
 
-def worst_causes(part: Part) -> list[str]:
+def worst_causes(scene: Scene) -> list[str]:
     """Name the one or two causes for which the compute engine waits longest."""
-    largest = part.stalls(part.compute)[:2]
-    return [cause for cause, n in largest if n >= _WORTH_SAYING * part.cycles]
+    largest = sorted(scene.lost.items(), key=lambda one: (-one[1], one[0]))[:2]
+    return [cause for cause, n in largest if n >= _WORTH_SAYING * scene.part.cycles]
 
 
 def is_bound(part: Part) -> bool:
@@ -118,7 +130,8 @@ def _bound(scene: Scene) -> str:
 def _unclear(scene: Scene) -> str:
     part, engine = scene.part, scene.engine
     idle, busy = part.share(engine, "idle"), part.share(engine, "busy")
-    where = f" (in {', '.join(scene.idle_in)})" if scene.idle_in else ""
+    idle_in = [one.name for one in scene.operators if one.share(engine, "idle")]
+    where = f" (in {', '.join(idle_in)})" if idle_in else ""
     rest = "no cause stands out"
     if idle >= _WORTH_SAYING:
         rest = f"idle {short_share_text(idle)}{where}"
@@ -135,7 +148,7 @@ def engine_text(engine: str) -> str:
 
 
 def _share(scene: Scene, cause: str) -> str:
-    return short_share_text(scene.part.share(scene.engine, cause))
+    return short_share_text(scene.share(cause))
 
 
 def _why(scene: Scene, cause: str) -> str:
@@ -160,9 +173,8 @@ def _direct(scene: Scene, cause: str) -> str:
 def _where(scene: Scene, cause: str) -> str:
     """Name the operators in which most of a wait of the whole run falls."""
     cycles: Counter[str] = Counter()
-    for wait in scene.part.waits:
-        if (wait.engine, wait.cause) == (scene.engine, cause):
-            cycles[wait.operator] += wait.cycles
+    for part in scene.operators:
+        cycles += Counter({part.name: dict(part.stalls(part.compute)).get(cause, 0)})
     most = [name for name, n in cycles.most_common(2) if n >= _LARGE_PART * cycles.total()]
     return f" (mostly in {' and '.join(most)})" if most and len(cycles) > len(most) else ""
 
@@ -205,7 +217,7 @@ def _dram_latency(scene: Scene) -> str:
     if one is None:
         return "what was read from DRAM is still on its way"
     use = dram_use(scene)
-    told = scene.part.share(scene.engine, "dram_bandwidth") >= _WORTH_SAYING
+    told = scene.share("dram_bandwidth") >= _WORTH_SAYING
     busy = "" if use is None or told else f", while DRAM runs at {use.text()}"
     return (
         f"a load arrives {one.dram.latency_cycles} cycles after its turn and too few are on "

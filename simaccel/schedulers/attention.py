@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+
+import numpy as np
 
 from simaccel.analytic.family import Branch, Family, Forked, Ints, Kept, Loops, ints
-from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.schedulers.choosing import nested
 from simaccel.schedulers.problems import Attention, heads_per_sample
 from simaccel.workload import Workload
 
@@ -108,13 +110,14 @@ def problem_of(workload: Workload, part: Attention) -> Problem:
 def flat_families(
     problem: Problem, tiles: Sequence[FlatTile], *, online: bool, pipelined: bool
 ) -> Iterator[Family]:
-    """Yield the families of FLAT-tiles, one for each pair of stationarities."""
-    columns = [ints(list(column)).reshape(-1, 1) for column in zip(*tiles, strict=True)]
+    """Yield the family of FLAT-tiles with every pair of stationarities."""
+    columns = [ints(list(column)).reshape(-1, 1, 1) for column in zip(*tiles, strict=True)]
     heads, rows, keys = columns
-    slots = ints([2] if pipelined else [2, 1]).reshape(1, -1)
-    for pair in product(STATIONARITIES, STATIONARITIES):
-        branch = _branch(problem, (heads, rows, keys), slots, pair, online=online, ahead=pipelined)
-        yield Family(problem.space, branch, {_weights(problem): problem.tensors[2]})
+    slots = ints([2] if pipelined else [2, 1]).reshape(1, -1, 1)
+    branch = _branch(problem, (heads, rows, keys), slots, online=online, ahead=pipelined)
+    every = np.indices((len(STATIONARITIES),) * 2).reshape(2, 1, 1, -1)
+    held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
+    yield Family(problem.space, branch, {_weights(problem): problem.tensors[2]}, held=held)
 
 
 def _weights(problem: Problem) -> str:
@@ -125,7 +128,6 @@ def _branch(
     problem: Problem,
     tiles: tuple[Ints, Ints, Ints],
     slots: Ints,
-    pair: tuple[Stationarity, Stationarity],
     *,
     online: bool,
     ahead: bool,
@@ -134,13 +136,13 @@ def _branch(
     heads, rows, keys = tiles
     logit, softmax, attend = problem.part
     stream = Loops((problem.c,), (keys,), (ints(0),))
-    outer: list[object] = [*_nested(problem, problem.heads, heads)]
-    outer += _nested(problem, problem.rows, rows)
+    outer: list[object] = [*nested(problem.space, problem.heads, heads)]
+    outer += nested(problem.space, problem.rows, rows)
     outer += [Kept(q, BUFFER, slots), Kept(z, BUFFER, slots)]
     held = Kept(s, BUFFER, ints(2) if ahead else ints(1))
-    do_logit = Do(logit, "array", pair[0])
+    do_logit = Do(logit, "array", STATIONARITIES[0])
     do_softmax = Do(softmax, "sfu")
-    do_attend = Do(attend, "array", pair[1])
+    do_attend = Do(attend, "array", STATIONARITIES[0])
     if online:
         outer += [stream, Kept(k, BUFFER, slots), Kept(v, BUFFER, slots), held]
         branches: tuple[Branch, ...] = ((do_logit,), (do_softmax,), (do_attend,))
@@ -154,20 +156,3 @@ def _branch(
         )
     outer.append(Forked(branches, int(ahead)))
     return tuple(outer)  # type: ignore[arg-type]
-
-
-def _nested(problem: Problem, ranks: Sequence[str], tile: Ints) -> list[Loops]:
-    """Return loops of several ranks whose blocks have so many positions together.
-
-    Inner ranks stay whole as long as the block is larger than they are.
-    """
-    tiles = []
-    left = tile
-    for rank in reversed(ranks):
-        size = problem.space.sizes[rank]
-        tiles.append(left.clip(1, size))
-        left = -(-left // size)
-    if not ranks:
-        return []
-    places = tuple(ints(at) for at in range(len(ranks)))
-    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]

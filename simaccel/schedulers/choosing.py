@@ -1,15 +1,17 @@
-"""Choosing among families: the candidate that fits and takes the fewest estimated cycles.
+"""Choosing among families: the candidates that fit and are best by an objective.
 
-Each candidate has a bound that its estimate can't go below. Estimates are made from the lowest
+Each candidate has a bound that its objective can't go below. Estimates are made from the lowest
 bound on until no bound is left below the best estimate, so the choice is that of estimating all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from simaccel.analytic.estimate import Totals, evaluate
 from simaccel.analytic.family import (
@@ -20,18 +22,24 @@ from simaccel.analytic.family import (
     Loops,
     branches_of,
     ints,
-    shape_of,
     take,
     tree_of,
 )
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Space
 from simaccel.mapping.tree import Tree
+from simaccel.mapspace.blocks import Objective
 
 UNLIMITED = 2**62
-_FIRST = 32
-_MOST = 1024
+CLOSE: Final = 0.001
+"""Where many candidates are about as good, one is taken that is so close to the best bound left."""
+_MANY: Final = 64
+"""Candidates that are estimated before one that is close is taken."""
+_FIRST: Final = 32
+_MOST: Final = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
+Values = npt.NDArray[np.float64]
 
 
 class NothingFitsError(SimaccelError):
@@ -46,12 +54,21 @@ def capacity(accelerator: Accelerator) -> int:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The best candidate: its tree, estimated cycles, bytes to and from DRAM, buffer bytes."""
+    """A candidate: its tree, estimated cycles, bytes to and from DRAM, buffer bytes.
+
+    ``value``: the objective by the closed form.
+    """
 
     tree: Tree
+    value: float
     cycles: int
     dram_bytes: int
     buffer_bytes: int
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """What decides: the objective, then bytes moved, then bytes kept."""
+        return self.value, self.dram_bytes, self.buffer_bytes
 
 
 @dataclass
@@ -60,71 +77,118 @@ class Candidates:
 
     families: Sequence[Family]
     accelerator: Accelerator
+    objective: Objective = "cycles"
     totals: list[Totals] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Count all candidates."""
-        columns: list[list[Ints]] = []
+        columns: list[list[npt.NDArray[Any]]] = []
         again: list[Bools] = []
         for number, family in enumerate(self.families):
             totals = evaluate(family, self.accelerator)
-            shape = shape_of(family.branch)
+            shape = family.shape
             self.totals.append(totals)
             counts = totals.counts
             dram = counts.total("dram_read") + counts.total("dram_write")
             space = np.where(totals.sums_fit(), totals.buffer_bytes(), UNLIMITED + 1)
-            figures = (totals.least(), dram, space)
+            energy: Any = np.float64(0)
+            if self.objective in ("energy", "edp"):
+                energy = sum(totals.energy_pj(totals.least()).values(), start=energy)
+            figures = (totals.least(), dram, space, energy)
             rows = [np.broadcast_to(one, shape).ravel() for one in figures]
             size = rows[0].size
             columns.append([*rows, np.full(size, number), np.arange(size)])
             again.append(_again(family, shape))
-        self.least, self.dram, self.space, self.family, self.place = (
+        self.least, self.dram, self.space, self.energy, self.family, self.place = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         self.cycles = np.full(self.least.size, -1, dtype=np.int64)
         self.first = np.flatnonzero(~np.concatenate(again))
 
+    def __len__(self) -> int:
+        """Count the candidates."""
+        return len(self.least)
+
+    @property
+    def timed(self) -> int:
+        """Candidates whose cycles have been estimated."""
+        return int(np.count_nonzero(self.cycles >= 0))
+
     def best(self, room: int) -> int | None:
-        """Return the number of the fastest that fits; then fewest DRAM bytes, least buffer."""
+        """Return the number of the best that fits; then fewest DRAM bytes, least buffer."""
+        found = self.finalists(room, 1)
+        return found[0] if found else None
+
+    def finalists(self, room: int, most: int, below: float = float("inf")) -> list[int]:
+        """Return the best that fit, at most so many, and none whose objective is not ``below``."""
         fits = self.first[self.space[self.first] <= room]
+        bounds = self._value(fits, self.least)
+        if self.objective in ("cycles", "edp"):
+            fits = self._estimated(fits, bounds, below)
+            bounds = self._value(fits, self.cycles)
+        order = np.lexsort((self.dram[fits], -self.space[fits], bounds))
+        return [int(fits[at]) for at in order[:most] if bounds[at] < below]
+
+    def _value(self, which: Ints, cycles: Ints) -> Values:
+        """Return the objective of candidates that take so many cycles."""
+        found: npt.NDArray[Any] = {
+            "cycles": cycles,
+            "energy": self.energy,
+            "edp": self.energy * cycles,
+            "dram-bytes": self.dram,
+            "footprint": self.space,
+        }[self.objective][which]
+        return found.astype(np.float64)
+
+    def _estimated(self, fits: Ints, bounds: Values, below: float) -> Ints:
+        """Estimate candidates from the lowest bound on, until none can be (much) better."""
+        inside = bounds < below
+        fits, bounds = fits[inside], bounds[inside]
         if not fits.size:
-            return None
-        fits = fits[np.lexsort((self.space[fits], self.dram[fits], self.least[fits]))]
-        found, at, step = UNLIMITED, 0, _FIRST
-        while at < fits.size and self.least[fits[at]] <= found:
-            chunk = fits[at : at + step]
-            chunk = chunk[self.least[chunk] <= found]
+            return fits
+        order = np.lexsort((self.dram[fits], -self.space[fits], bounds))
+        fits, bounds = fits[order], bounds[order]
+        found, at, step = below, 0, _FIRST
+        while at < fits.size:
+            target = found * (1 - CLOSE) if at >= _MANY else found
+            if bounds[at] > target:
+                break
+            chunk = fits[at : at + step][bounds[at : at + step] <= found]
             self._estimate(chunk[self.cycles[chunk] < 0])
-            found = min(found, int(self.cycles[chunk].min()))
+            if chunk.size:
+                found = min(found, float(self._value(chunk, self.cycles).min()))
             at, step = at + step, min(step * 2, _MOST)
-        known = fits[self.cycles[fits] >= 0]
-        keys = (self.space[known], self.dram[known], self.cycles[known])
-        return int(known[np.lexsort(keys)[0]])
+        return fits[self.cycles[fits] >= 0]
 
     def _estimate(self, which: Ints) -> None:
         for number, family in enumerate(self.families):
             mine = which[self.family[which] == number]
             if not mine.size:
                 continue
-            shape = shape_of(family.branch)
-            places = self.place[mine]
-            for part in of_one_order(family, shape, places):
-                index = np.unravel_index(places[part], shape)
-                one = Totals(take(family, index), self.accelerator, self.totals[number].counts)
-                bound = self.least[mine[part]]
-                self.cycles[mine[part]] = np.maximum(one.timed(), bound)
+            asked = take(family, np.unravel_index(self.place[mine], family.shape))
+            one = Totals(asked, self.accelerator, self.totals[number].counts)
+            self.cycles[mine] = np.maximum(one.timed(), self.least[mine])
+
+    def one(self, number: int) -> Family:
+        """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
+        family = self.families[int(self.family[number])]
+        return take(family, np.unravel_index(self.place[number : number + 1], family.shape))
 
     def chosen(self, number: int) -> Chosen:
         """Return a candidate by its number."""
-        family = self.families[int(self.family[number])]
-        index = np.unravel_index(self.place[number : number + 1], shape_of(family.branch))
-        one = take(family, tuple(at[0] for at in index))
+        which = ints([number])
         return Chosen(
-            tree=tree_of(one),
+            tree=tree_of(take(self.one(number), (ints(0),))),
+            value=float(self._value(which, self.cycles)[0]),
             cycles=int(self.cycles[number]),
             dram_bytes=int(self.dram[number]),
             buffer_bytes=int(self.space[number]),
         )
+
+    def bound(self, room: int) -> float:
+        """Return what the objective of no candidate that fits is below; infinite if none fits."""
+        fits = self.first[self.space[self.first] <= room]
+        return float(self._value(fits, self.least).min()) if fits.size else float("inf")
 
     @property
     def smallest(self) -> int:
@@ -150,6 +214,8 @@ def _again(family: Family, shape: tuple[int, ...]) -> Bools:
     def note(array: Ints) -> None:
         columns.append(np.broadcast_to(array, shape).ravel())
 
+    for array in family.held.values():
+        note(array)
     sizes = dict(family.space.sizes)
     for node in branches_of(family.branch):
         if isinstance(node, Kept):
@@ -181,28 +247,19 @@ def _seen_before(columns: list[Ints]) -> Bools:
     return found
 
 
-def of_one_order(family: Family, shape: tuple[int, ...], places: Ints) -> Iterator[Bools]:
-    """Yield the candidates, as masks, that have their loops in one order."""
-    keys = [np.zeros(places.size, dtype=np.int64)]
-    for node in branches_of(family.branch):
-        if isinstance(node, Loops):
-            keys += [np.broadcast_to(one, shape).ravel()[places] for one in node.places]
-    _, group = np.unique(np.stack(keys), axis=1, return_inverse=True)
-    group = np.ravel(group)
-    for number in range(int(group.max()) + 1):
-        yield group == number
-
-
 def tile_sizes(extent: int, side: int) -> list[int]:
     """Return candidate tile sizes of a rank: the rank, even cuts, and doublings of an array side.
 
     Cuts are even, or rounded up to whole array sides so that only the last tile has part folds.
+    Ranks of a few positions have all sizes.
 
     >>> tile_sizes(512, 32)
     [32, 64, 96, 128, 171, 192, 256, 512]
     >>> tile_sizes(7, 32)
-    [1, 2, 3, 4, 7]
+    [1, 2, 3, 4, 5, 6, 7]
     """
+    if extent <= _FEW:
+        return list(range(1, extent + 1))
     found = {extent}
     for pieces in (2, 3, 4, 6, 8, 12, 16):
         size = -(-extent // pieces)
@@ -218,10 +275,24 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     return sorted(s for s in found if s <= extent)
 
 
+_FEW = 16
+"""Ranks of so many positions have all tile sizes."""
 _EVEN_PIECES = 4
 """Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
 
 
-def column(values: Sequence[int]) -> Ints:
-    """Return values as an array."""
-    return ints(np.array(values, dtype=np.int64))
+def nested(space: Space, ranks: Sequence[str], tile: Ints) -> list[Loops]:
+    """Return loops of several ranks whose blocks have so many positions together.
+
+    Inner ranks stay whole as long as the block is larger than they are.
+    """
+    tiles = []
+    left = tile
+    for rank in reversed(ranks):
+        size = space.sizes[rank]
+        tiles.append(left.clip(1, size))
+        left = -(-left // size)
+    if not ranks:
+        return []
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Node, Part, Tree
-from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, capacity, tile_sizes
+from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
+from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
@@ -101,8 +103,8 @@ def einsum_families(
     tiles: dict[str, Ints] = {}
     places: dict[str, Ints] = {}
     for axis, (mine, choices) in enumerate(zip((parts.m, parts.k, parts.n), options, strict=True)):
-        shape = [1] * 5
-        shape[2 + axis] = len(choices)
+        shape = [1] * 6
+        shape[3 + axis] = len(choices)
         for number, rank in enumerate(mine):
             tiles[rank] = ints([one[rank] for one in choices]).reshape(shape)
             places[rank] = (orders[:, axis] * len(ranks) + number).reshape(-1, 1, 1, 1, 1)
@@ -115,10 +117,9 @@ def einsum_families(
     loops = Loops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
     names = dict.fromkeys((*seen.names, seen.output.name))
     keeps = tuple(Kept(name, BUFFER, slot) for name in names if name not in kept)
-    return [
-        Family(space, (*outer, loops, *keeps, Do(seen.name, "array", stationarity)), {}, around)
-        for stationarity in STATIONARITIES
-    ]
+    held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
+    branch = (*outer, loops, *keeps, Do(seen.name, "array", STATIONARITIES[0]))
+    return [Family(space, branch, {}, around, {seen.name: held})]
 
 
 def vector_families(
@@ -179,29 +180,69 @@ def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
     return tuple(map(one, tree))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Searched:
     """The candidates of one operator, and the names under which they were made."""
 
     group: Group
-    candidates: Candidates
+    families: Sequence[Family]
+    goal: Goal
     names: Mapping[str, str]
+    known: dict[object, Any]
+    """What is known of operators that are alike: the grid, and what was found in some room."""
 
     def best(self, room: int) -> Chosen | None:
-        """Return the best that fits into ``room`` bytes."""
-        number = self.candidates.best(room)
+        """Return the best of the grid that fits into ``room`` bytes, by the closed form."""
+        grid = self.candidates
+        number = grid.best(room)
         if number is None:
             return None
-        chosen = self.candidates.chosen(number)
+        chosen = grid.chosen(number)
         return replace(chosen, tree=renamed(chosen.tree, self.names))
+
+    @property
+    def smallest(self) -> int:
+        """Buffer bytes of the smallest candidate."""
+        return self.candidates.smallest
+
+    @property
+    def candidates(self) -> Candidates:
+        """The grid: all candidates of its families."""
+        if "grid" not in self.known:
+            goal = self.goal
+            self.known["grid"] = Candidates(self.families, goal.accelerator, goal.objective)
+        found: Candidates = self.known["grid"]
+        return found
+
+    def fastest(self, workload: Workload) -> Chosen | None:
+        """Return the best of all, the best few run on the machine; None if nothing fits.
+
+        Its objective is that of the machine, where cycles decide.
+        """
+        if "fastest" not in self.known:
+            found = ranked(self.candidates, self.goal).chosen
+            bodies = [
+                ((replace(self.group, tree=renamed(one.tree, self.names)),), one) for one in found
+            ]
+            self.known["fastest"] = None
+            if bodies:
+                at, value = fastest(self.goal, workload, bodies)
+                self.known["fastest"] = replace(found[at], value=value)
+        best: Chosen | None = self.known["fastest"]
+        return best and replace(best, tree=renamed(best.tree, self.names))
 
 
 class Search:
     """Best trees of single operators on one accelerator; those that are alike are searched once."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self.accelerator = accelerator
-        self._seen: dict[object, tuple[Seen, Candidates]] = {}
+    def __init__(self, goal: Goal) -> None:
+        self.goal = goal
+        self._seen: dict[object, tuple[Seen, Sequence[Family], dict[object, Any]]] = {}
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What operators are mapped on."""
+        return self.goal.accelerator
 
     def einsum(
         self,
@@ -256,8 +297,8 @@ class Search:
         self, group: Group, key: object, seen: Seen, families: Callable[[], list[Family]]
     ) -> Searched:
         if key not in self._seen:
-            self._seen[key] = seen, Candidates(families(), self.accelerator)
-        first, candidates = self._seen[key]
+            self._seen[key] = seen, families(), {}
+        first, made, known = self._seen[key]
         names = dict(
             zip(
                 (first.name, *first.names, first.output.name),
@@ -265,10 +306,10 @@ class Search:
                 strict=True,
             )
         )
-        return Searched(group, candidates, names)
+        return Searched(group, made, self.goal, names, known)
 
-    def group(self, workload: Workload, name: str) -> Group:
-        """Return an operator's group with its best tree.
+    def fastest(self, workload: Workload, name: str) -> tuple[Group, Chosen]:
+        """Return an operator's group, and its best tree with its figures.
 
         Raises:
             NotMappableError: the array can't do the operator.
@@ -279,14 +320,18 @@ class Search:
             found = self.vector(workload, name)
         else:
             found = self.einsum(workload, name)
-        room = capacity(self.accelerator)
-        chosen = found.best(room)
+        chosen = found.fastest(workload)
         if chosen is None:
             raise NothingFitsError(
-                f"{name}: no tiling fits the buffer of {room} B; the smallest that was tried needs "
-                f"{found.candidates.smallest} B"
+                f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
+                f"tried needs {found.smallest} B"
             )
-        return replace(found.group, tree=chosen.tree)
+        return found.group, chosen
+
+    def group(self, workload: Workload, name: str) -> Group:
+        """Return an operator's group with its best tree; errors as of ``fastest``."""
+        group, chosen = self.fastest(workload, name)
+        return replace(group, tree=chosen.tree)
 
 
 def _key(space: Space, seen: Seen, kept: Sequence[str]) -> object:

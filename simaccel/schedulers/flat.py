@@ -6,7 +6,7 @@ whole heads (H), or row blocks of one head (R).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -14,10 +14,11 @@ from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers.attention import FlatTile, Problem, flat_families, problem_of
-from simaccel.schedulers.choosing import Candidates, NothingFitsError, capacity, tile_sizes
+from simaccel.schedulers.choosing import Candidates, NothingFitsError, tile_sizes
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import GRANULARITIES, schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
+from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Workload
 
 
@@ -47,49 +48,71 @@ def _multiples(unit: int, most: int) -> Iterator[int]:
 
 
 def flash_tiles(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
-    """Return candidate row and key blocks of flash; keys in one block need no online softmax."""
+    """Return candidate row and key blocks of flash; keys in one block are `_whole_keys`."""
     q, c = problem.size(problem.rows), problem.size((problem.c,))
     rows = tile_sizes(q, accelerator.array.rows)
     keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
     return [(1, r, k) for r in rows for k in keys]
 
 
-def fused_group(problem: Problem, families: Sequence[Family], accelerator: Accelerator) -> Group:
-    """Return the group with the fastest of some families.
+def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
+    """Return the row blocks of flash whose keys are in one block: softmax is plain."""
+    every = problem.size((problem.c,))
+    rows = tile_sizes(problem.size(problem.rows), accelerator.array.rows)
+    return [(1, r, every) for r in rows]
+
+
+def attention(
+    workload: Workload, part: Attention, goal: Goal, options: Options, granularities: str
+) -> tuple[list[Group], float]:
+    """Return an attention as one group, and its objective; without granularities as of flash.
+
+    The best of each kind is run on the machine, so that all together are never worse than one.
 
     Raises:
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    candidates, room = Candidates(families, accelerator), capacity(accelerator)
-    number = candidates.best(room)
-    if number is None:
+    problem = problem_of(workload, part)
+    grids = [
+        Candidates(families, goal.accelerator, goal.objective)
+        for families in _kinds(problem, goal.accelerator, options, granularities)
+    ]
+    found = [one for grid in grids for one in ranked(grid, goal).chosen]
+    if not found:
         raise NothingFitsError(
-            f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {candidates.smallest} B, the "
-            f"buffer has {room} B"
+            f"{'+'.join(problem.part)}: the smallest FLAT-tile needs "
+            f"{min(grid.smallest for grid in grids)} B, the buffer has {goal.room} B"
         )
-    return Group(operators=problem.part, tree=candidates.chosen(number).tree, merged=problem.merged)
+    empty = Group(operators=problem.part, tree=(), merged=problem.merged)
+    bodies = [([replace(empty, tree=one.tree)], one) for one in found]
+    at, value = fastest(goal, workload, bodies)
+    return bodies[at][0], value
+
+
+def _kinds(
+    problem: Problem, accelerator: Accelerator, options: Options, granularities: str
+) -> Iterator[list[Family]]:
+    """Yield the families of each kind."""
+    whole = [flat_tiles(problem, one, accelerator) for one in granularities]
+    whole = whole or [_whole_keys(problem, accelerator)]
+    online = [] if granularities else [flash_tiles(problem, accelerator)]
+    for is_online, kinds in ((False, whole), (True, online)):
+        for tiles in kinds:
+            for pipelined in (False, True) if options.pipeline else (False,):
+                if tiles:
+                    yield list(flat_families(problem, tiles, online=is_online, pipelined=pipelined))
 
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    def attention(workload: Workload, part: Attention) -> list[Group]:
-        problem = problem_of(workload, part)
-        if granularities:
-            tiles = [t for one in granularities for t in flat_tiles(problem, one, accelerator)]
-        else:
-            tiles = flash_tiles(problem, accelerator)
-        online = not granularities and bool(tiles)
-        tiles = tiles or flat_tiles(problem, "r", accelerator)
-        families = [
-            family
-            for pipelined in ((False, True) if options.pipeline else (False,))
-            for family in flat_families(problem, tiles, online=online, pipelined=pipelined)
-        ]
-        return [fused_group(problem, families, accelerator)]
+    goal = Goal.of(accelerator, options)
 
-    return schedule(workload, name, Search(accelerator), attention)
+    def choice(workload: Workload, part: Attention) -> list[Group]:
+        return attention(workload, part, goal, options, granularities)[0]
+
+    return schedule(workload, name, Search(goal), choice)
 
 
 SCHEDULERS: dict[str, Scheduler] = {
@@ -98,4 +121,3 @@ SCHEDULERS: dict[str, Scheduler] = {
 }
 SCHEDULERS["flat"] = partial(_schedule, granularities=GRANULARITIES, name="flat")
 SCHEDULERS["flash"] = partial(_schedule, granularities="", name="flash")
-_ = replace

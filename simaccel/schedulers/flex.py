@@ -16,14 +16,17 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Mapping, Part, Span, Tree
 from simaccel.schedulers.attention import Problem, problem_of
-from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.choosing import Chosen, NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
+from simaccel.schedulers.search import Goal, fastest
 from simaccel.workload import Workload
 
 GRANULARITIES = "mbhr"
 _SHARES = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
 """Shares of the largest possible resident part that are tried."""
+_FEW = 2
+"""Resident parts of a granularity that are run on the machine."""
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]
 
@@ -160,30 +163,61 @@ def _parted(
     return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
-def _attention(workload: Workload, part: Attention, *, granularities: str, search: Search) -> Body:
-    problem = problem_of(workload, part)
-    tried = {rows for x in granularities for rows in resident_rows(problem, x, search.accelerator)}
-    found = [body for rows in sorted(tried) if (body := staged(problem, rows, search))]
+def attention(
+    workload: Workload, part: Attention, *, search: Search, granularities: str = GRANULARITIES
+) -> tuple[Body, float]:
+    """Return the best of all granularities, and its objective.
+
+    The best few of each are run on the machine.
+
+    Raises:
+        NothingFitsError: no tiling fits the buffer.
+
+    """
+    problem, goal = problem_of(workload, part), search.goal
+    known: dict[int, tuple[Body, Chosen] | None] = {}
+    found: dict[int, tuple[Body, Chosen]] = {}
+    for granularity in granularities:
+        mine = []
+        for rows in resident_rows(problem, granularity, search.accelerator):
+            if rows not in known:
+                body = staged(problem, rows, search)
+                known[rows] = (body, _figures(workload, body, goal)) if body else None
+            one = known[rows]
+            mine += [(rows, one)] if one else []
+        mine.sort(key=lambda one: one[1][1].rank)
+        found |= dict(mine[:_FEW])
     if not found:
-        room = capacity(search.accelerator)
-        raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {room} B")
-    return min(found, key=lambda body: _cost(workload, body, search.accelerator))
+        raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
+    bodies = list(found.values())
+    at, value = fastest(goal, workload, bodies)
+    return bodies[at][0], value
 
 
-def _cost(workload: Workload, body: Body, accelerator: Accelerator) -> tuple[int, int]:
-    """Return cycles, then bytes that cross the DRAM channels."""
-    whole = estimate(workload, mapping_of(workload, "", body), accelerator)
+def _figures(workload: Workload, body: Body, goal: Goal) -> Chosen:
+    """Return the objective of some groups by the closed form."""
+    whole = estimate(workload, mapping_of(workload, "", body), goal.accelerator)
     moved = sum(n for (level, _), n in whole.moved.items() if level.startswith("dram"))
-    return whole.cycles, moved
+    energy = sum(whole.energy_pj.values())
+    value = {
+        "cycles": whole.cycles,
+        "energy": energy,
+        "edp": energy * whole.cycles,
+        "dram-bytes": moved,
+        "footprint": whole.buffer_bytes,
+    }[goal.objective]
+    return Chosen((), float(value), whole.cycles, moved, whole.buffer_bytes)
 
 
 def _schedule(
-    workload: Workload, accelerator: Accelerator, _: Options, *, granularities: str, name: str
+    workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    search = Search(accelerator)
-    return schedule(
-        workload, name, search, partial(_attention, granularities=granularities, search=search)
-    )
+    search = Search(Goal.of(accelerator, options))
+
+    def choice(workload: Workload, part: Attention) -> Body:
+        return attention(workload, part, granularities=granularities, search=search)[0]
+
+    return schedule(workload, name, search, choice)
 
 
 SCHEDULERS: dict[str, Scheduler] = {

@@ -17,13 +17,14 @@ from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
 from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, roles
 from simaccel.schedulers.problems import Options, mapping_of
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Vector, Workload
 
 _FOLDS_HIGH = 4
 """Height of the fixed A tile in array sides."""
 
 
-def naive(workload: Workload, accelerator: Accelerator, _: Options) -> Mapping:
+def naive(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
     """Schedule each operator on its own with the fixed tile.
 
     Raises:
@@ -31,7 +32,7 @@ def naive(workload: Workload, accelerator: Accelerator, _: Options) -> Mapping:
         NothingFitsError: not even a fold's weights and one row fit.
 
     """
-    search, body = Search(accelerator), []
+    search, body = Search(Goal.of(accelerator, options)), []
     for operator in workload.operators:
         if isinstance(operator, Vector):
             rows = search.vector(workload, operator.name, rows=accelerator.array.rows)

@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
+from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
 from simaccel.workload import Einsum, Vector, Workload
+
+Judge = Callable[[Workload, Mapping], int]
+"""Returns the cycles of a mapping on the machine."""
 
 
 def unwatched(_done: float, _note: str) -> None:
@@ -20,12 +24,16 @@ def unwatched(_done: float, _note: str) -> None:
 class Options:
     """What a user may ask of a scheduler.
 
-    ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots). Of
-    mapspaces: ``effort`` and ``constraints`` (as on the command line) of a search, ``each`` that
-    may run its blocks in other processes, and ``watch`` that is told how it stands.
+    ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
+    ``objective``: what a dataflow makes small, ``judge``: runs the best few on the machine (nobody
+    does if None). Of mapspaces: ``effort`` and ``constraints`` (as on the command line) of a
+    search, ``each`` that may run its blocks in other processes, and ``watch`` that is told how it
+    stands.
     """
 
     pipeline: bool = False
+    objective: Objective = "cycles"
+    judge: Judge | None = None
     effort: Effort = field(default_factory=Effort)
     constraints: tuple[str, ...] = ()
     each: Each = map
@@ -35,6 +43,14 @@ class Options:
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]
 Attention = tuple[str, str, str]
 """L, softmax and A."""
+
+
+def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
+    """Return operators as an attention, if they are one."""
+    operators = [workload.operator(name) for name in names]
+    if len(operators) == 3 and _is_attention(operators):  # noqa: PLR2004 - L, softmax, A
+        return operators[0].name, operators[1].name, operators[2].name
+    return None
 
 
 def parts(workload: Workload) -> list[str | Attention]:

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
@@ -27,9 +26,9 @@ from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_eins
 from simaccel.mapspace.search import Found
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
-from simaccel.schedulers.choosing import of_one_order
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
@@ -170,13 +169,12 @@ def _estimated(mapped: Mapped, objective: Objective, known: float) -> tuple[floa
 
 def _objective(mapped: Mapped, candidates: Candidates, objective: Objective) -> Floats:
     """Return the objective with all slots, and with the time of all that waits."""
+    if objective in ("dram-bytes", "footprint"):
+        costs = mapped.target.setting.costs(mapped.found.space, candidates)
+        return score(objective, costs)[0]
     setting, space = mapped.target.setting, mapped.found.space
     family = setting.family(space, candidates, double=True)
-    every = np.arange(len(candidates))
-    cycles = np.empty(len(candidates))
-    for mask in of_one_order(family, (len(candidates),), every):
-        part = take(family, (every[mask],))
-        cycles[mask] = evaluate(part, setting.accelerator).cycles()
+    cycles = evaluate(family, setting.accelerator).cycles().astype(np.float64)
     energy = setting.costs(space, candidates).energy_pj
     return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
 
@@ -226,7 +224,7 @@ def mapping_from(
 
     """
     known = {one.target.einsum.name: one for one in mapped}
-    search = Search(accelerator)
+    search = Search(Goal(accelerator))
     groups: list[Group] = []
     for operator in workload.operators:
         if isinstance(operator, Vector):

@@ -124,6 +124,17 @@ class Einsum:
         """Multiply-accumulates: the product of all rank sizes."""
         return math.prod(self.ranks.values())
 
+    @property
+    def elementwise(self) -> bool:
+        """Whether it is a product element by element: its tensors have all ranks of two and more.
+
+        Nothing is used twice and nothing is added up, so a systolic array has nothing to fold.
+        """
+        large = {rank for rank, size in self.ranks.items() if size > 1}
+        operands = (*self.inputs, self.output)
+        several = len(self.inputs) > 1 and bool(large)
+        return several and all(large <= set(one.ranks) for one in operands)
+
     def __str__(self) -> str:
         return f"{self.name}: {self.output} = {' '.join(map(str, self.inputs))}"
 

@@ -3,8 +3,8 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,25 @@ class Workload:
     def operator(self, name: str) -> Operator:
         """Return the operator of this name; KeyError if there is none."""
         return {operator.name: operator for operator in self.operators}[name]
+
+    def alone(self, names: Iterable[str]) -> "Workload":
+        """Return a few of the operators, once each, as a workload: what others make comes in."""
+        chosen = set(names)
+        operators = tuple(one for one in self.operators if one.name in chosen)
+        made = {one.output.tensor for one in operators}
+        others = [one for one in self.operators if one.name not in chosen]
+        wanted = {given.tensor for one in others for given in one.inputs}
+        read = {given.tensor for one in operators for given in one.inputs}
+        tensors = {}
+        for name in dict.fromkeys((*read, *made)):
+            tensor = self.tensors[name]
+            if name not in made and tensor.kind not in ("input", "weight"):
+                tensor = replace(tensor, kind="input")
+            elif name in made and (name in wanted or name not in read):
+                tensor = replace(tensor, kind="output")
+            tensors[name] = tensor
+        ordered = {name: tensors[name] for name in self.tensors if name in tensors}
+        return Workload(self.name, operators, ordered)
 
     def tensor_bytes(self, name: str) -> int:
         """Return the size of a whole tensor in bytes."""

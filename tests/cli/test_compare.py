@@ -45,11 +45,11 @@ def test_the_default_is_four_dataflows(cli: Call) -> None:
 
 
 def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> None:
-    line = f"compare {SMALL} --seq-len 64 --dataflow flat-m,flash --jobs 1"
+    line = f"compare {SMALL} --seq-len 48 --dataflow flat-m,flash --jobs 1"
     result = cli(line)
     assert result.exit_code == 0, result.stderr
     assert "does not run" in result.stdout
-    assert "flat-m at 64: L+softmax+A: the smallest FLAT-tile" in result.stdout
+    assert "flat-m at 48: L+softmax+A: the smallest FLAT-tile" in result.stdout
     failed, ran = json.loads(cli(f"{line} --json").stdout)
     assert failed["error"].startswith("L+softmax+A: the smallest FLAT-tile")
     assert failed["exit_code"] == 2

@@ -5,14 +5,18 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from simaccel.cli.parallel import WorkerDiedError, run_all, workers
+from simaccel.cli import nests, run
+from simaccel.cli.parallel import run_all, workers
 from simaccel.cli.progress import Bar
+from simaccel.errors import WorkerDiedError
+from tests.cli.conftest import Call
 
 PARENT = """
 import os, sys, time
@@ -58,6 +62,28 @@ def test_a_process_that_dies_loses_its_task_only() -> None:
 def test_a_process_of_a_search_that_dies_is_said() -> None:
     with pytest.raises(WorkerDiedError, match="a process of the search died"), workers(2) as each:
         list(each(os._exit, [1, 2]))
+
+
+@contextmanager
+def _dying(jobs: int) -> Iterator[Callable[..., Iterable[object]]]:
+    """Give processes that die of any task."""
+    with workers(jobs) as each:
+        yield lambda _work, tasks: each(os._exit, [1 for _ in tasks])
+
+
+@pytest.mark.parametrize("line", ["map -o m.yaml", "run --trace t.h5"])
+def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for module in (nests, run):
+        monkeypatch.setattr(module, "workers", _dying)
+    result = cli(f"{line} --hw toy_linear --workload gemm --shape M=9,K=7,N=5 --jobs 2")
+    assert result.exit_code == 1
+    died = "error: gemm: a process of the search died; is there enough memory?\n"
+    assert (result.stdout, result.stderr[-len(died) :]) == ("", died)
+    assert list(tmp_path.iterdir()) == []
+    assert multiprocessing.active_children() == []
 
 
 def test_ctrl_c_ends_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,11 @@ from simaccel.__main__ import _again
 from simaccel.cli import kept, main
 from simaccel.cli.command import Command
 from simaccel.errors import InputError
+from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Compared
+from simaccel.schedulers import DATAFLOWS
 from simaccel.trace.interrupts import undisturbed
+from simaccel.workload.files import load_workload
 
 Call = Callable[[str], Result]
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
@@ -103,6 +106,41 @@ def test_names_that_no_trace_can_hold_are_refused(
     assert f"{file}: {fault}: got '{name}'; allowed: 1 to 200 visible characters" in result.stderr
 
 
+PRODUCT = """
+kind: einsums
+name: mul
+tensors: {G: {kind: input}, U: {kind: input}, H: {kind: output}}
+operators:
+  gate:
+    ranks: {n: 6, f: 8}
+    inputs: [{tensor: G, projection: [n, f]}, {tensor: U, projection: [n, f]}]
+    output: {tensor: H, projection: [n, f]}
+"""
+BY_HAND = """
+workload: {name: mul, fingerprint: FINGERPRINT}
+dataflow: mine
+groups:
+- operators: [gate]
+  tree: [loop n 1, loop f 1, keep G buffer, keep U buffer, keep H buffer, do gate array ws]
+"""
+
+
+@pytest.mark.parametrize("how", [*DATAFLOWS, *STRATEGIES, "m.yaml"])
+@pytest.mark.parametrize("command", ["run", "estimate"])
+def test_an_elementwise_product_is_never_run_on_a_systolic_array(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mul.yaml").write_text(PRODUCT)
+    fingerprint = load_workload(Path("mul.yaml")).fingerprint
+    Path("m.yaml").write_text(BY_HAND.replace("FINGERPRINT", fingerprint))
+    option = "dataflow" if how in DATAFLOWS else "mapspace" if how in STRATEGIES else "mapping"
+    result = cli(f"{command} --hw toy --workload mul.yaml --{option} {how}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "elementwise product" in result.stderr
+    assert "vector operator of kind product" in result.stderr
+
+
 def test_simulate_says_what_it_wants() -> None:
     with pytest.raises(InputError) as caught:
         simulate("bert", "edge")  # type: ignore[arg-type]
@@ -158,6 +196,26 @@ def test_ctrl_c_keeps_the_finished_points(
     assert len({row.count(",") for row in rows}) == 1
 
 
+def test_a_command_without_options_shows_its_help() -> None:
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: ")
+    assert "Error" not in result.stderr
+
+
+@pytest.mark.parametrize("owner", [click.Group, Command])
+def test_ctrl_c_while_options_are_read_is_130(
+    monkeypatch: pytest.MonkeyPatch, owner: type[click.Command]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, "parse_args", interrupted)
+    result = CliRunner().invoke(main, ["hw", "list"])
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr.strip() == "interrupted"
+
+
 def test_sigterm_waits_for_hdf5_too() -> None:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     done = []
@@ -185,5 +243,7 @@ def test_an_interrupt_that_python_only_prints_comes_again(monkeypatch: pytest.Mo
         time.sleep(60)
 
     monkeypatch.setattr(sys, "unraisablehook", partial(_again, signal.SIGINT))
+    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         work()
+    assert time.monotonic() - started < 10, "a wait has to end, too"

@@ -1,12 +1,14 @@
 """`simaccel trace info | stalls | diff` on small runs, and what they say to bad input."""
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from simaccel.cli import main
 from simaccel.machine.accounts import NO_WAIT, Cause
 from simaccel.trace import SCHEMA_VERSION, Trace, TraceHeader, TraceWriter
 from tests.cli.conftest import Call
@@ -14,20 +16,26 @@ from tests.cli.conftest import Call
 GEMM = "--hw toy --workload gemm --shape M={m},K=16,N=16"
 
 
-@pytest.fixture
-def traces(cli: Call, tmp_path: Path) -> dict[str, Path]:
-    """Record two runs of one attention block and a GEMM."""
-    found = {}
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Record two runs of one attention block and two of a GEMM, once for all tests."""
+    folder = tmp_path_factory.mktemp("recorded")
     for name, line in {
         "flex": f"{_attention()} --dataflow flex",
         "flat": f"{_attention()} --dataflow flat",
         "gemm": GEMM.format(m=16),
         "longer": GEMM.format(m=20),
     }.items():
-        found[name] = tmp_path / f"{name}.h5"
-        done = cli(f"run {line} --trace {found[name]} --quiet")
+        asked = f"run {line} --trace {folder / name}.h5 --quiet".split()
+        done = CliRunner().invoke(main, [one.replace("~", " ") for one in asked])
         assert done.exit_code == 0, done.stderr
-    return found
+    return folder
+
+
+@pytest.fixture
+def traces(recorded: Path, tmp_path: Path) -> dict[str, Path]:
+    """Give copies of the recorded traces, which a test may spoil."""
+    return {path.stem: Path(shutil.copy(path, tmp_path)) for path in recorded.iterdir()}
 
 
 def _attention() -> str:

@@ -1,6 +1,9 @@
 """Markdown files as tests read them: fenced blocks, run and compared with what stands there."""
 
+import fcntl
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +39,27 @@ def blocks(text: str) -> list[Block]:
 def blocks_of(path: Path, language: str) -> list[Block]:
     """Find the blocks of one language in a file."""
     return [one for one in blocks(path.read_text(encoding="utf-8")) if one.language == language]
+
+
+def rewrite(path: Path, texts: Mapping[int, str]) -> None:
+    """Give blocks of a file, by their numbers, new texts; several processes may do so at once.
+
+    The file is read when its turn has come, and replaced whole: who reads it meanwhile never
+    finds a part of it.
+    """
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        text = path.read_text(encoding="utf-8")
+        found = blocks(text)
+        for number in sorted(texts, reverse=True):
+            block = found[number]
+            text = text[: block.start] + texts[number] + text[block.end :]
+        beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        os.close(folder)
 
 
 def session(block: Block) -> list[tuple[str, str]]:

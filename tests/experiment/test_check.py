@@ -28,7 +28,7 @@ SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 @pytest.mark.parametrize("capacity", ["1 KiB", "unlimited"])
 def test_every_dataflow_computes_the_model(dataflow: str, capacity: str) -> None:
-    workload = attention(SMALL, batch=2, seq_len=11, scope="model")
+    workload = attention(SMALL, batch=2, seq_len=7, scope="model")
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:
         mapping = make_mapping(workload, accelerator, dataflow)

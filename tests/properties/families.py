@@ -15,7 +15,6 @@ from simaccel.analytic.family import (
     Kept,
     Loops,
     ints,
-    shape_of,
     take,
     tree_of,
 )
@@ -41,7 +40,7 @@ class Drawn:
     @property
     def count(self) -> int:
         """How many candidates there are."""
-        (count,) = shape_of(self.family.branch)
+        (count,) = self.family.shape
         return count
 
     def alone(self, number: int) -> Family:

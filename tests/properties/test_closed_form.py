@@ -123,7 +123,7 @@ def _fused_cases(draw: st.DrawFn) -> Case:
 _CASES = _gemm_cases() | _separate_cases() | _staged_cases() | _fused_cases()
 
 
-@settings(max_examples=150)
+@settings(max_examples=90)
 @given(_CASES, accelerators())
 def test_machine_and_closed_form_agree(drawn: Case, on: Accelerator) -> None:
     """MACs, bytes, SFU elements, buffer and the work of every resource: exactly."""
@@ -194,6 +194,15 @@ def test_counts_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelera
         assert tree.moved == {level: int(n) for level, n in alone.counts.moved.items() if int(n)}
         assert tree.macs == drawn.workload.macs
         assert tree.buffer_bytes == int(alone.buffer_bytes())
+
+
+@settings(max_examples=60)
+@given(gemm_families() | flat_families(), accelerators())
+def test_cycles_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelerator) -> None:
+    """What else is estimated beside a candidate has no part in its figure."""
+    together = np.broadcast_to(evaluate(drawn.family, on).cycles(), drawn.count)
+    alone = [int(evaluate(drawn.alone(number), on).cycles()) for number in range(drawn.count)]
+    assert together.tolist() == alone
 
 
 @settings(max_examples=60)

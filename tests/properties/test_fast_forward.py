@@ -14,8 +14,8 @@ from simaccel.machine.machine import Machine, Run
 from tests.machine.trees import Case, cases
 
 SEEDS_PER_CHUNK = 230
-CHUNKS = 22
-"""About 2,300 of these seeds give a valid, short program."""
+CHUNKS = 12
+"""About 1,250 of these seeds give a valid, short program."""
 
 Told = tuple[int, int, Cause | bool | int, Wait | None, int, int]
 """Start, end, what is done (a cause, whether in use, bytes held), wait, site, cycles of service."""
@@ -148,7 +148,7 @@ def test_every_figure_is_the_same(chunk: int) -> None:
     assert sum(skips) > len(skips) // 3
 
 
-@settings(max_examples=300)
+@settings(max_examples=160)
 @given(st.integers(min_value=1 << 20))
 def test_every_figure_is_the_same_anywhere(seed: int) -> None:
     for case in cases(range(seed, seed + 1)):
@@ -157,7 +157,7 @@ def test_every_figure_is_the_same_anywhere(seed: int) -> None:
 
 def test_the_trace_tells_the_same() -> None:
     segments = 0
-    for case in cases(range(300)):
+    for case in cases(range(180)):
         full, told = Heard(), Heard()
         Machine(case.on, case.program, full, fast_forward=False).run()
         assert replace(Machine(case.on, case.program, told).run(), events=0) == replace(
@@ -166,4 +166,4 @@ def test_the_trace_tells_the_same() -> None:
         assert merged(told.expanded()) == merged(full.expanded()), f"seed {case.seed}"
         _require_true(full, case.run)
         segments += sum(isinstance(row, Repeated) for row in told.rows)
-    assert segments > 60
+    assert segments > 40

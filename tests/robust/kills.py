@@ -12,10 +12,11 @@ from tests.robust.processes import REPOSITORY, Done, Server
 TRACE = REPOSITORY / "traces" / "edge_bert_flat.h5"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 GEMM = ("--hw", "toy", "--workload", "gemm", "--shape", "M=90,K=70,N=50")
-SWEEP = ("--sweep", "buffer=2KiB:1MiB:x2", "--jobs", "1", "--no-fast-forward")
+TINY = ("--hw", "toy", "--workload", "gemm", "--shape", "M=30,K=20,N=10")
+SWEEP = ("--sweep", "buffer=1KiB:64KiB:x2", "--jobs", "1", "--no-fast-forward")
 COMMANDS = {
     "run.h5": ("run", *GEMM, "--dataflow", "naive", "--no-fast-forward", "--trace"),
-    "rows.csv": ("compare", *GEMM, "--dataflow", "naive,flex", *SWEEP, "--csv"),
+    "rows.csv": ("compare", *TINY, "--dataflow", "naive,flex", *SWEEP, "--csv"),
     "page.html": ("trace", "view", str(TRACE), "-o"),
     "map.yaml": ("map", *GEMM, "--mapspace", "ruby-s", "--patience", "300", "-o"),
 }

@@ -23,7 +23,7 @@ CHILD = """
     from simaccel.workload import gemm
     machine._CHUNK = 500
     toy = load_accelerator("toy")
-    record("t.h5", gemm(m=450, k=90, n=350), toy, "naive", fast_forward=False)
+    record("t.h5", gemm(m=300, k=60, n=200), toy, "naive", fast_forward=False)
 """
 
 
@@ -48,7 +48,7 @@ def test_a_killed_run_leaves_the_beginning_of_its_trace(tmp_path: Path) -> None:
             time.sleep(0.01)
     assert child.returncode == -signal.SIGKILL
     (partial,) = tmp_path.iterdir()
-    record(tmp_path / "whole.h5", gemm(m=450, k=90, n=350), load_accelerator("toy"), "naive")
+    record(tmp_path / "whole.h5", gemm(m=300, k=60, n=200), load_accelerator("toy"), "naive")
     with Trace.open(partial) as begun, Trace.open(tmp_path / "whole.h5") as whole:
         begun.check()
         end = begun.cycles

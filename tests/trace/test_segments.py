@@ -31,6 +31,7 @@ BUSY = (Cause.BUSY, NO_WAIT, 1)
 WAITING = (Cause.DRAM_BANDWIDTH, Wait("K", "ready", "dma_in"), 2)
 IDLE = (Cause.IDLE, NO_WAIT, 0)
 BLOCKS = st.sampled_from([1, 2, 3, 7, 64])
+FEW = settings(max_examples=40)  # each of them writes files
 
 
 def _known(trace: Trace, start: int, end: int, engine: str | None = None) -> set[Interval]:
@@ -48,6 +49,7 @@ def _known(trace: Trace, start: int, end: int, engine: str | None = None) -> set
     return intervals
 
 
+@FEW
 @given(SCRIPTS, BLOCKS, st.data())
 def test_any_window_holds_what_the_unrolled_run_holds(
     script: Script, block_rows: int, data: st.DataObject
@@ -66,6 +68,7 @@ def test_any_window_holds_what_the_unrolled_run_holds(
             assert _known(trace, start, end, engine) == expected
 
 
+@FEW
 @given(SCRIPTS, BLOCKS, BLOCKS)
 def test_events_are_those_of_the_run_without_segments(script: Script, a: int, b: int) -> None:
     with written(script, a) as skipped, written(flat(script), b) as whole:
@@ -75,6 +78,7 @@ def test_events_are_those_of_the_run_without_segments(script: Script, a: int, b:
         assert np.array_equal(skipped.events(), whole.events())
 
 
+@FEW
 @given(SCRIPTS, BLOCKS, st.data())
 def test_bins_count_every_cycle(script: Script, block_rows: int, data: st.DataObject) -> None:
     with written(script, block_rows) as trace:
@@ -96,6 +100,7 @@ def test_bins_count_every_cycle(script: Script, block_rows: int, data: st.DataOb
             assert np.array_equal(bins.cycles[at, :, bin_at], expected)
 
 
+@FEW
 @given(SCRIPTS, BLOCKS)
 def test_stalls_sum_the_waiting_cycles(script: Script, block_rows: int) -> None:
     expected: Counter[tuple[str, str, str, str, str, str]] = Counter()

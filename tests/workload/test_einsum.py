@@ -51,6 +51,23 @@ def test_macs_of_an_einsum_are_the_product_of_its_ranks() -> None:
     assert str(einsum) == "conv: O[p,k] = I[2*p+r,c] W[r,c,k]"
 
 
+@pytest.mark.parametrize(
+    ("ranks", "second", "elementwise"),
+    [
+        ({"n": 4, "f": 8}, "n f", True),
+        ({"n": 4, "f": 1}, "n f", True),
+        ({"n": 4, "f": 8}, "f", False),
+        ({"n": 4, "f": 1}, "n", True),
+        ({"n": 1, "f": 1}, "n f", False),
+    ],
+)
+def test_a_product_without_reuse_is_elementwise(
+    ranks: dict[str, int], second: str, *, elementwise: bool
+) -> None:
+    inputs = (operand("G n f"), operand(f"U {second}"))
+    assert Einsum("gate", ranks, inputs, operand("H n f")).elementwise is elementwise
+
+
 def test_operators_are_hashable_and_keep_their_own_ranks() -> None:
     ranks = {"m": 4}
     one = Einsum("copy", ranks, (operand("A m"),), operand("B m"))

@@ -27,6 +27,19 @@ LABELS = {
 each_page = pytest.mark.parametrize("kinds", PAGES, ids="+".join)
 
 
+_shown: dict[tuple[Path, tuple[str, ...]], tuple[Figure, list[tuple[Text, Bbox]]]] = {}
+"""Pages that were drawn, and their texts: tests look at them and change nothing."""
+
+
+def shown(trace: Trace, kinds: tuple[str, ...]) -> tuple[Figure, list[tuple[Text, Bbox]]]:
+    """Draw a page, once for all tests, and find its texts."""
+    key = (Path(trace.path), kinds)
+    if key not in _shown:
+        figure = page_of(trace, kinds)
+        _shown[key] = figure, texts_of(figure)
+    return _shown[key]
+
+
 def page_of(trace: Trace, kinds: tuple[str, ...]) -> Figure:
     with style():
         asked = Asked(kinds=kinds)
@@ -48,9 +61,8 @@ def texts_of(figure: Figure) -> list[tuple[Text, Bbox]]:
 
 @each_page
 def test_no_text_sticks_out_and_none_overlaps(trace: Trace, kinds: tuple[str, ...]) -> None:
-    figure = page_of(trace, kinds)
+    figure, texts = shown(trace, kinds)
     width, height = figure.bbox.width, figure.bbox.height
-    texts = texts_of(figure)
     for text, box in texts:
         inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
         assert inside, (text.get_text(), box)
@@ -62,7 +74,7 @@ def test_no_text_sticks_out_and_none_overlaps(trace: Trace, kinds: tuple[str, ..
 
 @each_page
 def test_axes_and_colours_are_explained(trace: Trace, kinds: tuple[str, ...]) -> None:
-    texts = {text.get_text() for text, _ in texts_of(page_of(trace, kinds))}
+    texts = {text.get_text() for text, _ in shown(trace, kinds)[1]}
     for kind in kinds:
         assert LABELS[kind] <= texts
     explained = {"timeline": "busy", "occupancy": "Q" if "Q" in texts else "A", "stalls": "busy"}
@@ -72,7 +84,7 @@ def test_axes_and_colours_are_explained(trace: Trace, kinds: tuple[str, ...]) ->
 
 @each_page
 def test_one_figure_is_a_column_wide_and_a_page_two(edge: Trace, kinds: tuple[str, ...]) -> None:
-    width, height = page_of(edge, kinds).get_size_inches()
+    width, height = shown(edge, kinds)[0].get_size_inches()
     assert width == (3.3 if len(kinds) == 1 else 7)
     assert height < (4.5 if len(kinds) == 1 else 11)
 
@@ -87,13 +99,12 @@ def test_the_width_can_be_chosen(toy: Trace) -> None:
 
 def test_small_type_is_not_too_small(edge: Trace) -> None:
     """Nothing below 5.5 pt, the least that printers advise."""
-    sizes = {float(text.get_fontsize()) for text, _ in texts_of(page_of(edge, KINDS))}
+    sizes = {float(text.get_fontsize()) for text, _ in shown(edge, KINDS)[1]}
     assert min(sizes) >= 5.5
 
 
 def test_panels_of_a_page_share_their_edges(edge: Trace) -> None:
-    figure = page_of(edge, KINDS)
-    texts_of(figure)
+    figure, _ = shown(edge, KINDS)
     places = {
         (round(place.x0, 9), round(place.x1, 9))
         for place in (axes.get_position() for axes in figure.axes)
@@ -103,7 +114,7 @@ def test_panels_of_a_page_share_their_edges(edge: Trace) -> None:
 
 def test_titles_say_which_part_is_shown(edge: Trace) -> None:
     """104,551 cycles at 720 MHz are 145.2 us."""
-    texts = " ".join(text.get_text() for text, _ in texts_of(page_of(edge, KINDS)))
+    texts = " ".join(text.get_text() for text, _ in shown(edge, KINDS)[1])
     words = " ".join(texts.split())
     assert "Bandwidth (dashed: limit), all" in words
     assert "cycles 0 to 104,551 of 26,198,242 (145 us of 36.4 ms)" in words

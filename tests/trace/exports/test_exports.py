@@ -10,7 +10,7 @@ from pathlib import Path
 
 import h5py
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.trace import Event, Trace, TraceError
@@ -128,6 +128,7 @@ def _held(part: Excerpt) -> dict[str, list[tuple[int, int | float]]]:
     return found
 
 
+@settings(max_examples=40)  # each of them writes and reads files
 @given(SCRIPTS, st.data())
 def test_every_format_holds_the_events_of_the_window(script: Script, data: st.DataObject) -> None:
     channels, tiles = data.draw(other_lanes(max(lengths(script).values())))

@@ -1,0 +1,92 @@
+"""Mappings that were searched before, kept on disk under a key of all that decides them.
+
+The key has the workload, the accelerator, the dataflow, what was asked of the scheduler, and the
+code that searches: a new version of simaccel, or a changed line, searches again. The folder is the
+user's cache folder, or what ``SIMACCEL_CACHE`` says; ``off`` remembers nothing. Files in it may be
+deleted at any time, and one that is damaged is searched again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.files import load_mapping, save_mapping
+from simaccel.mapping.tree import Mapping
+from simaccel.schedulers import Options
+from simaccel.workload import Workload
+from simaccel.workload.workload import canonical_text
+
+VARIABLE: Final = "SIMACCEL_CACHE"
+OFF: Final = "off"
+
+
+def remembered(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    search: Callable[[], Mapping],
+) -> Mapping:
+    """Return the mapping that was found before, or search and remember it.
+
+    A search that ends after a time depends on the machine's speed: it is never remembered.
+    """
+    folder = _folder()
+    if folder is None or options.effort.budget_seconds is not None:
+        return search()
+    path = folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
+    with suppress(SimaccelError):  # not there, or damaged
+        if path.is_file():
+            return load_mapping(path, workload)
+    found = search()
+    with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
+        folder.mkdir(parents=True, exist_ok=True)
+        save_mapping(found, path)
+    return found
+
+
+def _folder() -> Path | None:
+    """Return where mappings are kept; None where nothing is to be remembered."""
+    given = os.environ.get(VARIABLE)
+    if given == OFF:
+        return None
+    if given:
+        return Path(given)
+    from platformdirs import user_cache_path  # noqa: PLC0415 - only where it is needed
+
+    return user_cache_path("simaccel") / "mappings"
+
+
+def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: Options) -> str:
+    asked = (options.pipeline, options.objective, options.constraints, asdict(options.effort))
+    text = "\n".join(
+        (
+            _code(),
+            workload.name,
+            canonical_text(workload),
+            repr(accelerator),
+            dataflow,
+            repr(asked),
+        )
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@lru_cache
+def _code() -> str:
+    """Return the digest of the package's sources."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

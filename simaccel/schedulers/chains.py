@@ -1,0 +1,229 @@
+"""Operators fused by the rows that they share: what is between them never leaves the chip.
+
+All operators of a chain run on one block of rows before the next one. Two families: *whole*, where
+an intermediate has all its columns (as the rows of S in FLAT), and *streamed*, where its columns
+come in blocks that the second einsum sums up over (a feed-forward pair whose hidden columns are
+never all there at once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from simaccel.analytic.family import Branch, Entry, Family, Forked, Ints, Kept, Loops, ints, take
+from simaccel.analytic.family import tree_of as tree_of_one
+from simaccel.errors import SimaccelError
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
+from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.schedulers.choosing import nested, tile_sizes
+from simaccel.workload import Einsum, Workload
+
+_INPUTS = 2
+_MANY = 2
+"""Einsums beyond which all hold the same, and have fewer sizes."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Operators in order, each behind the first reading what another of them makes.
+
+    ``rows``: ranks that all of them have and none sums over or normalises. ``between``: tensors
+    that only they touch.
+    """
+
+    group: Group
+    space: Space
+    rows: tuple[str, ...]
+    between: frozenset[str]
+
+
+def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
+    """Return operators as a chain; None if they are none, or nothing could be shared."""
+    try:
+        merged = mergeable(workload, names)
+        group = Group(operators=tuple(names), tree=(), merged=merged)
+        space = space_of(workload, group)
+    except SimaccelError:
+        return None
+    between = frozenset(set(space.made) - space.escapes)
+    linked = all(any(view.name in between for view in one.inputs) for one in space.operators[1:])
+    einsums = [one for one in space.operators if isinstance(one.operator, Einsum)]
+    if space.derived or not linked or any(len(one.inputs) != _INPUTS for one in einsums):
+        return None
+    if any(name in space.escapes for name in space.made if name in space.read):
+        return None
+    rows = tuple(
+        rank
+        for rank in space.sizes
+        if all(rank in one.ranks and rank in one.output.names for one in space.operators)
+        and rank not in space.axes.values()
+    )
+    first = space.operators[0]
+    order = [rank for rank in first.ranks if rank in rows]
+    return Chain(group, space, tuple(order), between) if order else None
+
+
+def chain_families(chain: Chain, accelerator: Accelerator) -> Iterator[Family]:
+    """Yield the families of a chain."""
+    for branch, held in (_whole(chain, accelerator), _streamed(chain, accelerator)):
+        if branch is not None:
+            family = Family(chain.space, branch, {}, held=held)
+            first = take(family, tuple(ints(0) for _ in family.shape))
+            yield replace(family, aliases=aliases_of(chain.space, tree_of_one(first), ()))
+
+
+Made = tuple[Branch | None, dict[str, Ints]]
+
+
+class _Grid:
+    """Arrays that vary along axes of their own."""
+
+    def __init__(self) -> None:
+        self.next = count()
+
+    def axis(self, values: Sequence[int]) -> Ints:
+        """Return values along a new axis; it is numbered from the last."""
+        return ints(list(values)).reshape(-1, *(1 for _ in range(next(self.next))))
+
+
+def _row_blocks(chain: Chain, grid: _Grid, accelerator: Accelerator) -> list[Loops]:
+    every = int(np.prod([chain.space.sizes[rank] for rank in chain.rows]))
+    return nested(chain.space, chain.rows, grid.axis(tile_sizes(every, accelerator.array.rows)))
+
+
+def _whole(chain: Chain, accelerator: Accelerator) -> Made:
+    """Return the family in which intermediates have all their columns."""
+    grid, space = _Grid(), chain.space
+    slots = grid.axis([2, 1])
+    outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
+    shared = _shared_inputs(chain)
+    outer += [Kept(name, BUFFER, slots) for name in shared]
+    outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    branches: list[Branch] = []
+    einsums = [one for one in space.operators if isinstance(one.operator, Einsum)]
+    few = len(einsums) > _MANY
+    every = grid.axis(range(len(STATIONARITIES)))
+    held = {one.name: every for one in einsums}
+    for seen in space.operators:
+        own = [rank for rank in seen.ranks if rank not in chain.rows]
+        keeps = [Kept(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
+        if not isinstance(seen.operator, Einsum):
+            branches.append((*keeps, Do(seen.name, "sfu")))
+            continue
+        if not few:
+            held[seen.name] = grid.axis(range(len(STATIONARITIES)))
+        columns = [rank for rank in own if rank in seen.output.names]
+        sums = [rank for rank in own if rank in seen.reduced]
+        out = [keep for keep in keeps if keep.tensor == seen.output.name]
+        weights = [keep for keep in keeps if keep.tensor != seen.output.name]
+        branches.append(
+            (
+                *_cut(chain, grid.axis, columns, accelerator, few=few),
+                *out,
+                *_cut(chain, grid.axis, sums, accelerator, few=few),
+                *weights,
+                Do(seen.name, "array", STATIONARITIES[0]),
+            )
+        )
+    return (*outer, Forked(tuple(branches))), held
+
+
+def _cut(
+    chain: Chain,
+    axis: Callable[[Sequence[int]], Ints],
+    ranks: Sequence[str],
+    accelerator: Accelerator,
+    *,
+    few: bool,
+) -> list[Loops]:
+    """Return loops over ranks of one operator alone, of four or of two sizes."""
+    every = int(np.prod([chain.space.sizes[rank] for rank in ranks]))
+    if every == 1:
+        return []
+    sizes = tile_sizes(every, accelerator.array.cols)
+    step = max(1, len(sizes) // (1 if few else 3))
+    return nested(chain.space, ranks, axis(sorted({*sizes[::step], every})))
+
+
+def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
+    """Return the family in which two einsums share the columns of what is between them."""
+    einsums = [one for one in chain.space.operators if isinstance(one.operator, Einsum)]
+    if len(einsums) != 2 or [einsums[0], einsums[1]] != [  # noqa: PLR2004 - a pair
+        chain.space.operators[0],
+        chain.space.operators[-1],
+    ]:
+        return None, {}
+    first, second = einsums
+    hidden = [rank for rank in first.output.names if rank in second.reduced]
+    if len(hidden) != 1 or hidden[0] in chain.space.axes.values():
+        return None, {}
+    grid = _Grid()
+    slots = grid.axis([2, 1])
+    size = chain.space.sizes[hidden[0]]
+    sizes = [one for one in tile_sizes(size, accelerator.array.cols) if one < size]
+    if not sizes:
+        return None, {}
+    shared = _shared_inputs(chain)
+    outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
+    outer += [Kept(name, BUFFER, slots) for name in dict.fromkeys((*shared, second.output.name))]
+    outer.append(Loops((hidden[0],), (grid.axis(sizes),), (ints(0),)))
+    names = [name for seen in chain.space.operators for name in _outside(chain, seen, shared)]
+    outer += [
+        Kept(name, BUFFER, slots) for name in dict.fromkeys(names) if name != second.output.name
+    ]
+    outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    held = {one.name: grid.axis(range(len(STATIONARITIES))) for one in einsums}
+    branches: list[Branch] = [
+        (Do(seen.name, "array", STATIONARITIES[0]),)
+        if isinstance(seen.operator, Einsum)
+        else (Do(seen.name, "sfu"),)
+        for seen in chain.space.operators
+    ]
+    return (*outer, Forked(tuple(branches))), held
+
+
+def _shared_inputs(chain: Chain) -> list[str]:
+    """Return what comes from outside and has rows: it lives above all operators."""
+    return list(
+        dict.fromkeys(
+            name
+            for seen in chain.space.operators
+            for name, view in seen.uses[:-1]
+            if view.name not in chain.space.made and view.names & set(chain.rows)
+        )
+    )
+
+
+def _outside(chain: Chain, seen: Seen, shared: Sequence[str]) -> list[str]:
+    """Return what an operator alone brings or takes away."""
+    return list(
+        dict.fromkeys(
+            name
+            for name, view in seen.uses
+            if view.name not in chain.between and name not in shared
+        )
+    )
+
+
+def _kept_between(chain: Chain) -> list[str]:
+    """Return intermediates that have tiles of their own: those that aren't made in place."""
+    found = []
+    for seen in chain.space.operators:
+        name = seen.output.name
+        if name not in chain.between:
+            continue
+        source = seen.inputs[0]
+        in_place = (
+            not isinstance(seen.operator, Einsum)
+            and source.name in chain.between
+            and source.ranks == seen.output.ranks
+            and chain.space.read[source.name] == (seen.name,)
+        )
+        if not in_place:
+            found.append(name)
+    return found

@@ -1,0 +1,150 @@
+"""Local search: the candidates of a family that differ from a good one in one or two numbers.
+
+A grid has few sizes of each rank; between them, and with slots of each tensor its own, there is
+often something better. Neighbours of the best are judged like the grid, again from what they find,
+until nothing is better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from simaccel.analytic.family import Family, Ints, Kept, Loops, branches_of, ints, with_arrays
+from simaccel.hardware import STATIONARITIES, Accelerator
+
+_SLOTS = (1, 2, 3)
+_PIECES = (-2, -1, 1, 2)
+"""How many more or fewer pieces a neighbour has of a rank."""
+Row = dict[int, int]
+"""The numbers of one candidate, by the array of the family that they are from."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a number of a family's candidates is between, and a multiple of.
+
+    A family whose grid holds a number fixed, or in units of a head's rows, is a constraint of its
+    scheduler, which neighbours obey.
+    """
+
+    low: int
+    high: int
+    unit: int
+
+    def allows(self, value: int) -> bool:
+        """Say whether a tile may have this size."""
+        return self.low <= value <= self.high and value % self.unit == 0
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An array of a family that may vary: a tile, an order, slots, or what an array holds."""
+
+    key: int
+    kind: str
+    size: int = 0
+    """Of the rank, for a tile."""
+    limit: Limit = Limit(0, 0, 1)
+
+
+def limits_of(family: Family) -> list[Limit]:
+    """Return the limits of all numbers of a family's candidates, in the order of its nodes."""
+    return [
+        Limit(int(array.min()), int(array.max()), int(np.gcd.reduce(array.ravel())) or 1)
+        for array, _ in _arrays(family)
+    ]
+
+
+def neighbours(one: Family, limits: Sequence[Limit], accelerator: Accelerator) -> Family | None:
+    """Return a candidate and its neighbours as a family; None if nothing in it may vary.
+
+    ``one``: a family of one, whose numbers that may vary are arrays of one entry. ``limits``: of
+    the family that it is from.
+    """
+    axes = [
+        replace(axis, limit=limit)
+        for (array, axis), limit in zip(_arrays(one), limits, strict=True)
+        if array.ndim and limit.low < limit.high
+    ]
+    if not axes:
+        return None
+    values = _values(one)
+    here = {axis.key: values[axis.key] for axis in axes}
+    moves = {axis.key: list(_moves(axis, here[axis.key], accelerator)) for axis in axes}
+    rows: list[Row] = [here]
+    rows += [{**here, axis.key: value} for axis in axes for value in moves[axis.key]]
+    tiles = [axis for axis in axes if axis.kind == "tile"]
+    for first, second in combinations(tiles, 2):
+        rows += [
+            {**here, first.key: a, second.key: b}
+            for a in moves[first.key]
+            for b in moves[second.key]
+        ]
+    rows += _swapped(one, here)
+    unique = list({tuple(row.values()): row for row in rows}.values())
+    columns = {key: ints([row[key] for row in unique]) for key in here}
+    return with_arrays(one, lambda array: columns.get(id(array), array))
+
+
+def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
+    """Yield the arrays of a family that say something, in the order of its nodes."""
+    for array in one.held.values():
+        yield array, _Axis(id(array), "held")
+    for node in branches_of(one.branch):
+        if isinstance(node, Kept):
+            yield node.slots, _Axis(id(node.slots), "slots")
+        elif isinstance(node, Loops):
+            for rank, tile in zip(node.ranks, node.tiles, strict=True):
+                yield tile, _Axis(id(tile), "tile", one.space.sizes[rank])
+            for place in node.places:
+                yield place, _Axis(id(place), "place")
+
+
+def _values(one: Family) -> Row:
+    found: Row = {}
+
+    def note(array: Ints) -> Ints:
+        if array.ndim:
+            found[id(array)] = int(array[0])
+        return array
+
+    with_arrays(one, note)
+    return found
+
+
+def _moves(axis: _Axis, value: int, accelerator: Accelerator) -> Iterator[int]:
+    if axis.kind == "slots":
+        yield from (n for n in _SLOTS if n != value)
+    elif axis.kind == "held":
+        yield from (n for n in range(len(STATIONARITIES)) if n != value)
+    elif axis.kind == "tile":
+        sizes = set(_sizes(axis.size, value, accelerator)) - {value}
+        yield from sorted(size for size in sizes if axis.limit.allows(size))
+
+
+def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:
+    """Yield sizes near a tile's: a piece more or fewer, doubled, halved, in whole array sides."""
+    array = accelerator.array
+    pieces = -(-size // tile)
+    for count in (*(pieces + more for more in _PIECES), 2 * pieces, math.ceil(pieces / 2)):
+        if not 1 <= count <= size:
+            continue
+        even = -(-size // count)
+        yield even
+        for side in {array.rows, array.cols}:
+            yield min(size, -(-even // side) * side)
+            yield max(1, even // side * side)
+
+
+def _swapped(one: Family, here: Row) -> Iterator[Row]:
+    """Yield the orders in which two loops have changed places."""
+    for node in branches_of(one.branch):
+        if isinstance(node, Loops):
+            keys = [id(place) for place in node.places if id(place) in here]
+            for first, second in combinations(keys, 2):
+                yield {**here, first: here[second], second: here[first]}

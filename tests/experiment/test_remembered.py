@@ -1,0 +1,78 @@
+"""Mappings are remembered under all that decides them, and searched again where that is not so."""
+
+from pathlib import Path
+
+import pytest
+
+from simaccel.experiment import scheduling
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.tree import Mapping
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import Options, make_mapping
+from simaccel.workload import gemm
+
+_GEMM = gemm(m=7, k=5, n=3)
+_TOY = load_accelerator("toy")
+
+
+@pytest.fixture
+def searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of dataflows that were searched; mappings go to an empty folder."""
+    found: list[str] = []
+
+    def counted(*arguments: object) -> Mapping:
+        found.append(str(arguments[2]))
+        return make_mapping(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scheduling, "make_mapping", counted)
+    monkeypatch.setenv("SIMACCEL_CACHE", str(tmp_path / "new" / "folder"))
+    return found
+
+
+def test_the_same_is_searched_once(searches: list[str]) -> None:
+    first = scheduling.scheduled(_GEMM, _TOY, "flex")
+    assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
+    assert searches == ["flex"]
+
+
+def test_all_that_decides_is_part_of_the_key(searches: list[str]) -> None:
+    scheduling.scheduled(_GEMM, _TOY, "flex")
+    scheduling.scheduled(gemm(m=7, k=5, n=4), _TOY, "flex")
+    scheduling.scheduled(_GEMM, load_accelerator("toy", ["dram.latency_cycles=77"]), "flex")
+    scheduling.scheduled(_GEMM, _TOY, "naive")
+    scheduling.scheduled(_GEMM, _TOY, "flex", Options(objective="energy"))
+    assert searches == ["flex", "flex", "flex", "naive", "flex"]
+
+
+def test_a_damaged_file_is_searched_again(searches: list[str], tmp_path: Path) -> None:
+    first = scheduling.scheduled(_GEMM, _TOY, "flex")
+    (path,) = (tmp_path / "new" / "folder").iterdir()
+    path.write_text(path.read_text()[:-40])
+    assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
+    assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
+    assert searches == ["flex", "flex"]
+
+
+def test_what_depends_on_the_time_is_not_remembered(searches: list[str]) -> None:
+    options = Options(effort=Effort(budget_seconds=5))
+    for _ in range(2):
+        scheduling.scheduled(_GEMM, _TOY, "flex", options)
+    assert searches == ["flex", "flex"]
+
+
+def test_a_folder_that_cannot_be_written_does_no_harm(
+    searches: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SIMACCEL_CACHE", str(tmp_path / "file"))
+    for _ in range(2):
+        scheduling.scheduled(_GEMM, _TOY, "flex")
+    assert searches == ["flex", "flex"]
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_off_remembers_nothing(searches: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMACCEL_CACHE", "off")
+    for _ in range(2):
+        scheduling.scheduled(_GEMM, _TOY, "flex")
+    assert searches == ["flex", "flex"]

@@ -1,0 +1,96 @@
+"""Mappings confirmed on the machine: supersets and larger buffers are never worse."""
+
+import pytest
+
+from simaccel.experiment.run import Result, simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapspace.blocks import OBJECTIVES, Objective
+from simaccel.schedulers import NothingFitsError, Options
+from simaccel.workload import Workload, gemm
+from tests.program.programs import attention_workload
+from tests.trees import assert_computes, einsum, vector
+from tests.trees import workload as make_workload
+
+_ATTENTION = attention_workload(2, 2, 13, 5)
+_GEMM = gemm(m=37, k=19, n=23)
+_FEED_FORWARD = make_workload(
+    einsum("FF1", "H r f", "X r e", "W1 e f", r=29, e=11, f=40),
+    vector("gelu", "gelu", "G r f", "H r f", r=29, f=40),
+    einsum("FF2", "Y r o", "G r f", "W2 f o", r=29, o=11, f=40),
+    vector("add", "residual", "Z r o", "Y r o", "X2 r o", r=29, o=11),
+)
+
+
+def _run(
+    workload: Workload, dataflow: str, *settings: str, objective: Objective = "cycles"
+) -> Result:
+    on = load_accelerator("toy", ("dram.interleave_bytes=16 B", *settings))
+    return simulate(workload, on, dataflow, options=Options(objective=objective))
+
+
+@pytest.mark.parametrize("room", ["512 B", "1 KiB", "4 KiB"])
+@pytest.mark.parametrize("dataflow", ["flex", "flat"])
+def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) -> None:
+    size = f"buffer.capacity_bytes={room}"
+    whole = _run(_ATTENTION, dataflow, size).run.cycles
+    for one in "mbhr":
+        try:
+            assert whole <= _run(_ATTENTION, f"{dataflow}-{one}", size).run.cycles
+        except NothingFitsError:
+            assert room != "4 KiB"
+
+
+@pytest.mark.parametrize(
+    ("workload", "dataflow"),
+    [(_ATTENTION, "flat"), (_ATTENTION, "flex"), (_ATTENTION, "flash"), (_GEMM, "flex")],
+)
+def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow: str) -> None:
+    sizes = (512, 1024, 2048, 4096, 8192)
+    found = [
+        _run(workload, dataflow, f"buffer.capacity_bytes={size} B").run.cycles for size in sizes
+    ]
+    assert found == sorted(found, reverse=True)
+
+
+def _figure(result: Result, objective: Objective) -> float:
+    run, predicted = result.run, result.estimate
+    energy = sum(predicted.energy_pj.values())
+    dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
+    return {
+        "cycles": run.cycles,
+        "energy": energy,
+        "edp": energy * run.cycles,
+        "dram-bytes": dram,
+        "footprint": predicted.buffer_bytes,
+    }[objective]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
+    """No mapping that was made for something else has a smaller figure."""
+    results = {one: _run(_GEMM, "flex", objective=one) for one in OBJECTIVES}
+    asked = _figure(results[objective], objective)
+    assert asked <= min(_figure(one, objective) for one in results.values())
+    assert asked < max(_figure(one, objective) for one in results.values())
+
+
+@pytest.mark.parametrize("room", ["1 KiB", "4 KiB", "64 KiB"])
+def test_best_is_never_worse_than_another_dataflow(room: str) -> None:
+    """Of an attention with what is around it, and a feed-forward pair with an activation."""
+    size, slow = f"buffer.capacity_bytes={room}", "dram.bandwidth_bytes_per_second=2 GB/s"
+    for workload in (_ATTENTION, _FEED_FORWARD):
+        best = _run(workload, "best", size, slow)
+        for other in ("flex", "flat", "flash"):
+            try:
+                assert best.run.cycles <= _run(workload, other, size, slow).run.cycles
+            except NothingFitsError:
+                assert room == "1 KiB"
+
+
+def test_best_fuses_where_that_saves_traffic() -> None:
+    """Weights of 11 x 40 fit beside rows of 40: what is between the pair need not leave."""
+    settings = ("buffer.capacity_bytes=4 KiB", "dram.bandwidth_bytes_per_second=1 GB/s")
+    best, flex = (_run(_FEED_FORWARD, one, *settings) for one in ("best", "flex"))
+    assert len(best.run.operators) < len(flex.run.operators)
+    assert best.run.cycles < 0.8 * flex.run.cycles
+    assert_computes(_FEED_FORWARD, best.mapping)
