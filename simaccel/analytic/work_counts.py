@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from simaccel.analytic.family import Family, Fan, Ints, Path, ints
 from simaccel.analytic.pieces import Cuts, number, tiles
 from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Vector
@@ -129,8 +130,7 @@ class WorkCounter:
             len(cuts.entries),
         )
         totals: dict[str, Ints] = {}
-        array = self.accelerator.systolic
-        held = _HELD if array.accumulates(path.leaf.stationarity or "ws") else ()
+        held = () if self.accelerator.systolic.accumulator is None else _HELD
 
         def add(count: Ints, sizes: dict[str, Ints], *, accumulate: bool) -> None:
             one = self.units.fold(path, cuts, sizes, accumulate=accumulate)
@@ -151,10 +151,15 @@ class WorkCounter:
 
     def _hold_sums(self, path: Path, cuts: Cuts, count: Ints, shape: Shape) -> None:
         """Take the accumulator's room for the sums of a block g, m, k, n, if there is a block."""
-        stationarity = path.leaf.stationarity or "ws"
-        if self.accelerator.systolic.accumulates(stationarity) is None:
+        if self.accelerator.systolic.accumulator is None:
             return
-        held = held_bytes(self.accelerator, shape, stationarity, fold_sides(cuts))
+        need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts))
+        which = self.family.held.get(path.leaf.operator)
+        held = (
+            need(stationarity=path.leaf.stationarity or "ws")
+            if which is None
+            else ints(np.choose(which, [need(stationarity=one) for one in STATIONARITIES]))
+        )
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
     def _steps(self, cuts: Cuts, seen: Seen) -> None:

@@ -184,7 +184,7 @@ class Accelerator(Spec):
         return self
 
     def _prices(self) -> Prices | None:
-        part: str | None = getattr(self.dram, "part", None)
+        part = self.dram.part
         return self.energy.prices(self.buffer.capacity_bytes, part)
 
     @cached_property
