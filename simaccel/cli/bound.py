@@ -11,7 +11,7 @@ from simaccel.analytic.bounds.compulsory import compulsory_bytes
 from simaccel.analytic.bounds.halo import HALOS, Halo
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
-from simaccel.cli.asked import AskedWorkload
+from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.options import force_option, json_option, set_option, workload_options

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simaccel.cli.asked import AskedWorkload
+from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from simaccel.cli.asked import BATCH, DATAFLOW, SCOPE, SEQ_LEN, Asked, AskedWorkload
+from simaccel.cli.asked import DATAFLOW, Asked
+from simaccel.cli.asked_workload import BATCH, SCOPE, SEQ_LEN, AskedWorkload
 from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
 from simaccel.mapping.directives.translating import DIRECTIVES
 from simaccel.schedulers import DATAFLOWS

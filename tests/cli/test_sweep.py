@@ -8,7 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.cli.asked import Asked, AskedWorkload
+from simaccel.cli.asked import Asked
+from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.sweep import MOST_POINTS, PARAMETERS, Sweep, read_sweep
 from simaccel.errors import InputError
 from simaccel.hardware.load import load_accelerator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked import number
+from simaccel.cli.asked_workload import number
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_stdout_free
 from simaccel.cli.options import force_option, json_option
