@@ -7,11 +7,11 @@ best of it (`neighbours`). The best few of all are run on the machine, and its b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from simaccel.analytic.family import Loops, branches_of
+from simaccel.analytic.family import Family, Loops, branches_of, ints
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Around, Group
 from simaccel.mapspace.blocks import Objective
 from simaccel.schedulers.choosing import Candidates, Chosen, capacity
@@ -45,11 +45,22 @@ class Goal:
     accelerator: Accelerator
     objective: Objective = "cycles"
     judge: Judge | None = None
+    stationarity: Stationarity | None = None
+    """What the array holds, if that is not free."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options) -> Goal:
         """Return what a user asks for."""
-        return cls(accelerator, options.objective, options.judge)
+        return cls(accelerator, options.objective, options.judge, options.stationarity)
+
+    def grid(self, families: Sequence[Family]) -> Candidates:
+        """Return the candidates of some families, with what is asked for held by the array."""
+        if self.stationarity is not None:
+            which = ints(STATIONARITIES.index(self.stationarity))
+            families = [
+                replace(family, held=dict.fromkeys(family.held, which)) for family in families
+            ]
+        return Candidates(families, self.accelerator, self.objective)
 
     @property
     def room(self) -> int:
