@@ -13,8 +13,8 @@ from tests.program.programs import attention_workload
 from tests.trees import assert_computes, einsum, vector
 from tests.trees import workload as make_workload
 
-_ATTENTION = attention_workload(2, 2, 13, 5)
-_GEMM = gemm(m=37, k=19, n=23)
+_ATTENTION = attention_workload(1, 2, 7, 3)
+_GEMM = gemm(m=13, k=19, n=11)
 _FEED_FORWARD = make_workload(
     einsum("FF1", "H r f", "X r e", "W1 e f", r=29, e=11, f=40),
     vector("gelu", "gelu", "G r f", "H r f", r=29, f=40),
@@ -30,7 +30,7 @@ def _run(
     return simulate(workload, on, dataflow, options=Options(objective=objective))
 
 
-@pytest.mark.parametrize("room", ["512 B", "1 KiB", "4 KiB"])
+@pytest.mark.parametrize("room", ["256 B", "4 KiB"])
 @pytest.mark.parametrize("dataflow", ["flex", "flat"])
 def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) -> None:
     size = f"buffer.capacity_bytes={room}"
@@ -47,7 +47,7 @@ def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) ->
     [(_ATTENTION, "flat"), (_ATTENTION, "flex"), (_ATTENTION, "flash"), (_GEMM, "flex")],
 )
 def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow: str) -> None:
-    sizes = (512, 1024, 2048, 4096, 8192)
+    sizes = (512, 1024, 2048, 4096)
     found = [
         _run(workload, dataflow, f"buffer.capacity_bytes={size} B").run.cycles for size in sizes
     ]
@@ -87,7 +87,7 @@ def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
     assert asked < max(_figure(one, objective) for one in results.values())
 
 
-@pytest.mark.parametrize("room", ["1 KiB", "4 KiB", "64 KiB"])
+@pytest.mark.parametrize("room", ["1 KiB", "8 KiB"])
 def test_best_is_never_worse_than_another_dataflow(room: str) -> None:
     """Of an attention with what is around it, and a feed-forward pair with an activation."""
     size, slow = f"buffer.capacity_bytes={room}", "dram.bandwidth_bytes_per_second=2 GB/s"

@@ -126,8 +126,8 @@ def tile_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: 
     >>> part = PARTS["HBM2"]
     >>> tile_clocks(part, "bgil", Rows(1, 8192, 8192), 1, 0)  # 128 bursts of 2 clocks
     277
-    >>> tile_clocks(part, "bgil", Rows(64, 64, 65536), 1, 0)  # 16 rows in each of 4 banks
-    831
+    >>> tile_clocks(part, "bgil", Rows(64, 64, 65536), 1, 0)  # 64 rows of one bank
+    3322
     """
     share = _over(rows.total_bytes, channels)
     bus = bus_clocks(part, rows, share)

@@ -198,10 +198,10 @@ def test_an_operator_is_worked_on_from_its_first_busy_cycle_to_its_last(trace: T
 @pytest.mark.parametrize(
     ("start", "end", "fault"),
     [
-        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 565"),
-        (566, None, r"first cycle: got 566; allowed: a cycle of the run, 0 to 565"),
-        (None, 567, r"last cycle: got 567; allowed: a cycle after the first one, up to 566"),
-        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 566"),
+        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 561"),
+        (562, None, r"first cycle: got 562; allowed: a cycle of the run, 0 to 561"),
+        (None, 563, r"last cycle: got 563; allowed: a cycle after the first one, up to 562"),
+        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 562"),
         (-5, 0, r"first cycle: got -5.*\n.*last cycle: got 0"),
     ],
 )
