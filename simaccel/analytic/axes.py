@@ -9,7 +9,7 @@ from simaccel.analytic.pieces import Cuts
 
 
 def own_axis(family: Family, path: Path, upto: int) -> Bools:
-    """Say whether loops outside of an entry cut the axis of the leaf for it alone."""
+    """Return whether loops outside of an entry cut the axis of the leaf for it alone."""
     axis = family.space.axes.get(path.leaf.operator)
     if axis is None:
         return np.zeros((), dtype=np.bool_)

@@ -180,7 +180,7 @@ class Totals:
         return self.counts.room(BUFFER)
 
     def sums_fit(self) -> Bools:
-        """Say whether the sums of every block fit the accumulator, if there is one."""
+        """Return whether the sums of every block fit the accumulator, if there is one."""
         array = self.accelerator.array
         accumulator = array.accumulator if isinstance(array, ArraySpec) else None
         if accumulator is None or accumulator.capacity_bytes is None:

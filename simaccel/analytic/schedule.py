@@ -282,7 +282,7 @@ class _Builder:
         )
 
     def _vectors(self, item: Bodies, around: list[Bodies]) -> None:
-        """Give vector operators whose axis is cut their steps."""
+        """Return vector operators whose axis is cut their steps."""
         for inner in list(item.items):
             if isinstance(inner, Bodies):
                 self._vectors(inner, [*around, item])
@@ -311,7 +311,7 @@ def _slide(body: Bodies, dims: Sequence[Terms]) -> tuple[str, int] | None:
 
 
 def _is_home(cuts: Cuts, position: Ints, body: Bodies, where: int, *, base: bool) -> Bools:
-    """Say which candidates have the tile whose place is given in this body."""
+    """Return which candidates have the tile whose place is given in this body."""
     if body.rank and (where, body.rank) in cuts.places:
         here = (position == body.place) & (cuts.places[where, body.rank] >= 0)
         return np.asarray(here, dtype=np.bool_)

@@ -192,7 +192,7 @@ class Traffic(State):
         return end
 
     def _counts(self, one: Request) -> Bools:
-        """Say where a load is one of the last."""
+        """Return where a load is one of the last."""
         found: Bools = (one.begin >= 0) & (self.loads - one.number <= _RECENT)
         return found
 

@@ -78,7 +78,7 @@ class Transfer:
         return self.cuts.position(self.ranks, self.child)
 
     def _fan_counts(self, at: int) -> bool | None:
-        """Say whether all instances of a fan-out count; None where the entry is none."""
+        """Return whether all instances of a fan-out count; None where the entry is none."""
         return at < self.shared if isinstance(self.cuts.entries[at], Fan) else None
 
     def _repeats(self, rank: str) -> Ints:

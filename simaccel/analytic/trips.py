@@ -29,11 +29,11 @@ class Trips:
         self.known: dict[int, Ints] = {}
 
     def runs(self, number: int) -> Bools:
-        """Say which candidates have an iteration of a full tile with this number."""
+        """Return which candidates have an iteration of a full tile with this number."""
         return TRUE if number < self.least else self.full > number
 
     def more(self, number: int, outside: Bools) -> Bools:
-        """Say where an iteration follows, or one of a loop outside does."""
+        """Return where an iteration follows, or one of a loop outside does."""
         if outside is TRUE or number + 1 < self.least:
             return TRUE
         return (number + 1 < self.full + self.has_rest) | outside
@@ -57,7 +57,7 @@ def slots_repeat(body: Bodies) -> Ints:
 
 
 def grows_evenly(older: Times, last: Times, now: Times) -> Bools:
-    """Say for which candidates the last two iterations took the same everywhere."""
+    """Return for which candidates the last two iterations took the same everywhere."""
     found = TRUE
     for key, time in now.items():
         before = last.get(key, ZERO)

@@ -188,7 +188,7 @@ class _Stay:
         return found
 
     def _used_inside(self, tensor: str) -> bool:
-        """Say whether only the groups inside of the keeps need a tensor."""
+        """Return whether only the groups inside of the keeps need a tensor."""
         readers = {
             operator.name
             for operator in self.workload.operators

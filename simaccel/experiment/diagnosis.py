@@ -46,7 +46,7 @@ class Part:
         return causes.get(cause, 0) / self.cycles if self.cycles else 0.0
 
     def stalls(self, engine: str) -> list[tuple[str, int]]:
-        """Give the stall causes of an engine and their cycles, the largest first."""
+        """Return the stall causes of an engine and their cycles, the largest first."""
         causes = self.engines[engine].items()
         found = [(cause, n) for cause, n in causes if cause not in ("busy", "idle")]
         return sorted(found, key=lambda pair: (-pair[1], pair[0]))
@@ -75,7 +75,7 @@ class Part:
         return sum(w.cycles for w in self.waits if w.waits_for == engine)
 
     def longest_wait(self, engine: str, cause: str) -> Stall | None:
-        """Give the direct wait in which an engine lost most cycles to a root cause."""
+        """Return the direct wait in which an engine lost most cycles to a root cause."""
         return next((w for w in self.waits if (w.engine, w.cause) == (engine, cause)), None)
 
 
@@ -89,7 +89,7 @@ class Diagnosis:
     operators: tuple[Part, ...]
 
     def part(self, operator: str | None) -> Part:
-        """Give one operator, or the total.
+        """Return one operator, or the total.
 
         Raises:
             InputError: there is no such operator in this window.
@@ -132,7 +132,7 @@ def diagnose(trace: Trace, start: int = 0, end: int | None = None) -> Diagnosis:
 
 
 def _moved(trace: Trace, start: int, end: int) -> dict[str, dict[str, int]]:
-    """Give the bytes that each channel moved in a window; the trace knows no tensors there."""
+    """Return the bytes that each channel moved in a window; the trace knows no tensors there."""
     found = trace.bandwidth(bins=1, start=start, end=end)
     moved: Counter[str] = Counter()
     for channel, n_bytes in zip(found.channels, found.moved, strict=True):

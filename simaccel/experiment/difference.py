@@ -161,7 +161,7 @@ def _require_same_workload(a: Trace, b: Trace) -> None:
 
 
 def _fields(a: Trace, b: Trace) -> Iterator[Field]:
-    """Give what was chosen otherwise: dataflow or mapping, accelerator, version."""
+    """Return what was chosen otherwise: dataflow or mapping, accelerator, version."""
     flows = [str(trace.figures.get("dataflow", "")) for trace in (a, b)]
     if flows[0] != flows[1]:
         yield Field("dataflow", *flows)
@@ -192,7 +192,7 @@ def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Field]:
 
 
 def _leaves(text: str, root: str = "") -> dict[str, str]:
-    """Give the values of a YAML text by their dotted paths from ``root``."""
+    """Return the values of a YAML text by their dotted paths from ``root``."""
     found: dict[str, str] = {}
 
     def visit(value: Any, path: str) -> None:  # noqa: ANN401 - plain data of any form

@@ -81,7 +81,7 @@ def forecast(
     fast_forward: bool = True,
     scheduling_seconds: float = 0.0,
 ) -> Forecast:
-    """Say what a run will cost; takes about half a second.
+    """Return what a run will cost; takes about half a second.
 
     Raises:
         DoesNotFitError: the program needs more than the buffer.
@@ -185,7 +185,7 @@ def _events_of(op: Op, accelerator: Accelerator) -> int:
 
 
 def _peak_memory() -> int | None:
-    """Give the peak memory of this process in bytes, where the system tells."""
+    """Return the peak memory of this process in bytes, where the system tells."""
     try:
         import resource  # noqa: PLC0415 - Unix only
     except ImportError:

@@ -36,7 +36,7 @@ def _unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any form
 
 
 def workload_document(workload: Workload) -> dict[str, Any]:
-    """Give a workload as the data of a workload file, which loads as the same workload."""
+    """Return a workload as the data of a workload file, which loads as the same workload."""
     document: dict[str, Any] = _plain(workload.parameters)
     return document
 

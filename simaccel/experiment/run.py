@@ -122,7 +122,7 @@ def _require(workload: object, accelerator: object) -> None:
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:
-    """Give bytes as ``{dram: {read: {tensor: n}, write: ...}, buffer: ..., noc: ...}``.
+    """Return bytes as ``{dram: {read: {tensor: n}, write: ...}, buffer: ..., noc: ...}``.
 
     A spatial array adds the memories of its PEs, such as ``pe.input``.
 
@@ -148,7 +148,7 @@ def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, flo
 
 
 def floor_json(floor: Floor) -> dict[str, int | None]:
-    """Give what is moved with DRAM at least: with the memory there is, and with any."""
+    """Return what is moved with DRAM at least: with the memory there is, and with any."""
     return {
         "least_bytes": floor.least_bytes,
         "compulsory_bytes": floor.compulsory_bytes,
@@ -163,7 +163,7 @@ def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
 
 
 def result_json(result: Result) -> dict[str, Any]:
-    """Give a result as one JSON object (the format of ``simaccel run --json``)."""
+    """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.estimate
     return {
         "workload": result.workload.name,

@@ -184,7 +184,7 @@ def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
 def free(
     accelerator: Accelerator, program: Program, case: Sequence[str]
 ) -> tuple[Accelerator, Program]:
-    """Give accelerator and program with the resources of a case freed."""
+    """Return accelerator and program with the resources of a case freed."""
     for resource in case:
         if resource == "slots":
             program = Program(
@@ -278,7 +278,7 @@ class _Around:
     sums: Mapping[str, int] = field(default_factory=dict)
 
     def freed(self, tile: Tile) -> Tile:
-        """Give a tile more slots.
+        """Return a tile more slots.
 
         Partial sums that go away and come back get no more than there are tiles of them in any
         step of the reduction: then a free slot tells that the sums to be loaded have been stored.
@@ -288,7 +288,7 @@ class _Around:
 
 
 def _more_slots(node: Node, around: _Around) -> Node:
-    """Give the tiles below a node more slots."""
+    """Return the tiles below a node more slots."""
     if isinstance(node, Loop | Operator):
         if isinstance(node, Operator):
             around = replace(around, sums=_tiles_of_sums(node))

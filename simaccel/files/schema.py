@@ -169,7 +169,7 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
 
 
 def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
-    """Give what stands in the place of each field of before, by its dotted path."""
+    """Return what stands in the place of each field of before, by its dotted path."""
     old: Mapping[str, str] = getattr(model, "REPLACED", {})
     found = {f"{prefix}{name}": text for name, text in old.items()}
     for name, field in model.model_fields.items():

@@ -99,7 +99,7 @@ def not_written(path: str | Path, error: Exception) -> InputError:
 def writing(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> Iterator[Path]:
-    """Give a path beside the target; the file written there takes the target's place at the end.
+    """Return a path beside the target; the file written there takes the target's place at the end.
 
     Any exception, Ctrl-C included, removes the file: at the target there is never half of one.
 
@@ -126,7 +126,7 @@ def writing(
 def writing_text(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> Iterator[TextIO]:
-    """Give a stream of UTF-8 text, line ends as given, to what becomes the target (``writing``).
+    """Return a stream of UTF-8 text, line ends as given, to what becomes the target (``writing``).
 
     The text ``-`` is standard output.
 

@@ -33,7 +33,7 @@ class AreaSpec(Spec):
 
 
 def pe_um2(area: AreaSpec, array: SpatialArraySpec) -> float:
-    """Give the area of one PE in um2: its MACs and its memories.
+    """Return the area of one PE in um2: its MACs and its memories.
 
     Raises:
         NoAreaError: a memory has no limit.
@@ -48,7 +48,7 @@ def pe_um2(area: AreaSpec, array: SpatialArraySpec) -> float:
 def area_um2(
     area: AreaSpec, array: SpatialArraySpec, buffer: BufferSpec, pes: Pes
 ) -> float | npt.NDArray[np.floating[Any]]:
-    """Give the area in um2 of ``pes`` PEs, a number or an array, and the buffer.
+    """Return the area in um2 of ``pes`` PEs, a number or an array, and the buffer.
 
     >>> from simaccel.hardware.load import load_accelerator
     >>> found = load_accelerator("eyeriss_like")

@@ -17,7 +17,7 @@ STATIONARITIES: tuple[Stationarity, ...] = ("ws", "os", "is")
 def spatial(
     m: Amount, k: Amount, n: Amount, stationarity: Stationarity
 ) -> tuple[Amount, Amount, Amount]:
-    """Give the ranks along array rows, array columns and time: ``(rows, cols, stream)``.
+    """Return the ranks along array rows, array columns and time: ``(rows, cols, stream)``.
 
     Weight-stationary keeps B[k, n] and streams m, output-stationary keeps C[m, n] and
     streams k, input-stationary keeps A[m, k] and streams n (SCALE-Sim, section III).
@@ -153,7 +153,7 @@ class ArraySpec(Spec):
         return found
 
     def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
-        """Give the memory in which sums grow; output-stationary they grow in the PEs."""
+        """Return the memory in which sums grow; output-stationary they grow in the PEs."""
         return None if stationarity == "os" else self.accumulator
 
     @property

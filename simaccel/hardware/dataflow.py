@@ -40,7 +40,7 @@ class LevelConstraint(BaseModel):
     """The operands that stay here; all others pass by."""
 
     def parts(self) -> Iterator[tuple[str, LevelConstraint]]:
-        """Give each single constraint with its text after the level's name."""
+        """Return each single constraint with its text after the level's name."""
         if self.ranks is not None:
             yield f"={','.join(self.ranks)}", LevelConstraint(ranks=self.ranks)
         for rank, pieces in self.factors.items():
@@ -126,7 +126,7 @@ def _parsed(text: str) -> Constraints | None:
 
 
 def _contradicted(before: Constraints, one: Constraints) -> str | None:
-    """Give the constraint that asks for another number of pieces of the same rank."""
+    """Return the constraint that asks for another number of pieces of the same rank."""
     for level, constraint in one.items():
         given = before.get(level, LevelConstraint()).factors
         for rank, pieces in constraint.factors.items():

@@ -18,7 +18,7 @@ from simaccel.hardware.spatial import Fan, SpatialArraySpec
 
 
 def levels(accelerator: Accelerator) -> Hierarchy:
-    """Give dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
+    """Return dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
 
     There is no buffer if all roles bypass it, and no vectors and lanes if there is one of them.
     A systolic array has rows and columns, and no memories in its PEs.
@@ -40,7 +40,7 @@ def levels(accelerator: Accelerator) -> Hierarchy:
 
 
 def _pipes(accelerator: Accelerator) -> Pipes | None:
-    """Give the NoC, if it takes time or energy."""
+    """Return the NoC, if it takes time or energy."""
     found = Pipes(
         down=accelerator.distribution_rate,
         up=accelerator.collection_rate,

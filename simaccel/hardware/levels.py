@@ -51,7 +51,7 @@ class Temporal:
         return frozenset(role for memory in self.memories for role in memory.roles)
 
     def memory(self, role: Role) -> Memory | None:
-        """Give the memory of a role, if there is one."""
+        """Return the memory of a role, if there is one."""
         return next((memory for memory in self.memories if role in memory.roles), None)
 
 

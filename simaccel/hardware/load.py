@@ -75,7 +75,7 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
 
 
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
-    """Say what a file looks like that isn't an accelerator's."""
+    """Return what a file looks like that isn't an accelerator's."""
     looks = {
         "architecture": "a Timeloop architecture; give its levels as an accelerator of simaccel",
         "problem": "a Timeloop problem, which is a --workload",
@@ -111,7 +111,7 @@ def _shipped() -> dict[str, Path]:
 
 
 def accelerator_path(name: str) -> Path:
-    """Give the file of an accelerator by its name or path.
+    """Return the file of an accelerator by its name or path.
 
     Raises:
         InputError: it is no path, and none comes with simaccel of this name.

@@ -129,7 +129,7 @@ class DramSpec(Spec):
         return found
 
     def _placed(self) -> tuple[DramPart, str]:
-        """Give the part, and its address map."""
+        """Return the part, and its address map."""
         assert self.part is not None  # noqa: S101 - the model is banked
         part = PARTS[self.part]
         return part, self.map or default_map(part)

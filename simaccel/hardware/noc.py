@@ -49,7 +49,7 @@ def _add_tree(graph: nx.Graph[Hashable], root: Hashable, leaves: list[tuple[int,
 
 
 def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, int]:
-    """Give the hops that a word travels on average (rounded up) and the wires of a bisection.
+    """Return the hops that a word travels on average (rounded up) and the wires of a bisection.
 
     "Users should select bisection bandwidth and average latency considering uniform
     communication to all the PEs from a global buffer" (MAESTRO, section 4.2). On a systolic

@@ -164,7 +164,7 @@ class Rate:
 
 
 def rate(bytes_per_second: int | None, clock_hz: int, parts: int = 1) -> Rate:
-    """Give the rate per clock cycle of one of ``parts`` equal shares of a bandwidth."""
+    """Return the rate per clock cycle of one of ``parts`` equal shares of a bandwidth."""
     if bytes_per_second is None:
         return Rate(1, 0)
     common = math.gcd(bytes_per_second, clock_hz * parts)

@@ -22,7 +22,7 @@ class SfuSpec(Spec):
     latency_cycles: Cycles = 0
 
     def chosen(self, separate: Form, merged: Form | None) -> Form:
-        """Give the merged form of a piece of work where it has one and this unit merges passes.
+        """Return the merged form of a piece of work where it has one and this unit merges passes.
 
         >>> SfuSpec(lanes=1, passes=2).chosen(3, 2), SfuSpec(lanes=1).chosen(3, 2)
         (2, 3)

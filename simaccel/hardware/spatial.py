@@ -37,7 +37,7 @@ class PeMemories(Spec):
         return {name: value for name, value in found.items() if value is not None}
 
     def by_roles(self) -> dict[frozenset[Role], PeMemorySpec]:
-        """Give the memories by the roles that they keep; a role without one bypasses the PE."""
+        """Return the memories by the roles that they keep; a role without one bypasses the PE."""
         own: dict[Role, PeMemorySpec | None] = {
             "input": self.input,
             "weight": self.weight,
@@ -50,7 +50,7 @@ class PeMemories(Spec):
         return found
 
     def prices(self) -> dict[str, float]:
-        """Give the energy per byte in pJ by place and direction, such as ``pe.input_read``."""
+        """Return the energy per byte in pJ by place and direction, such as ``pe.input_read``."""
         found = {}
         for roles, memory in self.by_roles().items():
             for role in roles:

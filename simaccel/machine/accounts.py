@@ -63,7 +63,7 @@ class Listener(Protocol):
         """Note the bytes that the slots of a tile held."""
 
     def position(self) -> int:
-        """Give the number of the next row."""
+        """Return the number of the next row."""
 
     def repeat(self, first_row: int, period_cycles: int, times: int) -> None:
         """Repeat all rows from ``first_row`` on ``times`` more times, a period later each."""
@@ -150,7 +150,7 @@ class Account(Stateful):
         return self.cause, self.wait, self.site, tuple(self.followers)
 
     def counters(self) -> tuple[int, ...]:
-        """Give the books, which tell the truth at a flush only."""
+        """Return the books, which tell the truth at a flush only."""
         return (*self.cycles, self.since)
 
     def skip(self, skip: Skip) -> None:

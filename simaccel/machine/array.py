@@ -43,7 +43,7 @@ class OnChip(Engine):
         self.uses = [self._uses(op) for op in plan.ops]
 
     def _uses(self, op: Op) -> tuple[_Use, ...]:
-        """Say what a step asks: of the pipes, the slower one first, then of the ports."""
+        """Return what a step asks: of the pipes, the slower one first, then of the ports."""
         shared = self.wires.shared
         asked = [
             ("noc_distribution", op.distribution_cycles, READ),

@@ -128,11 +128,11 @@ class Batches(Stateful):
             self.left = self.batch[self.direction]
 
     def state(self) -> tuple[object, ...]:
-        """Give who waits, by direction and age."""
+        """Return who waits, by direction and age."""
         return tuple((entry.owner, entry.direction) for entry in self.ring)
 
     def gauges(self) -> Numbers:
-        """Give where the batch is, and what is left of each entry since when."""
+        """Return where the batch is, and what is left of each entry since when."""
         numbers = [self.left, self.gap, self.direction]
         for entry in self.ring:
             numbers += (entry.remaining, entry.since)

@@ -52,7 +52,7 @@ class Books(Stateful):
         }
 
     def counters(self) -> tuple[int, ...]:
-        """Give the whole row."""
+        """Return the whole row."""
         return self.numbers
 
     def skip(self, skip: Skip) -> None:

@@ -78,14 +78,14 @@ class Channel(Stateful):
         return entry.finished
 
     def wait(self, entry: Entry) -> simpy.Event:
-        """Give an event that happens when ``entry`` has been served."""
+        """Return an event that happens when ``entry`` has been served."""
         event = self.clock.event()
         self.waiting.append((entry, event))
         self._set_alarm()
         return event
 
     def rest(self, entry: Entry) -> simpy.Event:
-        """Give an event when ``entry`` has been served, where nobody else can ask meanwhile.
+        """Return an event when ``entry`` has been served, where nobody else can ask meanwhile.
 
         It needs no alarm: nothing can put the finish off.
         """
@@ -115,21 +115,21 @@ class Channel(Stateful):
             self._set_alarm()
 
     def state(self) -> tuple[object, ...]:
-        """Give who is served and who waits, in order."""
+        """Return who is served and who waits, in order."""
         self.catch_up()
         return self.turns.state(), tuple(entry.owner for entry, _ in self.waiting)
 
     def gauges(self) -> Numbers:
-        """Give what was asked for so far, when the alarm rings and how far the turns are."""
+        """Return what was asked for so far, when the alarm rings and how far the turns are."""
         due = self.alarm[0] if self.alarm else 0
         return self.served_cycles, due, *self.turns.gauges()
 
     def counters(self) -> Numbers:
-        """Give the cycles of service that were asked for."""
+        """Return the cycles of service that were asked for."""
         return (self.served_cycles,)
 
     def limit(self, seen: Stretch) -> int:
-        """Give how long the alarm, or what is left of a large request, lets the period repeat.
+        """Return how long the alarm, or what is left of a large request, lets the period repeat.
 
         A channel that nobody has asked anything stays as it is and catches up by itself.
         """

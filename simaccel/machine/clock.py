@@ -71,11 +71,11 @@ class Clock(simpy.Environment, Stateful):
         heapq.heapify(self._queue)
 
     def state(self) -> tuple[object, ...]:
-        """Give what pending events will call, in their order."""
+        """Return what pending events will call, in their order."""
         return tuple(entry[3].callbacks[:1] for entry in sorted(self._queue))
 
     def gauges(self) -> Numbers:
-        """Give when pending events are due; alarms belong to their channels."""
+        """Return when pending events are due; alarms belong to their channels."""
         return tuple(
             0 if isinstance(entry[3], Alarm) else int(entry[0]) for entry in sorted(self._queue)
         )

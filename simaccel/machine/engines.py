@@ -109,15 +109,15 @@ class Engine(Stateful):
         self.done_at: int | None = None
 
     def state(self) -> tuple[object, ...]:
-        """Give the place in the walk; what the engine waits for stands in what it waits for."""
+        """Return the place in the walk; what the engine waits for stands in what it waits for."""
         return self.at, self.stage
 
     def gauges(self) -> Numbers:
-        """Give the iterations of the loops around the place."""
+        """Return the iterations of the loops around the place."""
         return tuple(self.iterations[: len(self.plan.around[self.at])])
 
     def counters(self) -> Numbers:
-        """Give how often each step was begun."""
+        """Return how often each step was begun."""
         return tuple(self.counts)
 
     def limit(self, seen: Stretch) -> int:

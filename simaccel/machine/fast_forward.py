@@ -77,7 +77,7 @@ class FastForward:
         self.looked_at = 0
 
     def places(self) -> list[int]:
-        """Give the step at which each engine is."""
+        """Return the step at which each engine is."""
         return [engine.at for engine in self.engines]
 
     def flush(self, scope: Scope) -> None:
@@ -121,7 +121,7 @@ class FastForward:
         return Repetition(now - old.cycle, limit - 1, stretches)
 
     def _limit(self, part: Stateful, old: Snapshot, index: int, stretches: list[Stretch]) -> int:
-        """Say how often the period repeats as far as one part tells, and note its stretch."""
+        """Return how often the period repeats as far as one part tells, and note its stretch."""
         if part.state() != old.states[index]:
             return NEVER
         if not part.GAUGES:

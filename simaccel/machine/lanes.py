@@ -35,7 +35,7 @@ class Lane(Stateful):
         raise NotImplementedError
 
     def counters(self) -> Numbers:
-        """Give how far the listener has heard; true at a flush only."""
+        """Return how far the listener has heard; true at a flush only."""
         return self.since, self.told
 
     def skip(self, skip: Skip) -> None:
@@ -88,11 +88,11 @@ class ChannelLane(Lane):
             self.since, self.told = now, served
 
     def state(self) -> tuple[object, ...]:
-        """Give whether it is in use."""
+        """Return whether it is in use."""
         return (self.busy,)
 
     def gauges(self) -> Numbers:
-        """Give what was asked for so far, and how far the turns are."""
+        """Return what was asked for so far, and how far the turns are."""
         return self.channel.served_cycles, *self.channel.turns.gauges()
 
     def limit(self, seen: Stretch) -> int:
@@ -128,5 +128,5 @@ class TileLane(Lane):
             self.since = now
 
     def state(self) -> tuple[object, ...]:
-        """Give the bytes."""
+        """Return the bytes."""
         return (self.held,)

@@ -122,7 +122,7 @@ class Machine:
             watch_loops(forward, self.teller)
 
     def _connect(self, walks: Walks) -> None:
-        """Give engines their tokens and meetings; nothing is looked up while running."""
+        """Return engines their tokens and meetings; nothing is looked up while running."""
         accounts = {engine.name: engine.account for engine in self.engines}
         self.tokens = {
             handover: Tokens(
@@ -168,7 +168,7 @@ class Machine:
         return [*served, *tiles]
 
     def _scopes(self) -> dict[str, Scope]:
-        """Give what can change in each operator; all of it under no name."""
+        """Return what can change in each operator; all of it under no name."""
         others: dict[int, set[str]] = {id(token): {h.operator} for h, token in self.tokens.items()}
         others |= {id(meeting): {meeting.operator} for meeting in self.meetings.values()}
         for plan in self.plans.values():
@@ -320,7 +320,7 @@ def _wires(
 
 
 def _delay(handover: Handover, kinds: Mapping[str, EngineKind], accelerator: Accelerator) -> Delay:
-    """Say how long data are on their way from an engine that has read or written them.
+    """Return how long data are on their way from an engine that has read or written them.
 
     A slot is free as soon as its data have left; where sums were in it, once they have arrived,
     because they may come back. Of two latencies on the way the longer one is named. What folds

@@ -26,11 +26,11 @@ class Meeting(Stateful):
         self.arrived: list[tuple[str, simpy.Event]] = []
 
     def state(self) -> tuple[object, ...]:
-        """Give who waits, in the order in which they will go on."""
+        """Return who waits, in the order in which they will go on."""
         return tuple(engine for engine, _ in self.arrived)
 
     def arrive(self, engine: str) -> simpy.Event | None:
-        """Give the event to wait for, or None to the last one."""
+        """Return the event to wait for, or None to the last one."""
         if len(self.arrived) + 1 < self.size:
             event = self.clock.event()
             self.arrived.append((engine, event))

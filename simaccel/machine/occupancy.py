@@ -53,7 +53,7 @@ class Occupancy(Stateful):
             lane.hold(after.get(tile, 0) - before.get(tile, 0))
 
     def release(self, tile: str, n_bytes: int, place: str) -> None:
-        """Give the space of a tile back."""
+        """Return the space of a tile back."""
         if place == BUFFER:
             self.n_bytes -= n_bytes
         if self.lanes:
@@ -67,7 +67,7 @@ class Occupancy(Stateful):
 
 
 def enclosing_bytes(program: Program) -> dict[str, dict[str, int]]:
-    """Give the bytes of all slots of the tiles that live around each operator, by tile."""
+    """Return the bytes of all slots of the tiles that live around each operator, by tile."""
     found: dict[str, dict[str, int]] = {}
 
     def visit(body: Sequence[Node], outer: dict[str, int]) -> None:

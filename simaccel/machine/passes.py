@@ -51,7 +51,7 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
 
 
 def dram_rows(command: Load | Store) -> Rows | None:
-    """Give where a transfer lies in DRAM; None where parts of it go to PEs."""
+    """Return where a transfer lies in DRAM; None where parts of it go to PEs."""
     view, _ = transferred(command)
     if command.tile.place != BUFFER:
         return None
@@ -68,7 +68,7 @@ def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Carried
 
 
 def held_in_pes(command: Compute) -> Stationarity:
-    """Say what the PEs of a systolic array hold during a pass, the others being streamed."""
+    """Return what the PEs of a systolic array hold during a pass, the others being streamed."""
     if command.out.place != BUFFER:
         return "os"
     return "is" if command.inputs[0].place != BUFFER else "ws"

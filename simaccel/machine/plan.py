@@ -96,7 +96,7 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
 
 
 def needed_at(ops: Sequence[Op], at: int) -> Iterator[Handover]:
-    """Give what a step waits for, and the next command besides."""
+    """Return what a step waits for, and the next command besides."""
     if ops[at].act not in (Act.CLAIM, Act.WAIT):
         return
     for op in ops[at:]:
@@ -107,7 +107,7 @@ def needed_at(ops: Sequence[Op], at: int) -> Iterator[Handover]:
 
 
 def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
-    """Give the trips of the loops around each step, and around the end of the walk."""
+    """Return the trips of the loops around each step, and around the end of the walk."""
     trips: tuple[int, ...] = ()
     for op in ops:
         yield trips
@@ -119,7 +119,7 @@ def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
 
 
 def _charge_waits(ops: list[Op]) -> None:
-    """Give what waits for a tile the site of the command that will use it."""
+    """Return what waits for a tile the site of the command that will use it."""
     site = 0
     for at in reversed(range(len(ops))):
         if ops[at].act is Act.COMMAND:

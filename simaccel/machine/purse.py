@@ -29,7 +29,7 @@ class Pool:
     spent: int = 0
 
     def left(self, events: int) -> int:
-        """Give the points that nobody has taken by now; less than none after the last look."""
+        """Return the points that nobody has taken by now; less than none after the last look."""
         return min(events // _EVENTS_PER_POOL_POINT, _POOL) - self.spent
 
 
@@ -60,7 +60,7 @@ class Purse:
         return True
 
     def rest(self, events: int, passed: int) -> int:
-        """Give how many boundaries to let pass, after ``passed`` since the last rest.
+        """Return how many boundaries to let pass, after ``passed`` since the last rest.
 
         Once nothing more comes in advance, more is saved up each time that all was spent in vain.
         """

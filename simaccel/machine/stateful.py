@@ -45,7 +45,7 @@ class Stretch:
         return (due - 1 - self.end) // self.cycles
 
     def of(self, first: int) -> Stretch:
-        """Give the stretch of the gauges from number ``first`` on."""
+        """Return the stretch of the gauges from number ``first`` on."""
         return Stretch(self.start, self.end, self.before[first:], self.after[first:])
 
 
@@ -64,12 +64,12 @@ class Skip:
         return self.stretch.cycles * self.times
 
     def growth(self) -> Iterator[tuple[int, int]]:
-        """Give what is added to each counter that grows: (index, amount)."""
+        """Return what is added to each counter that grows: (index, amount)."""
         return growth(self.before, self.after, self.times)
 
 
 def growth(before: Numbers, after: Numbers, times: int) -> Iterator[tuple[int, int]]:
-    """Give what ``times`` more periods add to each number that grows: (index, amount).
+    """Return what ``times`` more periods add to each number that grows: (index, amount).
 
     >>> list(growth((1, 5, 7), (1, 6, 9), 10))
     [(1, 10), (2, 20)]
@@ -92,19 +92,19 @@ class Stateful:
     WIRING: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> tuple[object, ...]:
-        """Give what must be the same again, by value."""
+        """Return what must be the same again, by value."""
         return ()
 
     def gauges(self) -> Numbers:
-        """Give the numbers that may differ evenly."""
+        """Return the numbers that may differ evenly."""
         return ()
 
     def counters(self) -> Numbers:
-        """Give the numbers that only count."""
+        """Return the numbers that only count."""
         return ()
 
     def limit(self, seen: Stretch) -> int:
-        """Give how often the period can follow itself, as far as the gauges tell."""
+        """Return how often the period can follow itself, as far as the gauges tell."""
         raise NotImplementedError
 
     def skip(self, skip: Skip) -> None:

@@ -105,7 +105,7 @@ class Turns(Stateful):
         return self.finish
 
     def _first(self) -> tuple[int, int]:
-        """Give the whole rounds that pass before an entry leaves, and its place in the ring."""
+        """Return the whole rounds that pass before an entry leaves, and its place in the ring."""
         quantum, ring = self.quantum, self.ring
         rounds = [(entry.remaining - 1) // quantum for entry in ring]
         rounds[0] = (ring[0].remaining - self.left + quantum - 1) // quantum
@@ -182,11 +182,11 @@ class Turns(Stateful):
         return cycles
 
     def state(self) -> tuple[object, ...]:
-        """Give who waits, in turn."""
+        """Return who waits, in turn."""
         return tuple((entry.owner, entry.direction) for entry in self.ring)
 
     def gauges(self) -> Numbers:
-        """Give where the turn is, and what is left of each entry since when."""
+        """Return where the turn is, and what is left of each entry since when."""
         numbers = [self.left, self.gap, self.direction]
         for entry in self.ring:
             numbers += (entry.remaining, entry.since)

@@ -80,7 +80,7 @@ class Watch:
             self._look()
 
     def _left(self) -> int:
-        """Give how often the loop will still go round."""
+        """Return how often the loop will still go round."""
         return self.op.trips - 1 - self.leader.iterations[self.op.depth]
 
     def _tells(self) -> bool:
@@ -104,7 +104,7 @@ class Watch:
         purse.spend(LOOK_POINTS + PART_POINTS * (forward.looked_at - looked_at))
 
     def _remembered(self, places: list[int]) -> Snapshot | None:
-        """Give the snapshot, unless it is another loop's or can't come back."""
+        """Return the snapshot, unless it is another loop's or can't come back."""
         old = self.slot.snapshot
         if old is None or self.slot.owner is not self:
             return None
@@ -153,7 +153,7 @@ def _operator(ops: Sequence[Op]) -> str:
 
 
 def watch_loops(forward: FastForward, teller: Teller | None) -> None:
-    """Give each loop a watch in the walk of its leader; ``teller``: for the listener.
+    """Return each loop a watch in the walk of its leader; ``teller``: for the listener.
 
     The array leads the loops that it is in, then the SFU, then the DMA engines: who works
     longest in an iteration is the last to come round.

@@ -113,7 +113,7 @@ def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -
 
 
 def _makes_first(workload: Workload, order: list[str]) -> bool:
-    """Say whether operators in an order make every tensor before they read it."""
+    """Return whether operators in an order make every tensor before they read it."""
     place = {name: at for at, name in enumerate(order)}
     makers = {operator.output.tensor: operator.name for operator in workload.operators}
     return all(
@@ -186,7 +186,7 @@ class _Reader:
 
     @staticmethod
     def is_old(raw: object) -> bool:
-        """Say whether a group is of the kind that files had before trees."""
+        """Return whether a group is of the kind that files had before trees."""
         return isinstance(raw, dict) and raw.get("kind") in _OLD_KINDS
 
     def section(

@@ -86,11 +86,11 @@ class Words:
         self.left = _TOKEN.findall(self.text)
 
     def fault(self) -> LineError:
-        """Say what may stand on the line."""
+        """Return what may stand on the line."""
         return LineError(self.text, self.allowed)
 
     def is_next(self, *words: str) -> bool:
-        """Say whether one of some words comes next."""
+        """Return whether one of some words comes next."""
         return bool(self.left) and self.left[0] in words
 
     def taken(self, word: str) -> bool:

@@ -66,13 +66,13 @@ class Population:
         return float(self.values[0]), float(self.ties[0])
 
     def take(self, which: Ints | slice) -> Population:
-        """Give some of them."""
+        """Return some of them."""
         return Population(
             self.values[which], self.ties[which], self.niches[which], self.genes.take(which)
         )
 
     def joined(self, other: Population | None) -> Population:
-        """Give the elite of both."""
+        """Return the elite of both."""
         if other is None:
             return self
         return Population(
@@ -83,7 +83,7 @@ class Population:
         ).elite()
 
     def elite(self) -> Population:
-        """Give the best of every niche, then the second best of every niche, and so on."""
+        """Return the best of every niche, then the second best of every niche, and so on."""
         order = np.lexsort((self.ties, self.values, self.niches))
         columns = [column[order] for column in (self.niches, self.values, self.ties)]
         again = [np.concatenate([[False], column[1:] == column[:-1]]) for column in columns]
@@ -125,7 +125,7 @@ class Outcome:
 
 
 def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
-    """Give the objective of each candidate, and what decides between equals."""
+    """Return the objective of each candidate, and what decides between equals."""
     cycles = costs.cycles.astype(np.float64)
     if objective == "cycles":
         return cycles, costs.energy_pj

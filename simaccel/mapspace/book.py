@@ -60,7 +60,7 @@ class Book:
         ]
 
     def chains(self, rank: int, numbers: Ints) -> Ints:
-        """Give chains of a rank by number, a row each as of `ChainTable.at`."""
+        """Return chains of a rank by number, a row each as of `ChainTable.at`."""
         listed = self._listed[rank]
         if listed is None:
             return self.tables[rank].at(numbers)
@@ -88,7 +88,7 @@ class Book:
         ]
 
     def factors(self, chains: Ints) -> Ints:
-        """Give the factors (mapping, level, rank) of chains by number (mapping, rank)."""
+        """Return the factors (mapping, level, rank) of chains by number (mapping, rank)."""
         n_levels = len(self.hierarchy.levels)
         found = np.empty((n_levels, len(self.tables), len(chains)), dtype=np.int64)
         for rank in range(len(self.tables)):
@@ -96,7 +96,7 @@ class Book:
         return found.transpose(2, 0, 1)
 
     def keys(self, factors: Ints, orders: Ints) -> Ints:
-        """Give the keys of orders (mapping, temporal level, rank), as of `orders`."""
+        """Return the keys of orders (mapping, temporal level, rank), as of `orders`."""
         temporal = self.hierarchy.temporal
         found = [
             self._levels[at].find(factors[:, level] > 1, orders[:, at])
@@ -105,7 +105,7 @@ class Book:
         return np.stack(found, axis=1)
 
     def orders(self, factors: Ints, keys: Ints) -> Ints:
-        """Give the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
+        """Return the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
         temporal = self.hierarchy.temporal
         found = np.empty((len(temporal), factors.shape[2], len(factors)), dtype=np.int64)
         for at, level in enumerate(temporal):
@@ -159,13 +159,13 @@ class _Orders:
         return found
 
     def pick(self, active: npt.NDArray[np.bool_], keys: Ints) -> Ints:
-        """Give an order of all ranks for each row: the active ones first."""
+        """Return an order of all ranks for each row: the active ones first."""
         sets = self._known(active)
         found: Ints = self._rows[self._first[sets] + keys % self._counts[sets]]
         return found
 
     def find(self, active: npt.NDArray[np.bool_], orders: Ints) -> Ints:
-        """Give for each row the number of the order that costs the same, 0 if there is none."""
+        """Return for each row the number of the order that costs the same, 0 if there is none."""
         found = np.zeros(len(orders), dtype=np.int64)
         for row, one in enumerate(self._known(active).tolist()):
             inside = [rank for rank in orders[row].tolist() if one >> rank & 1]

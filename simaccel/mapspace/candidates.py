@@ -117,7 +117,7 @@ def roles_of(seen: Seen) -> Iterator[tuple[int, tuple[str, View]]]:
 
 
 def held(hierarchy: Hierarchy, tiles: npt.NDArray[np.float64]) -> Bools:
-    """Say which candidates' tiles fit the memories."""
+    """Return which candidates' tiles fit the memories."""
     fits = np.ones(tiles.shape[-1], dtype=np.bool_)
     for index, level in enumerate(hierarchy.memories):
         for memory in level.memories:

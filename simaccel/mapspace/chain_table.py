@@ -74,7 +74,7 @@ class ChainTable:
         """Number of chains."""
 
     def at(self, numbers: Ints) -> Factors:
-        """Give the chains of these numbers (0 to ``count`` - 1), a row each, as of ``chains``."""
+        """Return the chains of these numbers (0 to ``count`` - 1), a row each, as of ``chains``."""
         rows = np.empty((len(numbers), len(self._steps) + 1), dtype=np.int64)
         state = np.zeros(len(numbers), dtype=np.int64)
         rest = np.asarray(numbers, dtype=np.int64)
@@ -126,7 +126,7 @@ class ChainTable:
 
 @lru_cache(256)
 def chain_table(size: int, splits: tuple[Split, ...], mapspace: Mapspace) -> ChainTable:
-    """Give the table of a rank; equal ones are made once."""
+    """Return the table of a rank; equal ones are made once."""
     return ChainTable(size, splits, mapspace)
 
 

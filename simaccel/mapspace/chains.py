@@ -43,7 +43,7 @@ class Split:
     whole: bool = False
 
     def may_leave(self, mapspace: Mapspace) -> bool:
-        """Say whether the last tile may be split into fewer pieces than the others here.
+        """Return whether the last tile may be split into fewer pieces than the others here.
 
         >>> Split(spatial=True).may_leave("ruby-s"), Split().may_leave("ruby-s")
         (True, False)
@@ -54,7 +54,7 @@ class Split:
 
 
 def perfect(n: int) -> Factors:
-    """Give the divisors of ``n``, in order.
+    """Return the divisors of ``n``, in order.
 
     >>> perfect(12).tolist()
     [1, 2, 3, 4, 6, 12]
@@ -81,13 +81,13 @@ def _sieve(most: int) -> Factors:
 
 
 def _primes(most: int) -> Factors:
-    """Give the primes up to a number; those up to a power of two are kept."""
+    """Return the primes up to a number; those up to a power of two are kept."""
     primes = _sieve((1 << most.bit_length()) - 1)
     return primes[: int(np.searchsorted(primes, most, side="right"))]
 
 
 def imperfect(n: int, most: int | None = None) -> Factors:
-    """Give the canonical numbers of pieces for ``n`` tiles: one for each number of groups.
+    """Return the canonical numbers of pieces for ``n`` tiles: one for each number of groups.
 
     Of all P with the same ceil(n / P) the smallest: it makes as many groups, none larger. Every
     count of accesses and cycles depends on the number of groups and on the sum of their sizes,
@@ -111,7 +111,7 @@ def imperfect(n: int, most: int | None = None) -> Factors:
 
 @lru_cache(1 << 16)
 def choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
-    """Give the numbers of pieces that a level may make of ``n`` tiles.
+    """Return the numbers of pieces that a level may make of ``n`` tiles.
 
     >>> choices(7, Split(spatial=True, most=5), "ruby-s").tolist()
     [1, 2, 3, 4]
@@ -150,7 +150,7 @@ def count_chains(size: int, splits: Sequence[Split], mapspace: Mapspace) -> int:
 def chains(
     size: int, splits: Sequence[Split], mapspace: Mapspace, block: int = _BLOCK
 ) -> Iterator[Factors]:
-    """Give all canonical chains of a rank in blocks of at most about ``block`` rows.
+    """Return all canonical chains of a rank in blocks of at most about ``block`` rows.
 
     Each row has the P of ``splits`` and, last, what the outermost level takes.
     """
@@ -180,7 +180,7 @@ def chains(
 
 
 def tile_counts(size: int, factors: Factors) -> Factors:
-    """Give the number of tiles that each level gets, and of those that the innermost makes.
+    """Return the number of tiles that each level gets, and of those that the innermost makes.
 
     ``factors`` by row as of ``chains``; the result has a column more: the size, then the tiles
     of each level from the innermost to the outermost.

@@ -114,7 +114,7 @@ class Setting:
         return tile_bytes(seen, list(ranks.sizes), self.hierarchy, candidates.keeps, tiles)
 
     def fits(self, space: Space, candidates: Candidates) -> Bools:
-        """Say which candidates fit the memories with one slot a tile."""
+        """Return which candidates fit the memories with one slot a tile."""
         return held(self.hierarchy, self.tile_bytes(space, candidates))
 
     def family(self, space: Space, candidates: Candidates, *, double: bool = False) -> Family:

@@ -97,7 +97,7 @@ def _unknown_ranks(einsum: Einsum, given: Constraints) -> Iterator[Fault]:
 
 
 def _known(einsum: Einsum, given: LevelConstraint) -> LevelConstraint:
-    """Give ranks the einsum's names, without those that it lacks."""
+    """Return ranks the einsum's names, without those that it lacks."""
     fields = {name: getattr(given, name) for name in given.model_fields_set}
     for name in {"ranks", "order"} & fields.keys():
         if fields[name] is not None:
@@ -122,7 +122,7 @@ def _contradictions(einsum: Einsum, asked: Constraints) -> Iterator[Fault]:
 
 
 def _said(given: LevelConstraint) -> frozenset[str]:
-    """Give the ranks and the kinds of constraints that are given."""
+    """Return the ranks and the kinds of constraints that are given."""
     return frozenset({*given.factors, *given.model_fields_set})
 
 
@@ -166,7 +166,7 @@ def _one_of(roles: frozenset[Role]) -> str:
 
 
 def _most(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> int:
-    """Give the largest number of pieces of a rank at a level."""
+    """Return the largest number of pieces of a rank at a level."""
     most = min(einsum.ranks[rank], given.most.get(rank, einsum.ranks[rank]))
     if not isinstance(level, Spatial):
         return most
@@ -193,7 +193,7 @@ def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> S
 
 
 def _keeps(einsum: Einsum, hierarchy: Hierarchy, given: Constraints) -> Iterator[Keep]:
-    """Give all choices of what to keep: the outermost keeps all, so does the innermost memory.
+    """Return all choices of what to keep: the outermost keeps all, so does the innermost memory.
 
     There is no choice for a second input that isn't there.
     """

@@ -29,7 +29,7 @@ class Dependence:
 
 
 def dependences(einsum: Einsum) -> tuple[Dependence, ...]:
-    """Say what the operands of an einsum depend on, by role; a second input may be missing."""
+    """Return what the operands of an einsum depend on, by role; a second input may be missing."""
     index = {rank: at for at, rank in enumerate(einsum.ranks)}
     found = []
     for operand in (*einsum.inputs, einsum.output):
@@ -47,7 +47,7 @@ def dependences(einsum: Einsum) -> tuple[Dependence, ...]:
 def distinct_orders(
     active: tuple[int, ...], tensors: tuple[Dependence, ...], fixed: tuple[int, ...] = ()
 ) -> npt.NDArray[np.int64]:
-    """Give one order, outer to inner, of each kind that costs differently; a row each.
+    """Return one order, outer to inner, of each kind that costs differently; a row each.
 
     ``active`` are the ranks with more than one trip, ``tensors`` those that are held further in,
     ``fixed`` ranks whose order among each other is given.

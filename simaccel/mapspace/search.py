@@ -111,7 +111,7 @@ def search(
 
 
 def _stages(problem: Problem, effort: Effort) -> list[tuple[Space, ...]]:
-    """Give what is searched one after the other: the smaller mapspaces inside first."""
+    """Return what is searched one after the other: the smaller mapspaces inside first."""
     found: list[tuple[Space, ...]] = []
 
     def add(spaces: tuple[Space, ...]) -> None:
@@ -220,7 +220,7 @@ class _Standing:
             self.add(judge(task, len(candidates), genes, factors))
 
     def winners(self) -> list[Candidates]:
-        """Give the best of each mapspace."""
+        """Return the best of each mapspace."""
         return [self._candidates(space, elite.genes) for space, elite in self.elite.items()]
 
     def _candidates(self, at: int, genes: Genes) -> Candidates:
@@ -256,7 +256,7 @@ class _Standing:
             self.ended = "patience"
 
     def _idle(self) -> int:
-        """Give the mappings since the last improvement; with none valid, invalid ones count."""
+        """Return the mappings since the last improvement; with none valid, invalid ones count."""
         return self.valid - self.improved if self.valid else self.gone // 10
 
     def _tell(self) -> None:
@@ -268,7 +268,7 @@ class _Standing:
         self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
 
     def found(self, seen: _Seen) -> Found:
-        """Give the result."""
+        """Return the result."""
         elite = self.elite.get(self.space)
         good = None if elite is None else self._candidates(self.space, elite.genes)
         return Found(

@@ -62,7 +62,7 @@ class Genes:
         return len(self.chains)
 
     def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Genes:
-        """Give some of them."""
+        """Return some of them."""
         return Genes(self.chains[which], self.orders[which], self.keeps[which])
 
     @classmethod
@@ -155,7 +155,7 @@ class Space:
         return table.numbers(chains)
 
     def near(self, given: Candidates) -> Genes:
-        """Give the mappings of this mapspace that are nearest to given ones.
+        """Return the mappings of this mapspace that are nearest to given ones.
 
         A mapping that is in the mapspace, or costs the same as one that is, gives that one.
         """
@@ -211,7 +211,7 @@ class Space:
         return self.book.most(loops) * len(self.limits.keeps)
 
     def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
-        """Give the mappings of some combinations of chains that are within the fan-outs.
+        """Return the mappings of some combinations of chains that are within the fan-outs.
 
         First how many of `size` are gone through, then as of `fitting`.
         """
@@ -237,7 +237,7 @@ class Space:
 
 @lru_cache(64)
 def _book(space: Space) -> Book:
-    """Give the tables of a mapspace; they are made once."""
+    """Return the tables of a mapspace; they are made once."""
     return Book(space.einsum, space.hierarchy, space.mapspace, space.limits)
 
 
@@ -248,7 +248,7 @@ def spaces(
     dataflow: Constraints | None = None,
     asked: Constraints | None = None,
 ) -> tuple[Space, ...]:
-    """Give the mapspaces of a strategy: one, except where there is a choice of what to pad.
+    """Return the mapspaces of a strategy: one, except where there is a choice of what to pad.
 
     Padding: at every spatial level one rank that may be split there is padded to a multiple of the
     fan-out, and all is factorised perfectly; each choice of ranks is a mapspace.

@@ -71,7 +71,7 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
 
 
 def _against(limits: Constraints, asked: Constraints) -> Iterator[str]:
-    """Say which constraints an array of this stationarity can't satisfy."""
+    """Return which constraints an array of this stationarity can't satisfy."""
     for text, level, part in single(asked):
         limit = limits.get(level, LevelConstraint())
         named = {rank.lower() for rank in (*(part.ranks or ()), *part.factors, *part.most)}

@@ -90,7 +90,7 @@ class Division:
     lanes: Sizes
 
     def parts(self, sizes: Sizes) -> dict[str, Boxes]:
-        """Give the parts of PEs along each rank of a block of these sizes."""
+        """Return the parts of PEs along each rank of a block of these sizes."""
         return {rank: cut(size, self.part[rank]) for rank, size in sizes.items()}
 
     def pes(self, sizes: Sizes) -> tuple[int, int]:

@@ -54,7 +54,7 @@ class Surroundings(Protocol):
     """The DRAM around a program whose operators see the same tensor in different shapes."""
 
     def enter(self, operator: str) -> dict[str, Array]:
-        """Give what an operator finds in DRAM: view name -> array of the view's shape."""
+        """Return what an operator finds in DRAM: view name -> array of the view's shape."""
 
     def leave(self, operator: str, tensors: dict[str, Array]) -> None:
         """Take what the operator leaves in DRAM."""
@@ -203,7 +203,7 @@ def _transfer(command: Load | Store, state: _State) -> None:
 
 
 def _outside(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Array]:
-    """Give what a transfer reads or writes: a tile's name or a tensor's, and the block of it."""
+    """Return what a transfer reads or writes: a tile's name or a tensor's, and the block of it."""
     tile = command.tile
     other = command.source if isinstance(command, Load) else command.target
     if other is None:
@@ -251,7 +251,7 @@ def _written(values: Array, what: str) -> Array:
 
 
 def _block(tile: Tile, shape: Mapping[str, int], at: Coordinates, state: _State) -> Array:
-    """Give the part of a tile that a command at ``at`` means: ``shape`` by rank name."""
+    """Return the part of a tile that a command at ``at`` means: ``shape`` by rank name."""
     slot = _slot(tile, state)
     where = []
     for rank, start, extent in zip(tile.view.ranks, slot.start, tile.shape, strict=True):
@@ -287,7 +287,7 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
 
 
 def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -> Array:
-    """Give the bounding box of a block of ranks in a tile."""
+    """Return the bounding box of a block of ranks in a tile."""
     slot = _slot(tile, state)
     where = []
     for rank, first, n, start, there in zip(
@@ -345,7 +345,7 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
 
 
 def _known(command: Sfu, order: LinedUp, at: Coordinates, state: _State) -> Statistics:
-    """Give the statistics of a block's rows; none where their axis begins."""
+    """Return the statistics of a block's rows; none where their axis begins."""
     begins = command.step in MAKES_STATISTICS and at.get(command.axis, 0) == 0
     if begins or command.step not in MAKES_STATISTICS + NEEDS_STATISTICS:
         return ()

@@ -185,7 +185,7 @@ class _Lowering:
         return tuple(tile for _, tile in own), tuple(nodes), ahead
 
     def _uses(self, item: Item, held: Held) -> bool:
-        """Say whether a tile of an enclosing body is touched below."""
+        """Return whether a tile of an enclosing body is touched below."""
         return any(
             held.use == self.outline.aliases.get(use, use)
             for leaf in item.leaves

@@ -73,7 +73,7 @@ def bound_table(report: BoundReport) -> Table:
 
 
 def bound_lines(report: BoundReport) -> list[str]:
-    """Say what the front says: where it ends, the gap, and what attains the asked buffer."""
+    """Return what the front says: where it ends, the gap, and what attains the asked buffer."""
     found = report.found
     room, moved = found.largest
     effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
@@ -102,7 +102,7 @@ def bound_lines(report: BoundReport) -> list[str]:
 
 
 def bound_json(report: BoundReport) -> dict[str, Any]:
-    """Give a bound as one JSON object (the format of ``simaccel bound --json``)."""
+    """Return a bound as one JSON object (the format of ``simaccel bound --json``)."""
     found, (room, moved) = report.found, report.found.largest
     document: dict[str, Any] = {
         "workload": found.workload.name,
@@ -144,7 +144,7 @@ def _at(report: BoundReport) -> dict[str, Any]:
 
 
 def bound_csv(report: BoundReport) -> str:
-    """Give one line a point: buffer and accesses in bytes, operations per byte (and second)."""
+    """Return one line a point: buffer and accesses in bytes, operations per byte (and second)."""
     out = io.StringIO()
     names = ["buffer_bytes", "access_bytes", "operations_per_byte"]
     names += ["operations_per_second"] if report.accelerator else []

@@ -155,13 +155,13 @@ def _problem_line(rows: Sequence[Compared], names: Sequence[str]) -> str:
 
 
 def place_json(row: Compared) -> dict[str, Any]:
-    """Give what tells a row from the others: the value of the sweep, the length, the dataflow."""
+    """Return what tells a row from the others: the value of the sweep, the length, the dataflow."""
     swept = {} if row.point is None else {row.point.axis.column: row.point.value}
     return {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
 
 
 def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
-    """Give the rows as a list (the format of ``simaccel compare --json``)."""
+    """Return the rows as a list (the format of ``simaccel compare --json``)."""
     found: list[dict[str, Any]] = []
     for row, faster in zip(rows, speedups(rows), strict=True):
         asked = place_json(row)

@@ -14,7 +14,7 @@ _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
 
 def comparison_csv(rows: Sequence[Compared]) -> str:
-    """Give one line a run after a line of names; what has no result has ``error`` instead.
+    """Return one line a run after a line of names; what has no result has ``error`` instead.
 
     The first column is the swept parameter, if any. Bytes, cycles, seconds and pJ stand in the
     names. ``array_*_cycles`` say where the cycles of the array went and sum to ``cycles``. There

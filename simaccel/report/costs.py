@@ -57,7 +57,7 @@ def _end(pace: Calibration) -> str:
 
 
 def forecast_json(expected: Forecast) -> dict[str, Any]:
-    """Give a forecast as one JSON object (``simaccel run --dry-run --json``)."""
+    """Return a forecast as one JSON object (``simaccel run --dry-run --json``)."""
     return {
         "program_nodes": expected.nodes,
         "commands": expected.commands,

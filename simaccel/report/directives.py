@@ -24,7 +24,7 @@ def directives_json(
     limits: Sequence[Sequence[LevelLimits]],
     effects: Sequence[Effects],
 ) -> list[dict[str, Any]]:
-    """Give layers as ``simaccel directives --json`` does: keys as published runs have columns."""
+    """Return layers as ``simaccel directives --json`` does: keys as published runs have columns."""
     found = []
     for at, one in enumerate(analysed):
         row = _inputs(one, network) | one.figures()
@@ -143,7 +143,7 @@ def _cells(one: Analysed) -> tuple[str, ...]:
 
 
 def _inputs(one: Analysed, network: str) -> dict[str, Any]:
-    """Give what a published run says of its inputs; what it has no name for is None."""
+    """Return what a published run says of its inputs; what it has no name for is None."""
     layer, hardware = one.layer, one.hardware[0]
     return {
         "network": network,

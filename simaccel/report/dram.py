@@ -31,13 +31,13 @@ def parts_table(parts: Sequence[DramPart]) -> Table:
 
 
 def part_figures(part: DramPart) -> dict[str, object]:
-    """Give the figures of a part by name: clocks, bytes, counts."""
+    """Return the figures of a part by name: clocks, bytes, counts."""
     figures: dict[str, object] = part.model_dump(exclude={"origins", "source"})
     return figures | {"peak_bytes_per_second": part.peak_bytes_per_second}
 
 
 def pattern_figures(found: Measured) -> dict[str, float | None]:
-    """Give what a pattern gets: shares of the peak, latency in ns (None without reads)."""
+    """Return what a pattern gets: shares of the peak, latency in ns (None without reads)."""
     return {
         "efficiency": round(found.efficiency, 6),
         "useful_efficiency": round(found.useful_efficiency, 6),

@@ -42,7 +42,7 @@ def _cells(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> 
 
 
 def estimate_json(predicted: Estimate, accelerator: Accelerator) -> dict[str, Any]:
-    """Give an estimate as one JSON object (the format of ``simaccel estimate --json``)."""
+    """Return an estimate as one JSON object (the format of ``simaccel estimate --json``)."""
     operators = [
         {"name": one.name, **_figures(one, accelerator), "bound_by": one.bound_by}
         for one in predicted.operators

@@ -77,7 +77,7 @@ def _rule(found: Generation) -> str:
 
 
 def generation_json(found: Generation) -> dict[str, Any]:
-    """Give a generation as one JSON object (``simaccel run --generate N --json``)."""
+    """Return a generation as one JSON object (``simaccel run --generate N --json``)."""
     return {
         "workload": found.prefill.workload.name,
         "accelerator": found.accelerator.name,
@@ -98,7 +98,7 @@ def generation_json(found: Generation) -> dict[str, Any]:
 
 
 def classes_line(result: Result) -> str:
-    """Say what classes of tensors a run of a transformer moves, with the least beside it."""
+    """Return what classes of tensors a run of a transformer moves, with the least beside it."""
     moved = dram_by_class(result.workload, result.run.moved)
     least = least_dram_bytes(result.workload)
     parts = [

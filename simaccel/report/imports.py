@@ -28,7 +28,7 @@ def import_table(imported: Imported) -> Table:
 
 
 def import_lines(imported: Imported) -> list[str]:
-    """Say how many nodes were constants, and which are not modelled."""
+    """Return how many nodes were constants, and which are not modelled."""
     lines = [f"{imported.constants} nodes are constants"]
     rows = [row for row in imported.rows if row.how == "not modelled"]
     lines += [f"not modelled: {row.node} ({row.kind}): {row.become}" for row in rows[:_MOST_LISTED]]

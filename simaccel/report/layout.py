@@ -38,7 +38,7 @@ def make_table(texts: Sequence[str], figures: Sequence[str], flexible: Sequence[
 
 
 def least_width(table: Table, console: Console) -> int:
-    """Give the columns of a terminal that a table needs to be whole.
+    """Return the columns of a terminal that a table needs to be whole.
 
     Texts that may wrap need the width of their longest word.
     """

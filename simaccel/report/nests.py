@@ -77,7 +77,7 @@ def accesses_table(mapped: Mapped) -> Table:
 
 
 def _accesses(mapped: Mapped) -> list[dict[str, Any]]:
-    """Give bytes and energy by level and tensor."""
+    """Return bytes and energy by level and tensor."""
     counts, accelerator = mapped.totals.counts, mapped.target.accelerator
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for (where, tensor), n in counts.moved.items():
@@ -102,7 +102,7 @@ def _accesses(mapped: Mapped) -> list[dict[str, Any]]:
 
 
 def _spreads(mapped: Mapped) -> dict[str, list[tuple[str, int, int]]]:
-    """Give (rank, pieces, size of a piece) of what each fan-out hands out."""
+    """Return (rank, pieces, size of a piece) of what each fan-out hands out."""
     sizes = dict(mapped.totals.family.space.sizes)
     found: dict[str, list[tuple[str, int, int]]] = {}
     for node in mapped.group.tree:
@@ -139,7 +139,7 @@ def fanouts_table(mapped: Mapped) -> Table:
 
 
 def mapped_json(mapped: Mapped) -> dict[str, Any]:
-    """Give a mapping and its figures as one JSON object."""
+    """Return a mapping and its figures as one JSON object."""
     found = mapped.found
     return {
         "operator": mapped.target.einsum.name,

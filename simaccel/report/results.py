@@ -36,14 +36,14 @@ def experiment_title(
     *,
     varied: Container[str] = (),
 ) -> str:
-    """Say what runs on what; for several runs, leave out the parameters that ``varied`` names."""
+    """Give what runs on what; for several runs, leave out the parameters that ``varied`` names."""
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     name, *sizes = _workload_words(workload, varied)
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
 
 
 def workload_title(workload: Workload) -> str:
-    """Say what a workload is, with its sizes."""
+    """Return what a workload is, with its sizes."""
     return ", ".join(_workload_words(workload, ()))
 
 
@@ -123,14 +123,14 @@ def engines_table(result: Result) -> Table:
 
 
 def channels_line(result: Result) -> str:
-    """Say how busy each channel was."""
+    """Return how busy each channel was."""
     served = result.run.served_cycles.items()
     parts = [f"{name} {share_text(n / result.run.cycles)}" for name, n in served]
     return f"channels busy: {', '.join(parts)}"
 
 
 def buffer_line(result: Result) -> str:
-    """Say how much of the buffer was in use."""
+    """Return how much of the buffer was in use."""
     room = bytes_text(result.accelerator.buffer.capacity_bytes)
     return (
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
@@ -139,12 +139,12 @@ def buffer_line(result: Result) -> str:
 
 
 def bound_line(result: Result) -> str:
-    """Say what the run moves with DRAM, and what any mapping with its groups has to."""
+    """Return what the run moves with DRAM, and what any mapping with its groups has to."""
     return dram_text(dram_bytes(result.run.moved), floor_json(result.floor))
 
 
 def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
-    """Say what is moved with DRAM, and what has to be, in words."""
+    """Return what is moved with DRAM, and what has to be, in words."""
     return (
         f"DRAM: moves {bytes_text(moved)}, at least {bytes_text(bound['least_bytes'])} with "
         f"{bytes_text(bound['on_chip_bytes'])}, {bytes_text(bound['compulsory_bytes'])} compulsory"
@@ -152,7 +152,7 @@ def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
 
 
 def against_estimate(result: Result) -> str:
-    """Give the machine's cycles beside those of the closed form."""
+    """Return the machine's cycles beside those of the closed form."""
     predicted, cycles = result.estimate, result.run.cycles
     bound = predicted.resource_bound_cycles
     time = seconds_text(result.accelerator.seconds(cycles))
@@ -165,7 +165,7 @@ def against_estimate(result: Result) -> str:
 
 
 def cost_line(result: Result) -> str:
-    """Say what the run cost."""
+    """Return what the run cost."""
     events = cycles_text(result.run.events)
     return f"{events} events in {seconds_text(result.wall_seconds)} of wall time"
 

@@ -62,7 +62,7 @@ class Analysis:
 
 
 def cycles_of(run: Freed, operator: str) -> int | None:
-    """Give the cycles of an operator, or of the whole run."""
+    """Return the cycles of an operator, or of the whole run."""
     return run.cycles if operator == TOTAL else run.operators.get(operator)
 
 
@@ -161,7 +161,7 @@ def _longest(part: Part, *, whole: bool) -> list[Stall]:
 
 
 def direct_text(wait: Stall) -> str:
-    """Say what an engine waits for directly."""
+    """Return what an engine waits for directly."""
     if not wait.tile:
         return "the end of the operator" if wait.cause == "drain" else "its own access"
     if wait.kind == "free":
@@ -188,7 +188,7 @@ def what_if_table(what_if: WhatIf, operator: str) -> Table:
 
 
 def verdicts(analysis: Analysis, part: Part) -> Iterator[str]:
-    """Say what an expert would: of one operator, or of those that make up the run."""
+    """Return what an expert would: of one operator, or of those that make up the run."""
     found = analysis.diagnosis
     if len(found.operators) == 1:
         part = found.operators[0]
@@ -227,7 +227,7 @@ def _bound_together(found: Diagnosis) -> Iterator[str]:
 
 
 def part_json(analysis: Analysis, part: Part) -> dict[str, Any]:
-    """Give one operator (or the total) as JSON."""
+    """Return one operator (or the total) as JSON."""
     return {
         "name": part.name,
         "cycles": part.cycles,
@@ -250,7 +250,7 @@ def _wait_json(wait: Stall) -> dict[str, Any]:
 
 
 def stalls_json(analysis: Analysis, operator: str | None) -> dict[str, Any]:
-    """Give the whole analysis as one JSON object (``simaccel trace stalls --json``)."""
+    """Return the whole analysis as one JSON object (``simaccel trace stalls --json``)."""
     found = analysis.diagnosis
     parts = found.operators if operator is None else (found.part(operator),)
     return {

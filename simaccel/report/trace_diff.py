@@ -50,7 +50,7 @@ def groups_table(found: Difference) -> Table:
 
 
 def _apart(group: str, names: Sequence[str]) -> str:
-    """Say how a run has a group, unless it is one operator of that name."""
+    """Return how a run has a group, unless it is one operator of that name."""
     return "" if names == (group,) else ", ".join(names) or "nothing"
 
 
@@ -89,7 +89,7 @@ def signed_text(cycles: int) -> str:
 
 
 def difference_lines(found: Difference) -> Iterator[str]:
-    """Say what differs between the runs, then what that did."""
+    """Return what differs between the runs, then what that did."""
     for field in found.fields[:_MOST_FIELDS]:
         yield f"{field.name}: {field.a} in A, {field.b} in B"
     if len(found.fields) > _MOST_FIELDS:
@@ -110,7 +110,7 @@ def _changed(cycles: int) -> str:
 
 
 def _by_cause(found: Difference) -> str:
-    """Say what changed most over all operators."""
+    """Return what changed most over all operators."""
     sums: Counter[str] = Counter()
     for one in found.shares:
         sums[one.cause] += one.difference
@@ -140,7 +140,7 @@ def _by_operator(found: Difference) -> str:
 
 
 def difference_json(found: Difference) -> dict[str, Any]:
-    """Give the difference as one JSON object (``simaccel trace diff --json``)."""
+    """Return the difference as one JSON object (``simaccel trace diff --json``)."""
     return {
         "engine": found.engine,
         "cycles_a": found.a,

@@ -72,7 +72,7 @@ class Scene:
 
 
 def sentences(scene: Scene) -> list[str]:
-    """Say what bounds an operator, or what its compute engine waits for, and what to change."""
+    """Return what bounds an operator, or what its compute engine waits for, and what to change."""
     part, engine = scene.part, scene.engine
     if is_bound(part):
         return [_bound(scene), *_advice(scene)]
@@ -331,13 +331,13 @@ class Use:
 
 
 def dram_use(scene: Scene) -> Use | None:
-    """Give how much of the bandwidth of all DRAM channels together is used."""
+    """Return how much of the bandwidth of all DRAM channels together is used."""
     parts = scene.accelerator.dram.channels if scene.accelerator else 1
     return use_of(scene, ("dram", "dram_read", "dram_write"), "channel_rate", parts)
 
 
 def use_of(scene: Scene, channels: Sequence[str], rate: str, parts: int = 1) -> Use | None:
-    """Give how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
+    """Return how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
     one, part = scene.accelerator, scene.part
     if one is None or not part.cycles or not set(channels) & part.moved.keys():
         return None
@@ -359,7 +359,7 @@ def freed_text(case: Sequence[str]) -> str:
 
 
 def _advice(scene: Scene) -> Iterator[str]:
-    """Say what would help most, by the runs with something freed."""
+    """Return what would help most, by the runs with something freed."""
     if not scene.gains:
         return
     most = max(scene.gains.values())

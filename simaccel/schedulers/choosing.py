@@ -208,7 +208,7 @@ class Candidates:
 
 
 def _again(family: Family, shape: tuple[int, ...]) -> Bools:
-    """Say which candidates are others again: the same but for the order of loops of one trip."""
+    """Return which candidates are others again: the same but for the order of loops of one trip."""
     columns: list[Ints] = []
 
     def note(array: Ints) -> None:
@@ -235,7 +235,7 @@ def _again(family: Family, shape: tuple[int, ...]) -> Bools:
 
 
 def _seen_before(columns: list[Ints]) -> Bools:
-    """Say which rows of a table, given by its columns, are those of an earlier row again."""
+    """Return which rows of a table, given by its columns, are those of an earlier row again."""
     code = np.zeros(columns[0].size, dtype=np.int64)
     for one in columns:
         _, values = np.unique(one, return_inverse=True)

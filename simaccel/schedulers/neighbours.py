@@ -37,7 +37,7 @@ class Limit:
     unit: int
 
     def allows(self, value: int) -> bool:
-        """Say whether a tile may have this size."""
+        """Return whether a tile may have this size."""
         return self.low <= value <= self.high and value % self.unit == 0
 
 

@@ -47,7 +47,7 @@ Choice = tuple[Target, ...]
 def choices(
     workload: Workload, accelerator: Accelerator, strategy: Strategy, asked: Constraints
 ) -> list[Choice]:
-    """Give the einsums that are to be mapped, all of them checked before anything is searched.
+    """Return the einsums that are to be mapped, all of them checked before anything is searched.
 
     Raises:
         NotNestedError: an einsum of more than two inputs.
@@ -180,7 +180,7 @@ def _objective(mapped: Mapped, candidates: Candidates, objective: Objective) -> 
 
 
 def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:
-    """Give the hierarchies to search: as it is, and with room for two slots where they help."""
+    """Return the hierarchies to search: as it is, and with room for two slots where they help."""
     found = [hierarchy]
     first, *others = hierarchy.memories
     pipes = hierarchy.pipes

@@ -54,7 +54,7 @@ def decode(
 
 
 def frame(events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, Site]) -> Any:  # noqa: ANN401 - pandas is optional
-    """Give the events as a ``pandas.DataFrame``: one column for each field of ``Event``.
+    """Return the events as a ``pandas.DataFrame``: one column for each field of ``Event``.
 
     Raises:
         ImportError: pandas is not installed.

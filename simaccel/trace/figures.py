@@ -46,7 +46,7 @@ class _Figures(_Part):
 
 
 def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:
-    """Give the figures of a run of so many cycles from their JSON text.
+    """Return the figures of a run of so many cycles from their JSON text.
 
     Raises:
         TraceError: it is no JSON object, a figure has another type, or it is of another run.

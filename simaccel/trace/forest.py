@@ -86,7 +86,7 @@ def _first_start(segment: Segment, rows: Rows) -> int:
 
 
 def make_track(rows: Rows, lane: int, forest: Sequence[Segment], cycles: int) -> Chain:
-    """Give a lane's whole run.
+    """Return a lane's whole run.
 
     Raises:
         TraceError: a repeated stretch goes on after the end of the run.

@@ -41,12 +41,12 @@ def open_file(path: Path) -> Iterator[File]:
 
 
 def read_texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
-    """Give the texts of a dataset."""
+    """Return the texts of a dataset."""
     return [str(text) for text in dataset.asstr()[:]]
 
 
 def read_header(file: File) -> TraceHeader:
-    """Give what reproduces the run."""
+    """Return what reproduces the run."""
     sites = file["sites"]
     places = map(Site, read_texts(sites["operator"]), read_texts(sites["command"]))
     return TraceHeader(

@@ -9,7 +9,7 @@ from simaccel.trace.track import Chain
 
 
 def tiling_faults(track: Chain, cycles: int) -> list[str]:
-    """Say where a lane's rows don't tile the run."""
+    """Return where a lane's rows don't tile the run."""
     faults = list(track.faults())
     if (track.start, track.end) != (0, cycles):
         faults.append(f"its rows go from cycle {track.start} to {track.end}, not 0 to {cycles}")

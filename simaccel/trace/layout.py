@@ -133,7 +133,7 @@ def _foreign(file: File, name: str) -> str:
 
 
 def _part_faults(path: Path, file: File, name: str) -> Iterator[str]:
-    """Say what is wrong with a part: where it lies, its type, its size."""
+    """Return what is wrong with a part: where it lies, its type, its size."""
     part, (kind, n_dimensions) = file[name], {**_PARTS, **_END}[name]
     plist = part.id.get_create_plist()
     if part.is_virtual or plist.get_external_count():
@@ -162,7 +162,7 @@ def _is_of(dtype: np.dtype[Any], kind: Any) -> bool:  # noqa: ANN401 - a type, o
 
 
 def _event_faults(file: File) -> Iterator[str]:
-    """Say which columns of events and segments are shorter than they should be."""
+    """Return which columns of events and segments are shorter than they should be."""
     rows, segments = int(file.attrs["rows"]), int(file.attrs["segments"])
     complete = bool(file.attrs["complete"])
     for name in COLUMNS:
@@ -175,7 +175,7 @@ def _event_faults(file: File) -> Iterator[str]:
 
 
 def _length_faults(file: File) -> Iterator[str]:
-    """Say which parts have too many entries, or not as many as others that belong to them."""
+    """Return which parts have too many entries, or not as many as others that belong to them."""
     for group, names in (("sites", ("site", "operator", "command")), ("header", TEXTS)):
         lengths = {file[group][name].shape[0] for name in names}
         if len(lengths) > 1 or (group == "header" and lengths != {1}):

@@ -27,7 +27,7 @@ class Stall:
 
 
 def window(track: Chain, start: int, end: int, at_most: int) -> Events:
-    """Give a lane's events that overlap the cycles from ``start`` up to ``end``, whole."""
+    """Return a lane's events that overlap the cycles from ``start`` up to ``end``, whole."""
     rows = merged(track.expand(start, end, at_most))
     if len(rows) == 0 or start >= end:
         return NOTHING

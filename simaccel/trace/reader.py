@@ -156,7 +156,7 @@ class Trace(Reproduction):
         *,
         at_most: int = MAX_EVENTS,
     ) -> Events:
-        """Give the events of a lane, or of all engines, between the cycles ``start`` and ``end``.
+        """Return the events of a lane, or of all engines, between the cycles ``start`` and ``end``.
 
         A structured array of type ``EVENT``. Events that overlap the window are whole, not
         clipped to it, ordered by start cycle and lane number, and as a run without fast-forward
@@ -183,7 +183,7 @@ class Trace(Reproduction):
         return rows[np.lexsort((rows["lane"], rows["start"]))]
 
     def track(self, lane: str) -> Chain:
-        """Give a lane's rows as they are stored: a tree of leaves and repeats.
+        """Return a lane's rows as they are stored: a tree of leaves and repeats.
 
         Raises:
             TraceError: no such lane.
@@ -196,7 +196,7 @@ class Trace(Reproduction):
         return decode(events, self.tables, self.header.sites)
 
     def to_pandas(self, start: int = 0, end: int | None = None, lane: str | None = None) -> Any:  # noqa: ANN401 - pandas is optional
-        """Give the decoded events of ``events`` as a ``pandas.DataFrame``.
+        """Return the decoded events of ``events`` as a ``pandas.DataFrame``.
 
         Raises:
             ImportError: pandas is not installed.
@@ -295,7 +295,7 @@ class Trace(Reproduction):
         return {name: track for name, track in self._tracks.items() if self.lanes[name] == kind}
 
     def require_window(self, start: int, end: int | None) -> tuple[int, int]:
-        """Give a window whose end may be open.
+        """Return a window whose end may be open.
 
         Raises:
             TraceError: it is empty or goes over the borders of the run.
@@ -366,7 +366,7 @@ class Trace(Reproduction):
         return sorted(table, key=lambda one: (-one.cycles, str(one)))
 
     def segments(self) -> list[Stretch]:
-        """Give the stretches that repeat, in order of time; inner ones are their children."""
+        """Return the stretches that repeat, in order of time; inner ones are their children."""
         return stretches(self._forest, self._rows)
 
     def _known(self, name: str, choices: Sequence[str]) -> str:
@@ -379,7 +379,7 @@ class Trace(Reproduction):
 
 
 def _no_file(path: Path) -> str:
-    """Say what stands where a file should; opening a FIFO or a device could wait for ever."""
+    """Return what stands where a file should; opening a FIFO or a device could wait for ever."""
     if path.is_dir():
         return "is a folder"
     return "is no regular file" if path.exists() else "no such file"

@@ -47,7 +47,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, problem: str) -> TraceError:
-    """Say what is wrong with a file that once was a trace."""
+    """Return what is wrong with a file that once was a trace."""
     return TraceError(path, f"damaged: {problem}", "an unchanged trace that was written to its end")
 
 
@@ -109,7 +109,7 @@ class Rows:
         return -(-self.n_rows // self.block_rows)
 
     def part(self, block: int, lane: int) -> Part:
-        """Give the rows of one lane in one block."""
+        """Return the rows of one lane in one block."""
         return self._block(block)[lane]
 
     def _read(self, block: int) -> list[Part]:

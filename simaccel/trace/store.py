@@ -123,7 +123,7 @@ def write_index(file: File, number: int, block: BlockIndex) -> None:
 
 
 def header_bytes(header: TraceHeader) -> int:
-    """Give the bytes of a header, before they are packed."""
+    """Return the bytes of a header, before they are packed."""
     texts = sum(len(getattr(header, name).encode()) for name in TEXTS)
     sites = header.sites.values()
     width = max((len(site.operator) + len(site.command) for site in sites), default=0)
@@ -131,7 +131,7 @@ def header_bytes(header: TraceHeader) -> int:
 
 
 def figures_text(figures: Mapping[str, object]) -> bytes:
-    """Give the figures of a run as JSON."""
+    """Return the figures of a run as JSON."""
     return json.dumps(dict(figures), sort_keys=True, separators=(",", ":")).encode()
 
 

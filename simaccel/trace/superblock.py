@@ -48,12 +48,12 @@ def read_superblock(path: Path) -> bytes:
 
 
 def is_open(block: bytes) -> bool:
-    """Say whether the file was not closed: it is being written, or its writer was killed."""
+    """Return whether the file was not closed: it is being written, or its writer was killed."""
     return bool(block[_FLAGS_AT])
 
 
 def closed(block: bytes, n_bytes: int) -> bytes:
-    """Give the first bytes of the same file as if it had been closed with ``n_bytes``."""
+    """Return the first bytes of the same file as if it had been closed with ``n_bytes``."""
     head = bytearray(block[: _SUM.start])
     head[_FLAGS_AT] = 0
     head[_END] = n_bytes.to_bytes(8, "little")
@@ -90,7 +90,7 @@ class Closed(io.FileIO):
 
 
 def checksum(data: bytes) -> int:
-    """Give Bob Jenkins' lookup3 hash, with which HDF5 guards its metadata (initial value 0).
+    """Return Bob Jenkins' lookup3 hash, with which HDF5 guards its metadata (initial value 0).
 
     >>> hex(checksum(b"Four score and seven years ago"))
     '0x17770551'

@@ -70,7 +70,7 @@ class Node(Protocol):
         """Gaps and overlaps, each as text."""
 
     def leaves(self, start: int, end: int) -> Iterator[Leaf]:
-        """Give the leaves that the cycles from ``start`` up to ``end`` may come from."""
+        """Return the leaves that the cycles from ``start`` up to ``end`` may come from."""
 
 
 @dataclass(eq=False)
@@ -160,7 +160,7 @@ class Leaf:
         )
 
     def leaves(self, start: int, end: int) -> Iterator[Leaf]:
-        """Give itself, where it overlaps the cycles from ``start`` up to ``end``."""
+        """Return itself, where it overlaps the cycles from ``start`` up to ``end``."""
         if start < self.end and self.start < end:
             yield self
 
@@ -254,7 +254,7 @@ class Chain:
                 yield f"a stretch ends at cycle {a.end}, the next starts at {b.start}"
 
     def leaves(self, start: int, end: int) -> Iterator[Leaf]:
-        """Give the leaves that the cycles from ``start`` up to ``end`` may come from."""
+        """Return the leaves that the cycles from ``start`` up to ``end`` may come from."""
         for node in self.nodes[self._at(start) : self._at(end - 1) + 1]:
             yield from node.leaves(start, end)
 
@@ -338,7 +338,7 @@ class Repeat:
             yield f"a segment at cycle {self.start} has {length} of {self.period} cycles"
 
     def leaves(self, start: int, end: int) -> Iterator[Leaf]:
-        """Give the leaves of one period, or of a window that lies in one."""
+        """Return the leaves of one period, or of a window that lies in one."""
         start, end = max(start, self.start), min(end, self.end)
         if start >= end:
             return

@@ -201,7 +201,7 @@ class TraceWriter:
         self._used += 1
 
     def position(self) -> int:
-        """Give the number of rows so far; a segment may begin here."""
+        """Return the number of rows so far; a segment may begin here."""
         self._closed_rows = self._written + self._used
         return self._closed_rows
 

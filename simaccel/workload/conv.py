@@ -54,7 +54,7 @@ class Conv:
         return self.g * self.m * self.c * self.r * self.s
 
     def document(self) -> dict[str, object]:
-        """Give the sizes as a workload file has them."""
+        """Return the sizes as a workload file has them."""
         shape = {rank.upper(): size for rank, size in self.ranks.items()}
         return {
             "kind": "conv",

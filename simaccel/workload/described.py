@@ -86,7 +86,7 @@ class DescribedLayer:
     node: Layer | None = field(default=None, compare=False, repr=False)
 
     def stride_of(self, dim: str) -> int:
-        """Give the stride of a dimension: 1 of all but Y and X."""
+        """Return the stride of a dimension: 1 of all but Y and X."""
         return {"Y": self.stride[0], "X": self.stride[1]}.get(dim, 1)
 
     @property

@@ -41,7 +41,7 @@ class Product:
         return self.b * self.k * self.n
 
     def document(self) -> dict[str, object]:
-        """Give the sizes as a workload file has them."""
+        """Return the sizes as a workload file has them."""
         shape = {"M": self.m, "K": self.k, "N": self.n, "B": self.b}
         return {"kind": "gemm", "shape": shape, "transposed": list(self.transposed)}
 

@@ -20,7 +20,7 @@ _LOOKS = "this looks like a Timeloop problem, whose {} must be {}"
 
 
 def is_timeloop(document: Mapping[Any, Any]) -> bool:
-    """Say whether a document is a Timeloop problem."""
+    """Return whether a document is a Timeloop problem."""
     return "kind" not in document and isinstance(document.get("problem"), Mapping)
 
 

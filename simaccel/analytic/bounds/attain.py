@@ -35,5 +35,5 @@ def _unit(problem: Problem, tiles: Mapping[str, int]) -> Unit:
 
 
 def is_alone(problem: Problem, rank: str) -> bool:
-    """Say whether a rank is in one tensor only, which a systolic array can't fold."""
+    """Return whether a rank is in one tensor only, which a systolic array can't fold."""
     return sum(rank in one.ranks for one in problem.operands) < _FACTORS

@@ -180,7 +180,7 @@ def _needed_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
 
 
 def _in_one_group(workload: Workload, tensor: str, groups: Sequence[Group]) -> bool:
-    """Say whether all operators that have a tensor are in one group."""
+    """Return whether all operators that have a tensor are in one group."""
     having = [
         any(
             given.tensor == tensor

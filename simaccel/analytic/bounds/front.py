@@ -24,7 +24,7 @@ class Front:
         return int(self.buffer.size)
 
     def improves(self, buffer: Ints, accesses: Ints) -> Bools:
-        """Say which points no known one equals or beats."""
+        """Return which points no known one equals or beats."""
         if not len(self):
             return np.ones(buffer.shape, dtype=np.bool_)
         at = np.searchsorted(self.buffer, buffer, side="right") - 1

@@ -210,7 +210,7 @@ class Fusion:
         return weight or template.inputs
 
     def _rows(self, view: View) -> bool:
-        """Say whether a tensor goes with the rows of what is made: it has their ranks."""
+        """Return whether a tensor goes with the rows of what is made: it has their ranks."""
         last = self.space.operators[-1].output.names
         return bool(view.names & last & set(self.common))
 

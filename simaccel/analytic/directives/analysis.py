@@ -250,7 +250,7 @@ def _runtime(layer: DescribedLayer, run: Run, reading: Reading) -> Ints:
 
 
 def _offchip_needs(counts: Counts) -> tuple[int, int]:
-    """Give what the tool takes for the off-chip traffic of a step: its buffer requirements."""
+    """Return what the tool takes for the off-chip traffic of a step: its buffer requirements."""
     into = counts["input_l2_size_req"] + counts["filter_l2_size_req"]
     return counts["output_l2_size_req"], into
 

@@ -91,7 +91,7 @@ def l1_writes(one: Invocation, role: Role, known: dict[int, int]) -> int:
 
 
 def _written_inside(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
-    """Give what the sub-clusters of each case write if all is new; whether they change tiles."""
+    """Return what the sub-clusters of each case write if all is new; whether they change tiles."""
     written: Ints = np.zeros(len(one.cases), dtype=np.int64)
     is_cycled: Bools = np.zeros(len(one.cases), dtype=bool)
     for share in one.shares:
@@ -195,7 +195,7 @@ def output_elements(layer: DescribedLayer) -> int:
 
 
 def _loops(layer: DescribedLayer, role: Role) -> frozenset[str]:
-    """Give the loops over outputs that move a tensor."""
+    """Return the loops over outputs that move a tensor."""
     outer = OUTPUT_OF if layer.slides else {}
     dims = {outer.get(dim, dim) for dim in paper_couplings(layer)[role]}
     if role == "input" and layer.slides:

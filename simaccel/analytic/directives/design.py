@@ -211,7 +211,7 @@ _BY_PES = ("l1_size_req_total", "l2_size_req_total", "energy_total_xmac")
 
 
 def _sizes(given: Sequence[int], demand: Ints, axis: int) -> Ints:
-    """Give the sizes of a memory along an axis, or exactly what each number of PEs demands."""
+    """Return the sizes of a memory along an axis, or exactly what each number of PEs demands."""
     if not given:
         return demand[:, None, None, None]
     return np.array(given, dtype=int).reshape([-1 if at == axis else 1 for at in range(4)])

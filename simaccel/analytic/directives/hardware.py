@@ -64,7 +64,7 @@ def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
 
 
 def is_hardware_text(text: str) -> bool:
-    """Say whether a text is one of MAESTRO's hardware files.
+    """Return whether a text is one of MAESTRO's hardware files.
 
     >>> is_hardware_text("num_pes: 256"), is_hardware_text("name: edge")
     (True, False)
@@ -131,7 +131,7 @@ def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
 
 
 def _elements(rate: Rate) -> int:
-    """Give the whole elements per cycle of a rate in bytes, at least one."""
+    """Return the whole elements per cycle of a rate in bytes, at least one."""
     if rate.unlimited:
         return UNLIMITED
     return max(1, int(rate.exact() / ELEMENT_BYTES))

@@ -117,7 +117,7 @@ class Invocation:
         return int(self.costs.occurrences[self.cases].sum())
 
     def of(self, values: Ints) -> Ints:
-        """Give the values of the valid cases."""
+        """Return the values of the valid cases."""
         found: Ints = values[self.cases]
         return found
 

@@ -85,7 +85,7 @@ def _level(
 
 
 def _longest(one: Invocation, times: Times, point: int) -> list[tuple[Invocation, int]]:
-    """Give what is inside of each case and takes longest, with how often it happens."""
+    """Return what is inside of each case and takes longest, with how often it happens."""
     if not one.shares:
         return []
     counts = one.of(one.costs.occurrences)

@@ -247,7 +247,7 @@ class PaperTraffic:
 
 
 def paper_couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:
-    """Give the dimensions of each tensor; a grouped convolution sums over its own channels."""
+    """Return the dimensions of each tensor; a grouped convolution sums over its own channels."""
     found = dict(couplings(layer))
     if layer.kind == "NGCONV":
         found["output"] = tuple(dim for dim in found["output"] if dim != "C")

@@ -29,7 +29,7 @@ class Reading:
     no_reduction: frozenset[int] = frozenset()
 
     def rules_at(self, depth: int) -> CaseRules:
-        """Give the rules of a cluster level."""
+        """Return the rules of a cluster level."""
         return replace(
             self.rules,
             multicast=depth not in self.no_multicast,

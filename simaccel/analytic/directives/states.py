@@ -103,7 +103,7 @@ class Cases:
         self.index = {one.dim: place for place, one in enumerate(maps)}
 
     def of(self, place: int, field: str) -> Ints:
-        """Give a field of the state of the map at this place, for each case.
+        """Return a field of the state of the map at this place, for each case.
 
         A dimension that is mapped twice has the state of its last map, but counts both.
         """

@@ -133,13 +133,13 @@ class _Builder:
         return self._leaf(ClusterDirective(_value(_tree(units)), named), tree, limit)
 
     def _leaf(self, node: _AnyNode, tree: _Tree, limit: int) -> _AnyNode:
-        """Give a node of one line its comments: those before and inside, and one behind."""
+        """Return a node of one line its comments: those before and inside, and one behind."""
         above = self._before(tree.meta.end_pos)
         behind = self._behind(tree.meta.end_line, limit)
         return replace(node, place=_place(tree), above=above, behind=behind)
 
     def _header(self, node: _AnyNode, tree: _Tree) -> _AnyNode:
-        """Give a block its comments: those before it, and one behind its brace."""
+        """Return a block its comments: those before it, and one behind its brace."""
         brace = next(one for one in _tokens(tree) if one.type == "LBRACE")
         inner = _trees(tree)
         limit = _start(inner[0]) if inner else _brace(tree, "RBRACE")
@@ -183,7 +183,7 @@ def _start(tree: _Tree) -> int:
 
 
 def _brace(tree: _Tree, kind: str) -> int:
-    """Give the position of a brace of a block: the last one of its kind."""
+    """Return the position of a brace of a block: the last one of its kind."""
     return next(one.start_pos or 0 for one in reversed(_tokens(tree)) if one.type == kind)
 
 

@@ -27,7 +27,7 @@ _OPENING = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]
 
 
 def is_description(text: str) -> bool:
-    r"""Say whether a text looks like a MAESTRO description: it starts as only one can.
+    r"""Return whether a text looks like a MAESTRO description: it starts as only one can.
 
     >>> is_description("// VGG\nNetwork vgg16 { }"), is_description("kind: gemm")
     (True, False)
@@ -174,7 +174,7 @@ class _Recovery:
         return f"one of {', '.join(choices)}" if len(choices) > 1 else "".join(choices)
 
     def _opened(self) -> int:
-        """Give the line of the last brace that nothing closes."""
+        """Return the line of the last brace that nothing closes."""
         lines: list[int] = []
         for number, line in enumerate(self.blank.splitlines(), 1):
             for one in re.findall(r"[{}]", line):
@@ -194,13 +194,13 @@ class _Recovery:
 
 
 def _accepted(parser: InteractiveParser) -> set[str]:
-    """Give the terminals that can come next."""
+    """Return the terminals that can come next."""
     found: set[str] = parser.accepts()  # type: ignore[no-untyped-call]
     return found
 
 
 def _misspelt(parser: InteractiveParser, token: Token) -> str | None:
-    """Give the keyword that a word nearly is, if one can stand here."""
+    """Return the keyword that a word nearly is, if one can stand here."""
     accepted = _accepted(parser)
     words = {WORDS[kind]: kind for kind in KEYWORDS if kind in accepted}
     close = get_close_matches(str(token), words, n=1, cutoff=0.7)
@@ -208,7 +208,7 @@ def _misspelt(parser: InteractiveParser, token: Token) -> str | None:
 
 
 def _forgotten(parser: InteractiveParser, token: Token) -> str | None:
-    """Give the bracket or comma that would let this token follow."""
+    """Return the bracket or comma that would let this token follow."""
     accepted = _accepted(parser)
     for kind in INSERTED:
         if kind in accepted:

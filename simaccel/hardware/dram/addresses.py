@@ -42,7 +42,7 @@ class Places:
 
 
 def places(part: DramPart, name: str, bursts: Ints) -> Places:
-    """Give bank and row of bursts, which are numbered from address 0.
+    """Return bank and row of bursts, which are numbered from address 0.
 
     Banks are numbered by rank, pseudo channel, bank group and bank.
 

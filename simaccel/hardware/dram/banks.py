@@ -63,7 +63,7 @@ class Banks:
                 yield other, max(part.burst, ccd), part.read_to_write
 
     def _rank_gaps(self, write: int) -> tuple[int, int]:
-        """Give the gaps between ranks: the data of one after those of the other, and tRTRS."""
+        """Return the gaps between ranks: the data of one after those of the other, and tRTRS."""
         part = self.part
         slack = part.burst + part.rtrs
         back = slack + part.write_latency - part.read_latency
@@ -71,7 +71,7 @@ class Banks:
         return (back, part.burst) if write else (slack, forth)
 
     def may_activate(self, bank: int) -> int:
-        """Give the earliest clock to open a row of a closed bank."""
+        """Return the earliest clock to open a row of a closed bank."""
         window = self.windows[self.unit_of[bank]]
         earliest = max(self.activate_at[bank], self.group_activate_at[self.group_of[bank]])
         if len(window) == _WINDOW:
@@ -79,7 +79,7 @@ class Banks:
         return earliest
 
     def may_access(self, bank: int, write: int) -> int:
-        """Give the earliest clock of a read or a write of the open row."""
+        """Return the earliest clock of a read or a write of the open row."""
         own, group = self.column_at[write][bank], self.group_column_at[write][self.group_of[bank]]
         return max(group, own)
 
@@ -116,12 +116,12 @@ class Banks:
         self.activate_at[bank] = max(self.activate_at[bank], clock + self.part.rp)
 
     def of_unit(self, unit: int) -> range:
-        """Give the banks of a rank or pseudo channel."""
+        """Return the banks of a rank or pseudo channel."""
         count = self.part.bank_groups * self.part.banks_per_group
         return range(unit * count, unit * count + count)
 
     def may_refresh(self, unit: int) -> int:
-        """Give the earliest clock to refresh a unit whose banks are closed."""
+        """Return the earliest clock to refresh a unit whose banks are closed."""
         return max(self.refresh_at[bank] for bank in self.of_unit(unit))
 
     def refresh(self, unit: int, clock: int) -> None:

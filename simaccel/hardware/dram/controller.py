@@ -124,7 +124,7 @@ class Controller:
         return True
 
     def _next_event(self) -> int:
-        """Give the clock in which something may happen, when nothing does now."""
+        """Return the clock in which something may happen, when nothing does now."""
         after = self.refresh_due if self.next < len(self.asked) or self._busy() else NEVER
         for bank, queue in enumerate(self.waiting):
             if queue and self.ready_at[bank] < after and bank not in self.blocked:
@@ -216,7 +216,7 @@ class Controller:
         return True
 
     def _refresh_event(self) -> int:
-        """Give when the refresh that waits goes on."""
+        """Return when the refresh that waits goes on."""
         banks, unit = self.banks, self.refreshing[0]
         still = [b for b in banks.of_unit(unit) if banks.open_row[b] != CLOSED]
         if still:

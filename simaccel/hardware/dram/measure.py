@@ -92,7 +92,7 @@ def measure(
 
 
 def idle_latencies(part: DramPart) -> dict[str, float]:
-    """Give the mean latency of a read that is alone, in ns, by the state of its bank.
+    """Return the mean latency of a read that is alone, in ns, by the state of its bank.
 
     ``hit``: neighbouring bursts; ``conflict``: two rows of a bank in turn. A refresh that is due or
     under way delays some of them.

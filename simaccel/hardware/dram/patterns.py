@@ -103,7 +103,7 @@ KINDS: Final[Mapping[str, Callable[[Pattern, DramPart, int], Stream]]] = {
 
 
 def traffic(pattern: Pattern, part: DramPart, mapping: str, count: int) -> Traffic:
-    """Give the first ``count`` bursts of a pattern, with their places in the part."""
+    """Return the first ``count`` bursts of a pattern, with their places in the part."""
     stream = KINDS[pattern.kind](pattern, part, count)
     bursts = stream.addresses % SPACE_BYTES // part.burst_bytes
     found = places(part, mapping, bursts)
@@ -124,7 +124,7 @@ def traffic(pattern: Pattern, part: DramPart, mapping: str, count: int) -> Traff
 
 
 def useful_bytes(pattern: Pattern, part: DramPart) -> float:
-    """Give the bytes of a request that were asked for: a burst may bring more than that."""
+    """Return the bytes of a request that were asked for: a burst may bring more than that."""
     whole = {"strided-tile": pattern.row, "sequential": part.burst_bytes}
     size = whole.get(pattern.kind, pattern.chunk)
     return size / -(-size // part.burst_bytes)

@@ -39,7 +39,7 @@ class Rows:
 
 
 def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], element_bytes: int) -> Rows:
-    """Give the rows of a tile of a tensor that lies in DRAM with its last dimension innermost.
+    """Return the rows of a tile of a tensor that lies in DRAM with its last dimension innermost.
 
     Dimensions that the tile has whole join the row. Rows of several dimensions are taken to be as
     far apart as those of the innermost of them that the tile does not have whole.
@@ -69,19 +69,19 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], element_bytes: int
 
 
 def lying(n_bytes: Whole, rows: Rows | None) -> Rows:
-    """Give the rows of a transfer: as many as hold its bytes; without rows they are one."""
+    """Return the rows of a transfer: as many as hold its bytes; without rows they are one."""
     length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)
     pitch = length if rows is None else rows.pitch
     return Rows(_whole(_over(n_bytes, length)), _whole(length), _whole(pitch))
 
 
 def larger(one: Whole, other: Whole) -> Any:  # noqa: ANN401 - as the others: int or array
-    """Give the larger of two numbers, element by element."""
+    """Return the larger of two numbers, element by element."""
     return _whole(np.maximum(one, other))
 
 
 def _whole(value: Whole) -> Whole:
-    """Give an array of no dimension as a number."""
+    """Return an array of no dimension as a number."""
     return int(value) if np.ndim(value) == 0 else np.asarray(value, dtype=np.int64)
 
 
@@ -90,14 +90,14 @@ def _over(amount: Whole, of: Whole) -> Whole:
 
 
 def bus_clocks(part: DramPart, rows: Rows, share_bytes: Whole) -> Whole:
-    """Give the clocks of a channel's data bus for its share of a tile's bytes."""
+    """Return the clocks of a channel's data bus for its share of a tile's bytes."""
     whole, rest = share_bytes // rows.n_bytes, share_bytes % rows.n_bytes
     bursts = whole * _over(rows.n_bytes, part.burst_bytes) + _over(rest, part.burst_bytes)
     return _whole(_over(bursts, part.pseudo_channels) * part.burst)
 
 
 def bank_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: int) -> Whole:
-    """Give the clocks that activates, the busiest bank or bank group need for a tile."""
+    """Return the clocks that activates, the busiest bank or bank group need for a tile."""
     visits = _Visits(part, mapping, rows, channels * part.pseudo_channels)
     activates = _over(visits.activates * max(4 * part.rrd_s, part.faw), 4)
     found = np.maximum(activates, visits.bank(write))
@@ -105,22 +105,22 @@ def bank_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: 
 
 
 def with_refresh(part: DramPart, clocks: Whole) -> Any:  # noqa: ANN401 - as the clocks
-    """Give the clocks that some work takes, with its share of refreshes."""
+    """Return the clocks that some work takes, with its share of refreshes."""
     return _over(clocks * part.refi, _unrefreshed(part))
 
 
 def _unrefreshed(part: DramPart) -> int:
-    """Give the clocks between refreshes, before which banks are closed, and opened after them."""
+    """Return the clocks between refreshes, before which banks are closed, and opened after them."""
     return part.refi - (part.rfc + part.rtp + part.rp + part.rcd_read)
 
 
 def stream_rate(part: DramPart) -> tuple[int, int]:
-    """Give bytes and clocks of a stream on one channel, refreshes included."""
+    """Return bytes and clocks of a stream on one channel, refreshes included."""
     return part.pseudo_channels * part.burst_bytes * _unrefreshed(part), part.burst * part.refi
 
 
 def tile_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: int) -> Whole:
-    """Give the clocks of a tile on each of the channels that it is spread over.
+    """Return the clocks of a tile on each of the channels that it is spread over.
 
     >>> from simaccel.hardware.dram.parts import PARTS
     >>> part = PARTS["HBM2"]

@@ -81,7 +81,7 @@ DRAM_PJ_PER_BYTE: Final[dict[str, tuple[float, str]]] = {
 
 
 def numbers_of(node: Node) -> tuple[Number, ...]:
-    """Give the numbers whose arithmetic has a figure at a node."""
+    """Return the numbers whose arithmetic has a figure at a node."""
     return tuple(NODES[node].multiply_pj)
 
 

@@ -49,7 +49,7 @@ Dataflow = tuple[Directive, ...]
 
 
 def couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:
-    """Give the dimensions that index each tensor; Y and X of the output stand for Y' and X'.
+    """Return the dimensions that index each tensor; Y and X of the output stand for Y' and X'.
 
     Rules of MAESTRO: N counts where the layer declares it; NGCONV has C as a dimension of the
     output, so that nothing is summed over C.

@@ -79,7 +79,7 @@ def complete(layer: DescribedLayer, dataflow: Dataflow, pes: int) -> tuple[Clust
 
 
 def _input_dims(layer: DescribedLayer) -> list[str]:
-    """Give the dimensions of the input and the filter in alphabetical order."""
+    """Return the dimensions of the input and the filter in alphabetical order."""
     coupled = couplings(layer)
     return sorted({*coupled["input"], *coupled["filter"]})
 

@@ -137,7 +137,7 @@ def _nest(layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[F
 
 
 def _rank(layer: DescribedLayer, dim: str) -> str:
-    """Give the operator's rank of a dimension; channels of a depth-wise layer are its groups."""
+    """Return the operator's rank of a dimension; channels of a depth-wise layer are its groups."""
     if not layer.slides:
         return dim.lower()
     if layer.kind == "DSCONV":
@@ -146,7 +146,7 @@ def _rank(layer: DescribedLayer, dim: str) -> str:
 
 
 def _fans(name: str, levels: Sequence[OutputLevel], array: SpatialArraySpec) -> list[Fan]:
-    """Give each level rows or columns of the array: outer levels rows, where there are any."""
+    """Return each level rows or columns of the array: outer levels rows, where there are any."""
     needed = [_units(level) for level in levels]
     for border in range(len(levels), -1, -1):
         rows, cols = prod(needed[:border]), prod(needed[border:])

@@ -41,17 +41,17 @@ _DIGITS: Final = 4
 
 
 def look(cause: str) -> dict[str, Any]:
-    """Give the colour and hatch of a cause as matplotlib takes them."""
+    """Return the colour and hatch of a cause as matplotlib takes them."""
     return fill(*CAUSE_COLOURS.get(cause, UNKNOWN_CAUSE))
 
 
 def fill(colour: str, hatch: str) -> dict[str, Any]:
-    """Give a colour and a hatch, both without an edge, as matplotlib takes them."""
+    """Return a colour and a hatch, both without an edge, as matplotlib takes them."""
     return {"facecolor": colour, "hatch": hatch or None, "edgecolor": "#000000", "linewidth": 0.0}
 
 
 def width_inches(axes: Axes) -> float:
-    """Give the width of the whole figure that axes stand in."""
+    """Return the width of the whole figure that axes stand in."""
     return float(axes.get_figure(root=True).get_size_inches()[0])  # type: ignore[union-attr]
 
 
@@ -133,7 +133,7 @@ def heading(axes: Axes, text: str) -> None:
 
 
 def cause_keys(causes: Iterable[str]) -> list[Artist]:
-    """Give what explains the causes that occur."""
+    """Return what explains the causes that occur."""
     return [
         Patch(label=CAUSE_LABELS.get(cause, cause), **look(cause)) for cause in in_order(causes)
     ]
@@ -147,7 +147,7 @@ def legend_columns(keys: Sequence[Artist], width_inches: float) -> int:
 
 
 def legend_inches(keys: Sequence[Artist], width_inches: float) -> float:
-    """Give the height of a legend."""
+    """Return the height of a legend."""
     if not keys:
         return 0.0
     return _LINE_INCHES * -(-len(keys) // legend_columns(keys, width_inches)) + _GAP_INCHES
@@ -164,5 +164,5 @@ def legend_below(figure: FigureBase, keys: Sequence[Artist], width_inches: float
 
 
 def text_inches(text: str) -> float:
-    """Give the height of lines of the small type."""
+    """Return the height of lines of the small type."""
     return _LINE_INCHES * len(text.splitlines()) + _GAP_INCHES

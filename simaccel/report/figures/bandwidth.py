@@ -60,7 +60,7 @@ class Flow:
 
 
 def flows(trace: Trace, start: int, end: int, *, bins: int = BINS) -> list[Flow]:
-    """Give what each resource moves from cycle ``start`` up to ``end``."""
+    """Return what each resource moves from cycle ``start`` up to ``end``."""
     found = trace.bandwidth(bins=bins, start=start, end=end)
     cycles = np.diff(found.edges)
     return [

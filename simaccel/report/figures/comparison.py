@@ -50,7 +50,7 @@ class Look:
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:
-    """Give each dataflow its look; ``flat`` and ``flat-r`` share a colour, not line and marker.
+    """Return each dataflow its look; ``flat`` and ``flat-r`` share a colour, not line and marker.
 
     >>> [look.line for look in looks(["flat", "flat-r", "naive"]).values()]
     ['-', '--', '-']
@@ -75,7 +75,7 @@ def _family(name: str) -> str:
 
 
 def array_shares(result: dict[str, Any]) -> dict[str, float]:
-    """Give what the array did as percent of the cycles: busy, idle and each stall cause."""
+    """Return what the array did as percent of the cycles: busy, idle and each stall cause."""
     array, cycles = result["engines"]["array"], result["cycles"]
     parts = {"busy": array["busy"], "idle": array["idle"], **array["stalls"]}
     return {cause: 100 * n / cycles for cause, n in parts.items()}

@@ -52,7 +52,7 @@ class Occupied:
 
 
 def occupied(trace: Trace, start: int, end: int, *, most_steps: int = MOST_STEPS) -> Occupied:
-    """Give the bytes that each tile holds; tiles that hold nothing in the window are left out.
+    """Return the bytes that each tile holds; tiles that hold nothing in the window are left out.
 
     Where there are more than ``MOST_TILES``, those with the lowest peaks are one.
     """
@@ -91,7 +91,7 @@ def _bins(trace: Trace, start: int, end: int) -> Occupied:
 
 
 def _in_buffer(trace: Trace) -> tuple[str, ...]:
-    """Give the lanes of the tiles that live in the buffer, not in PEs."""
+    """Return the lanes of the tiles that live in the buffer, not in PEs."""
     return tuple(tile for tile in trace.tiles if not tile.startswith(IN_PES))
 
 
@@ -115,7 +115,7 @@ def _draw(axes: Axes, drawn: Occupied, capacity: int | None, window: Window) -> 
 
 
 def _looks(drawn: Occupied) -> list[dict[str, Any]]:
-    """Give each tile its colour and hatch; grey is what stands for several."""
+    """Return each tile its colour and hatch; grey is what stands for several."""
     looks = zip(cycle(SERIES_COLOURS), cycle(SERIES_HATCHES), strict=False)
     named = [fill(*look) for _, look in zip(drawn.tiles[:MOST_TILES], looks, strict=False)]
     return named + [fill(_OTHERS, "")] * (len(drawn.tiles) - len(named))

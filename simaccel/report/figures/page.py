@@ -125,7 +125,7 @@ def draw_page(trace: Trace, shown: Shown, asked: Asked) -> Figure:
 
 
 def _run_text(trace: Trace) -> str:
-    """Say what ran on what."""
+    """Return what ran on what."""
     dataflow = trace.dataflow()
     title = experiment_title(trace.workload(), trace.accelerator(), dataflow)
     return f"{title} (partial)" if trace.partial else title

@@ -30,7 +30,7 @@ class Shown:
     engine: str
 
     def cycles(self, kind: str) -> tuple[int, int]:
-        """Give the first cycle that a kind of figure shows, and the cycle after the last one."""
+        """Return the first cycle that a kind of figure shows, and the cycle after the last one."""
         close = kind in ("timeline", "occupancy")
         return (self.window.start, self.window.end) if close else self.whole
 
@@ -61,7 +61,7 @@ def mark_period(axes: Axes, window: Window) -> None:
 
 
 def part_text(trace: Trace, start: int, end: int) -> str:
-    """Say which part of a run is shown, in cycles and in time."""
+    """Return which part of a run is shown, in cycles and in time."""
     hz = trace.accelerator().clock_hz
     all_cycles, time, run = (
         cycles_text(trace.cycles),

@@ -136,7 +136,7 @@ def style() -> Iterator[None]:
 
 
 def new_figure(width_inches: float, height_inches: float) -> Figure:
-    """Give an empty figure whose parts make room for each other. Call it inside ``style()``."""
+    """Return an empty figure whose parts make room for each other. Call it inside ``style()``."""
     from matplotlib.figure import Figure
 
     return Figure((width_inches, height_inches), layout="constrained")

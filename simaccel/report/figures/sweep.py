@@ -94,7 +94,7 @@ def _in_order(rows: Sequence[Compared]) -> list[Compared]:
 
 
 def _places(points: Sequence[Point]) -> list[int]:
-    """Say where points lie: at their values, or in a row where two have the same."""
+    """Return where points lie: at their values, or in a row where two have the same."""
     places = [point.place for point in points]
     return places if len(set(places)) == len(places) else list(range(len(places)))
 
@@ -130,7 +130,7 @@ def _legend(axes: Axes) -> Iterator[tuple[Artist, str]]:
 
 
 def _strips(rows: Sequence[Compared]) -> dict[str, float]:
-    """Give each dataflow that fails somewhere a height below 0 for its crosses."""
+    """Return each dataflow that fails somewhere a height below 0 for its crosses."""
     failing = dict.fromkeys(row.dataflow for row in rows if row.result is None)
     return {name: -_STRIP * number for number, name in enumerate(failing, 1)}
 

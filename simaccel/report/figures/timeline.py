@@ -78,7 +78,7 @@ class BinnedTimeline:
 def timeline(
     trace: Trace, start: int, end: int, *, most_bars: int = MOST_BARS
 ) -> Timeline | BinnedTimeline:
-    """Give what to draw of the cycles from ``start`` up to ``end``.
+    """Return what to draw of the cycles from ``start`` up to ``end``.
 
     No more than ``most_bars`` events of an engine are expanded.
     """

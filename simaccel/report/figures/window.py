@@ -48,7 +48,7 @@ class _Place:
 def asked_window(
     trace: Trace, start: int | None, end: int | None, operator: str | None = None
 ) -> Window:
-    """Give the window from ``start`` up to ``end``, or where both are None the default one.
+    """Return the window from ``start`` up to ``end``, or where both are None the default one.
 
     Raises:
         InputError: it is no part of the run, or the trace has no such operator.
@@ -134,7 +134,7 @@ def _period(segment: Stretch) -> tuple[int, int]:
 
 
 def _alike(trace: Trace, places: Sequence[_Place], chosen: Stretch) -> Iterator[_Place]:
-    """Give segments that do what the chosen one does, the earliest first, and that one last."""
+    """Return segments that do what the chosen one does, the earliest first, and that one last."""
     own = [place for place in places if place.segment == chosen]
     same = [place for place in places if place.segment.period_cycles == chosen.period_cycles]
     operators = _operators(trace, chosen)
@@ -147,7 +147,7 @@ def _alike(trace: Trace, places: Sequence[_Place], chosen: Stretch) -> Iterator[
 def _by_weight(
     trace: Trace, segments: Sequence[Stretch], operator: str | None
 ) -> Iterator[Stretch]:
-    """Give the first segment of each period, those with most cycles in all of them first."""
+    """Return the first segment of each period, those with most cycles in all of them first."""
     by_period: dict[int, list[Stretch]] = defaultdict(list)
     for segment in segments:
         by_period[segment.period_cycles].append(segment)
@@ -163,7 +163,7 @@ def _operators(trace: Trace, segment: Stretch) -> set[str]:
 
 
 def worked_on(trace: Trace, start: int, end: int) -> set[str]:
-    """Give the operators that an engine works on from cycle ``start`` up to ``end``.
+    """Return the operators that an engine works on from cycle ``start`` up to ``end``.
 
     An engine that idles or waits may have the site of a command that is long done.
     """
@@ -172,7 +172,7 @@ def worked_on(trace: Trace, start: int, end: int) -> set[str]:
 
 
 def _places(segments: Sequence[Stretch], earliest: int) -> Iterator[_Place]:
-    """Give all segments from a cycle on, those that begin first before others."""
+    """Return all segments from a cycle on, those that begin first before others."""
     for segment in segments:
         if segment.end > earliest:
             if segment.start >= earliest:
@@ -181,14 +181,14 @@ def _places(segments: Sequence[Stretch], earliest: int) -> Iterator[_Place]:
 
 
 def _with_fill(trace: Trace, place: _Place) -> Window:
-    """Give one period of a segment with the fill before it."""
+    """Return one period of a segment with the fill before it."""
     segment = place.segment
     begin, (_, end) = _begin(trace, segment, place.earliest), _period(segment)
     return Window(begin, end, segment.period_cycles, segment.repeats + 1)
 
 
 def _begin(trace: Trace, segment: Stretch, earliest: int) -> int:
-    """Give the cycle from which on nothing but a segment's operators is worked on before it."""
+    """Return the cycle from which on nothing but a segment's operators is worked on before it."""
     operators = _operators(trace, segment)
 
     def alone(cycle: int) -> bool:
@@ -217,12 +217,12 @@ def _readable(trace: Trace, start: int, end: int) -> Window:
 
 
 def operator_span(trace: Trace, operator: str | None) -> tuple[int, int]:
-    """Give the first cycle that works on an operator, and the cycle after the last one."""
+    """Return the first cycle that works on an operator, and the cycle after the last one."""
     return _span(trace, operator, 0, trace.cycles)
 
 
 def _span(trace: Trace, operator: str | None, start: int, end: int) -> tuple[int, int]:
-    """Give the first cycle of some that works on an operator, and the one after the last."""
+    """Return the first cycle of some that works on an operator, and the one after the last."""
     if operator is None:
         return start, end
     cycles = range(start, end)

@@ -22,7 +22,7 @@ _MOST_PICOJOULES: Final = 1e30
 
 
 def document(trace: Trace) -> dict[str, Any]:
-    """Give the page's document: the run, its lanes, and the loop tree, or why there is none.
+    """Return the page's document: the run, its lanes, and the loop tree, or why there is none.
 
     Raises:
         TraceError: the rows don't tile the run, the header does not tell what ran, or the run
@@ -35,7 +35,7 @@ def document(trace: Trace) -> dict[str, Any]:
 
 
 def about(trace: Trace) -> dict[str, Any]:
-    """Say what ran, and how much each channel moves in a cycle at most.
+    """Return what ran, and how much each channel moves in a cycle at most.
 
     Raises:
         TraceError: the header does not tell.
@@ -70,7 +70,7 @@ def _energy(by_level: object) -> str | None:
 
 
 def _dram(figures: dict[str, Any]) -> str:
-    """Say what a run moves with DRAM and has to; nothing of traces that don't know."""
+    """Return what a run moves with DRAM and has to; nothing of traces that don't know."""
     bound, moved = figures.get("dram_bound"), figures.get("bytes", {}).get("dram", {})
     if not bound:
         return ""
@@ -79,7 +79,7 @@ def _dram(figures: dict[str, Any]) -> str:
 
 
 def timeline(trace: Trace) -> dict[str, Any]:
-    """Give what the page shows of the rows.
+    """Return what the page shows of the rows.
 
     Raises:
         TraceError: as for ``document``, the header apart.

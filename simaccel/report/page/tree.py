@@ -67,7 +67,7 @@ class Activities:
         return iter(self._numbers)
 
     def number(self, rows: Events) -> Cycles:
-        """Give the number of each row's activity."""
+        """Return the number of each row's activity."""
         keys = np.stack([rows[name].astype(np.int64) for name in KEY], axis=1)
         found, back = np.unique(keys, axis=0, return_inverse=True)
         known = self._numbers
@@ -75,7 +75,7 @@ class Activities:
         return np.array(numbers, dtype=np.int64)[back.reshape(-1)]
 
     def column(self, name: str) -> Cycles:
-        """Give one column of all activities, by number."""
+        """Return one column of all activities, by number."""
         at = KEY.index(name)
         return np.array([activity[at] for activity in self], dtype=np.int64)
 

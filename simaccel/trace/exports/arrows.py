@@ -30,7 +30,7 @@ class Arrows:
     """Where the arrow to an engine that still waits starts."""
 
     def at_start_of(self, event: Event, where: Json) -> Iterator[Json]:
-        """Give the two ends of an arrow; events come in the order of their first cycles."""
+        """Return the two ends of an arrow; events come in the order of their first cycles."""
         lane = event.lane
         if lane in self.latest:
             self.before[lane] = self.latest[lane]

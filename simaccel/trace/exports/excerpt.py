@@ -35,7 +35,7 @@ class Excerpt:
     """How many bins averages over time have, where a format has them."""
 
     def events(self) -> Iterator[Event]:
-        """Give the events with their names, a chunk at a time."""
+        """Return the events with their names, a chunk at a time."""
         for first in range(0, len(self.rows), _CHUNK):
             yield from self.trace.decode(self.rows[first : first + _CHUNK])
 

@@ -51,7 +51,7 @@ def write_vcd(stream: TextIO, part: Excerpt) -> None:
 
 
 def identifiers(lanes: dict[str, str]) -> dict[str, str]:
-    """Give each lane a name that VCD and its readers accept: letters, digits and ``_``."""
+    """Return each lane a name that VCD and its readers accept: letters, digits and ``_``."""
     taken: dict[str, str] = {}
     for lane in lanes:
         name = re.sub(r"\W", "_", lane, flags=re.ASCII)

@@ -77,7 +77,7 @@ def _package(path: Path) -> ModuleType:
 
 
 def _set_dims(path: Path, model: Any, dims: Mapping[str, int]) -> None:  # noqa: ANN401 - a protobuf
-    """Give dynamic dimensions of inputs their sizes."""
+    """Return dynamic dimensions of inputs their sizes."""
     faults: list[Fault] = size_faults(
         str(path), {f"--dim {name}": size for name, size in dims.items()}, MAX_LAYER_SIZE
     )

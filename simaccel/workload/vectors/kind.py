@@ -74,15 +74,15 @@ class VectorKind:
 
 
 def whole(made: Callable[..., Array]) -> Meaning:
-    """Give the meaning of a step that makes the output of the inputs alone."""
+    """Return the meaning of a step that makes the output of the inputs alone."""
     return lambda inputs, _scale, _statistics: (made(*inputs), ())
 
 
 def whole_scaled(made: Callable[..., Array]) -> Meaning:
-    """Give the meaning of a step that makes the output of the scale and the inputs."""
+    """Return the meaning of a step that makes the output of the scale and the inputs."""
     return lambda inputs, scale, _statistics: (made(scale, *inputs), ())
 
 
 def one_pass(meaning: Meaning, inputs: int = 1) -> Mapping[str, Step]:
-    """Give the steps of a kind that passes once over its elements, its axis whole."""
+    """Return the steps of a kind that passes once over its elements, its axis whole."""
     return {"whole": Step(passes=1, reads=(1,) * inputs, writes=1, meaning=meaning)}

@@ -20,7 +20,7 @@ def _whole(inputs: Sequence[Array], scale: float, _: Statistics) -> tuple[Array,
 
 
 def _statistics(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[None, Statistics]:
-    """Give (count, mean, sum of squared deviations from the mean)."""
+    """Return (count, mean, sum of squared deviations from the mean)."""
     x = inputs[0]
     mean = x.mean(axis=-1, keepdims=True)
     count = np.full_like(mean, x.shape[-1])

@@ -31,7 +31,7 @@ class LinedUp:
         return values.transpose([ranks.index(rank) for rank in here]).reshape([*shape, inner])
 
     def give(self, made: Array, ranks: Sequence[str]) -> Array:
-        """Give what was made with a dimension for each of the output's ranks, in their order."""
+        """Return what was made with a dimension for each of the output's ranks, in their order."""
         here = [rank for rank in (*self.rows, *self.inner) if rank in ranks]
         natural = made.reshape([self.sizes[rank] for rank in here])
         return natural.transpose([here.index(rank) for rank in ranks])

@@ -19,7 +19,7 @@ def _whole(inputs: Sequence[Array], scale: float, _: Statistics) -> tuple[Array,
 
 
 def _statistics(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[None, Statistics]:
-    """Give (count, sum of squares)."""
+    """Return (count, sum of squares)."""
     squares = (inputs[0] ** 2).sum(axis=-1, keepdims=True)
     count = np.full_like(squares, inputs[0].shape[-1])
     if known:

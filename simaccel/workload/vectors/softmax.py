@@ -15,7 +15,7 @@ Made = tuple[Array, Statistics]
 
 
 def _update(x: Array, scale: float, known: Statistics) -> Made:
-    """Give the exponentials, and (maximum, sum, correction of what was summed before)."""
+    """Return the exponentials, and (maximum, sum, correction of what was summed before)."""
     scaled = x * scale
     highest = scaled.max(axis=-1, keepdims=True)
     old, total, _ = known or (np.full_like(highest, -np.inf), np.zeros_like(highest), None)
