@@ -2,7 +2,7 @@
 
 The *machine*: cycles and stalls. The *closed form*: its estimate, and what bounds it. The *bound*:
 what no mapping with these groups moves less than. The *directives*: reuse, multicast and what each
-level needs, from the run's own counts; and MAESTRO's runtime where the mapping was written so.
+level needs, from the run's own counts; and MAESTRO's runtime where directives say the same tree.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from simaccel.experiment.run import Result
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.writing import directed_of
 from simaccel.mapping.space import Seen, Space, space_of
 from simaccel.mapping.tree import Do, Group, paths
 from simaccel.workload import Einsum
@@ -121,7 +122,7 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
         together = [parts[name] for name in names]
         for run, group, space in together:
             unit = "array" if run.engines["array"].busy else "sfu"
-            runtime = _runtime(accelerator, group, written.get(group.name))
+            runtime = _runtime(result, group, written.get(group.name))
             told = [
                 *against_estimate(run, predicted[run.name], unit),
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
@@ -250,16 +251,18 @@ def _needs(accelerator: Accelerator, run: OperatorRun, unit: str) -> tuple[Need,
 # -- directives
 
 
-def _runtime(accelerator: Accelerator, group: Group, directed: Directed | None) -> Runtime:
+def _runtime(result: Result, group: Group, directed: Directed | None) -> Runtime:
     """Return the analytic runtime of a group's directives, or why there is none."""
+    accelerator = result.accelerator
     if not isinstance(accelerator.array, SpatialArraySpec):
         return Runtime(
             silent="a systolic array: directives describe PEs with memories of their own"
         )
     if len(group.operators) > 1:
         return Runtime(silent="a fused group: directives describe one layer")
+    directed = directed or directed_of(result.workload, group, accelerator)
     if directed is None:
-        return Runtime(silent="its tree was not made of directives (--dataflow directives)")
+        return Runtime(silent="found no directives that say the same loops and spreads as its tree")
     written = "; ".join(map(str, directed.dataflow))
     try:
         (found,) = analyse([directed], [hardware_of(accelerator)])

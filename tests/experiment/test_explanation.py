@@ -152,7 +152,7 @@ def test_silence_has_a_reason(
 ) -> None:
     (without,) = explain(convolution[0])
     assert without.directives.cycles is None
-    assert "--dataflow directives" in without.directives.silent
+    assert "no directives" in without.directives.silent
     assert "systolic" in explain(product)[0].directives.silent
 
 
