@@ -147,6 +147,15 @@ def test_directives_speak_where_the_mapping_was_written_so(
     assert multicast["CONV2.O"] is None
 
 
+def test_directives_are_found_for_a_product_of_a_mapspace() -> None:
+    """16 PEs on K, without limits: machine and directives both take MACs / 16 cycles."""
+    result = simulate(gemm(m=64, k=16, n=32), load_accelerator("toy_linear"), "pfm")
+    (one,) = explain(result)
+    assert one.directives.cycles == result.run.cycles == 64 * 16 * 32 // 16
+    assert one.directives.written == "TemporalMap(1,1) M; SpatialMap(1,1) K"
+    assert not one.disagreements
+
+
 def test_silence_has_a_reason(
     convolution: tuple[Result, tuple[Explained, ...]], product: Result
 ) -> None:
