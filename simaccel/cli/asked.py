@@ -53,6 +53,7 @@ class Asked:
         return Options(
             pipeline=self.pipeline,
             objective=sought.objective or Options.objective,
+            stationarity=sought.stationarity,
             effort=sought.effort(),
             constraints=sought.constraints,
         )
@@ -111,7 +112,7 @@ class Asked:
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
         allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
-        replace(self.sought, objective=None).refuse(allowed)
+        replace(self.sought, objective=None, stationarity=None).refuse(allowed)
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]
@@ -153,7 +154,11 @@ class Asked:
 
     def _refuse_dataflow(self) -> None:
         allowed = "nothing where a mapspace is searched (--mapspace, and on spatial arrays)"
-        given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
+        given = {
+            "--dataflow": self.dataflow,
+            "--pipeline": self.pipeline or None,
+            "--stationarity": self.sought.stationarity,
+        }
         require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
 
     def _require_one(self) -> None:

@@ -10,6 +10,7 @@ import click
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
+from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapspace.blocks import OBJECTIVES, Objective
 from simaccel.mapspace.search import Effort
@@ -17,7 +18,15 @@ from simaccel.mapspace.space import STRATEGIES, Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
-_FIELDS = ("mapspace", "objective", "constraints", "patience", "budget_seconds", "seed")
+_FIELDS = (
+    "mapspace",
+    "objective",
+    "stationarity",
+    "constraints",
+    "patience",
+    "budget_seconds",
+    "seed",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +35,7 @@ class Sought:
 
     mapspace: str | None = None
     objective: Objective | None = None
+    stationarity: Stationarity | None = None
     constraints: tuple[str, ...] = ()
     patience: int | None = None
     budget_seconds: float | None = None
@@ -110,6 +120,11 @@ SEARCH_OPTIONS = (
         "--objective",
         type=click.Choice(OBJECTIVES),
         help="What is made small (default cycles; of mapspaces edp).",
+    ),
+    click.option(
+        "--stationarity",
+        type=click.Choice(STATIONARITIES),
+        help="What a systolic array holds (default: whatever is best; mapspaces: --constrain).",
     ),
     click.option(
         "--constrain",

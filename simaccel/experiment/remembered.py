@@ -67,7 +67,13 @@ def _folder() -> Path | None:
 
 
 def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: Options) -> str:
-    asked = (options.pipeline, options.objective, options.constraints, asdict(options.effort))
+    asked = (
+        options.pipeline,
+        options.objective,
+        options.stationarity,
+        options.constraints,
+        asdict(options.effort),
+    )
     text = "\n".join(
         (
             _code(),

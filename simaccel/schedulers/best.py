@@ -15,7 +15,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.schedulers import flat, flex
 from simaccel.schedulers.chains import chain_families, chain_of
-from simaccel.schedulers.choosing import Candidates, Chosen
+from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of
 from simaccel.schedulers.search import Goal, fastest, ranked
@@ -78,7 +78,7 @@ def _fused(
     goal, limit = search.goal, limit * (1 - _GAIN)
     found: list[Chosen] = []
     for family in chain_families(chain, goal.accelerator):
-        grid = Candidates([family], goal.accelerator, goal.objective)
+        grid = goal.grid([family])
         if grid.bound(goal.room) < limit:
             found += ranked(grid, goal, limit).chosen
     bodies = [((replace(chain.group, tree=one.tree),), one) for one in found]

@@ -212,8 +212,7 @@ class Searched:
     def candidates(self) -> Candidates:
         """The grid: all candidates of its families."""
         if "grid" not in self.known:
-            goal = self.goal
-            self.known["grid"] = Candidates(self.families, goal.accelerator, goal.objective)
+            self.known["grid"] = self.goal.grid(self.families)
         found: Candidates = self.known["grid"]
         return found
 

@@ -14,7 +14,7 @@ from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers.attention import FlatTile, Problem, flat_families, problem_of
-from simaccel.schedulers.choosing import Candidates, NothingFitsError, tile_sizes
+from simaccel.schedulers.choosing import NothingFitsError, tile_sizes
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import GRANULARITIES, schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
@@ -75,7 +75,7 @@ def attention(
     """
     problem = problem_of(workload, part)
     grids = [
-        Candidates(families, goal.accelerator, goal.objective)
+        goal.grid(families)
         for families in _kinds(problem, goal.accelerator, options, granularities)
     ]
     found = [one for grid in grids for one in ranked(grid, goal).chosen]

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import family_of
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
 from simaccel.schedulers.choosing import NothingFitsError, capacity
@@ -43,11 +43,13 @@ def naive(workload: Workload, accelerator: Accelerator, options: Options) -> Map
                 )
             body.append(replace(rows.group, tree=chosen.tree))
         else:
-            body.append(_fixed(workload, operator.name, accelerator))
+            body.append(_fixed(workload, operator.name, accelerator, options.stationarity or "ws"))
     return mapping_of(workload, "naive", body)
 
 
-def _fixed(workload: Workload, name: str, accelerator: Accelerator) -> Group:
+def _fixed(
+    workload: Workload, name: str, accelerator: Accelerator, stationarity: Stationarity
+) -> Group:
     """Return the fixed tile; lower only if the buffer is too small for it."""
     array = accelerator.systolic
     group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
@@ -63,7 +65,7 @@ def _fixed(workload: Workload, name: str, accelerator: Accelerator) -> Group:
             *_cut(space.sizes, parts.k, array.rows),
             *_cut(space.sizes, parts.m, height),
             *(Keep(one, slots=2) for one in names),
-            Do(name, "array", "ws"),
+            Do(name, "array", stationarity),
         )
         found = replace(group, tree=tree)
         totals = evaluate(family_of(space, found), accelerator)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
@@ -25,15 +25,16 @@ class Options:
     """What a user may ask of a scheduler.
 
     ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
-    ``objective``: what a dataflow makes small, ``judge``: runs the best few on the machine (nobody
-    does if None). Of mapspaces: ``effort`` and ``constraints`` (as on the command line) of a
-    search, ``each`` that may run its blocks in other processes, and ``watch`` that is told how it
-    stands.
+    ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
+    ``judge``: runs the best few on the machine (nobody does if None). Of mapspaces: ``effort`` and
+    ``constraints`` (as on the command line) of a search, ``each`` that may run its blocks in other
+    processes, and ``watch`` that is told how it stands.
     """
 
     pipeline: bool = False
     objective: Objective = "cycles"
     judge: Judge | None = None
+    stationarity: Stationarity | None = None
     effort: Effort = field(default_factory=Effort)
     constraints: tuple[str, ...] = ()
     each: Each = map

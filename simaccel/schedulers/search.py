@@ -7,11 +7,11 @@ best of it (`neighbours`). The best few of all are run on the machine, and its b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from simaccel.analytic.family import Loops, branches_of
+from simaccel.analytic.family import Family, Loops, branches_of, ints
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Around, Group
 from simaccel.mapspace.blocks import Objective
 from simaccel.schedulers.choosing import Candidates, Chosen, capacity
@@ -26,6 +26,8 @@ _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
 _FEW = 4
 """Candidates of one kind that are run on the machine."""
+_OF_GRID = 2
+"""Of them from the grid, whatever is near: estimates err alike for what differs in one number."""
 _NEAR = 1.01
 """How much worse than the best of a round one may be and still be run on the machine."""
 _LADDER = 3
@@ -43,11 +45,22 @@ class Goal:
     accelerator: Accelerator
     objective: Objective = "cycles"
     judge: Judge | None = None
+    stationarity: Stationarity | None = None
+    """What the array holds, if that is not free."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options) -> Goal:
         """Return what a user asks for."""
-        return cls(accelerator, options.objective, options.judge)
+        return cls(accelerator, options.objective, options.judge, options.stationarity)
+
+    def grid(self, families: Sequence[Family]) -> Candidates:
+        """Return the candidates of some families, with what is asked for held by the array."""
+        if self.stationarity is not None:
+            which = ints(STATIONARITIES.index(self.stationarity))
+            families = [
+                replace(family, held=dict.fromkeys(family.held, which)) for family in families
+            ]
+        return Candidates(families, self.accelerator, self.objective)
 
     @property
     def room(self) -> int:
@@ -84,11 +97,14 @@ def ranked(grid: Candidates, goal: Goal, limit: float = float("inf")) -> Ranked:
     room = goal.room
     found: list[Chosen] = []
     near: list[Candidates] = []
+    below = limit
     for at, most in enumerate(_rooms(room, goal.accelerator)):
-        below = found[0].value * _NEAR if found else limit
-        best, judged = _climb(grid, goal, most, below)
-        found += best[: _FEW if at == 0 else 1]
+        firsts, others, judged = _climb(grid, goal, most, below)
+        best = sorted((*firsts, *others), key=lambda one: one.rank)
+        found += [*best[:_FEW], *firsts[:_OF_GRID]] if at == 0 else best[:1]
         near += judged
+        if firsts:
+            below = min(below, firsts[0].value * _NEAR)
     unique: dict[object, Chosen] = {}
     for one in sorted(found, key=lambda one: one.rank):
         unique.setdefault(one.tree, one)
@@ -112,10 +128,11 @@ def _rooms(room: int, accelerator: Accelerator) -> list[int]:
 
 def _climb(
     grid: Candidates, goal: Goal, room: int, below: float
-) -> tuple[list[Chosen], list[Candidates]]:
-    """Return the best of a grid and of what is near them, and the candidates near them."""
+) -> tuple[list[Chosen], list[Chosen], list[Candidates]]:
+    """Return the best of a grid, the best of what is near them, and the candidates near them."""
     numbers = grid.finalists(room, _FEW, below)
-    found = [grid.chosen(number) for number in numbers]
+    firsts = [grid.chosen(number) for number in numbers]
+    found: list[Chosen] = []
     judged: list[Candidates] = []
     limits = [limits_of(family) for family in grid.families]
     for number in _different(grid, numbers, _STARTS):
@@ -133,7 +150,7 @@ def _climb(
             if not values or values[0].value >= best:
                 break
             best, start = values[0].value, candidates.one(better[0])
-    return sorted(found, key=lambda one: one.rank), judged
+    return firsts, found, judged
 
 
 def _different(grid: Candidates, numbers: Iterable[int], most: int) -> list[int]:

@@ -122,8 +122,8 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
             "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
         ),
         (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --objective edp",
-            "--objective: got 'edp'; allowed: nothing without --mapspace on edge, whose array is",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --patience 9",
+            "--patience: got 9; allowed: nothing without --mapspace on edge, whose array is",
         ),
         (
             "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain cols=x",

@@ -37,8 +37,10 @@ def test_every_dataflow_computes_the_model(dataflow: str, capacity: str) -> None
         return
     found = check(workload, mapping, lower(workload, mapping))
     assert [one.operator for one in found] == [one.name for one in workload.operators]
+    groups = [group for group, _ in mapping.placed()]
+    inside = {name for group in groups for name in group.operators[:-1]} | {"L", "softmax"}
     for one in found:
-        if one.operator not in ("L", "softmax"):
+        if one.operator not in inside:  # what they make may stay on chip
             assert one.compared == one.elements
         assert one.deviation < 1e-12
 

@@ -142,7 +142,7 @@ def test_what_was_chosen_otherwise_is_named(recorded: Recorded) -> None:
     flows = _compare(recorded("naive"), recorded("flash"))
     assert flows.fields == (Field("dataflow", "naive", "flash"),)
     piped = _compare(recorded("flash"), recorded("flash", pipeline=True))
-    assert Field("mapping L+softmax+A", "fork", "fork ahead 1") in piped.fields
+    assert "fork ahead 1" in {one.b for one in piped.fields}
 
 
 def test_traces_of_two_workloads_are_refused(recorded: Recorded) -> None:

@@ -95,7 +95,14 @@ def test_the_complete_search_finds_the_best_of_all(strategy: Strategy, objective
     mapped = map_einsum(goal, Effort(objective=objective))  # type: ignore[arg-type]
     assert mapped.found.complete
     assert mapped.found.gone == mapped.found.size == space.size()
-    figures = {"cycles": mapped.cycles, "energy": mapped.energy_pj, "edp": mapped.edp}
+    counts = mapped.totals.counts
+    figures = {
+        "cycles": mapped.cycles,
+        "energy": mapped.energy_pj,
+        "edp": mapped.edp,
+        "dram-bytes": counts.total("dram_read") + counts.total("dram_write"),
+        "footprint": mapped.totals.buffer_bytes(),
+    }
     assert mapped.found.score == best == pytest.approx(figures[objective])
 
 

@@ -3,7 +3,9 @@
 import pytest
 
 from simaccel.experiment.run import Result, simulate
+from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.tree import Do, nodes
 from simaccel.mapspace.blocks import OBJECTIVES, Objective
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.workload import Workload, gemm
@@ -50,6 +52,17 @@ def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow:
         _run(workload, dataflow, f"buffer.capacity_bytes={size} B").run.cycles for size in sizes
     ]
     assert found == sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("stationarity", STATIONARITIES)
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])
+def test_the_array_holds_what_is_asked_for(dataflow: str, stationarity: Stationarity) -> None:
+    options = Options(stationarity=stationarity)
+    on = load_accelerator("toy", ["buffer.capacity_bytes=4 KiB"])
+    mapping = simulate(_ATTENTION, on, dataflow, options=options).mapping
+    trees = [node for group, _ in mapping.placed() for node in nodes(group.tree)]
+    held = {node.stationarity for node in trees if isinstance(node, Do) and node.unit == "array"}
+    assert held == {stationarity}
 
 
 def _figure(result: Result, objective: Objective) -> float:
