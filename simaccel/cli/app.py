@@ -17,6 +17,7 @@ from simaccel.cli.compare import compare
 from simaccel.cli.directives import directives
 from simaccel.cli.dram import dram
 from simaccel.cli.estimate import estimate, map_workload
+from simaccel.cli.explain import explain
 from simaccel.cli.run import run
 from simaccel.cli.trace import trace
 from simaccel.errors import InputError, SimaccelError, printable
@@ -98,6 +99,9 @@ def main() -> None:
     """  # noqa: D301 - click reads the backspace
 
 
-_COMMANDS = (run, compare, estimate, bound, directives, map_workload, hw, workload, dram, trace)
+_COMMANDS = (
+    *(run, compare, explain, estimate, bound, directives, map_workload),
+    *(hw, workload, dram, trace),
+)
 for _command in _COMMANDS:
     main.add_command(_command)

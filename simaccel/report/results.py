@@ -25,7 +25,7 @@ from simaccel.report.units import (
 from simaccel.workload import Workload
 
 _TOP_CAUSES = 2
-_SMALLEST_SHARE = 0.0005
+SMALLEST_SHARE = 0.0005
 """Below this a share of the cycles is not worth a place in a row."""
 
 
@@ -91,7 +91,7 @@ def _figures(run: Run | OperatorRun, accelerator: Accelerator) -> tuple[str, ...
 def _stalls_of_array(run: Run | OperatorRun) -> str:
     """Name the largest stall causes of the array, in percent of the cycles."""
     largest = Counter(run.engines["array"].stalls).most_common(_TOP_CAUSES)
-    shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= _SMALLEST_SHARE]
+    shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= SMALLEST_SHARE]
     return ", ".join(f"{cause} {short_share_text(share)}" for cause, share in shown)
 
 

@@ -16,7 +16,7 @@ def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int
     What a group makes and nobody else needs doesn't count: it may stay on chip. Of inputs with
     strides only what is used counts. For all repetitions.
     """
-    return workload.repeat * sum(group_bytes(workload, one) for one in groups)
+    return sum(workload.times(one[0]) * group_bytes(workload, one) for one in groups)
 
 
 def group_bytes(workload: Workload, operators: Sequence[str]) -> int:

@@ -47,16 +47,30 @@ class Floor:
 
 def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> Floor:
     """Return what any mapping with the same groups moves with DRAM in ``room`` bytes, at least."""
-    least = compulsory = 0
+    found = [one for _, one in floors_of(workload, mapping, room)]
+    least = sum(one.least_bytes for one in found)
+    return Floor(least, sum(one.compulsory_bytes for one in found), room)
+
+
+def floors_of(
+    workload: Workload, mapping: Mapping, room: int | None
+) -> list[tuple[tuple[str, ...], Floor]]:
+    """Return the floor of each group; groups that share what is kept around them have one.
+
+    Each comes with the names of its groups, in the order of the mapping.
+    """
+    found = []
     for one in mapping.body:
         if isinstance(one, Around):
-            bytes_once = _around(workload, one)
-            least, compulsory = least + bytes_once, compulsory + bytes_once
-            continue
-        once = group_bytes(workload, one.operators)
-        compulsory += once
-        least += max(once, _pebbling(workload, one, room))
-    return Floor(workload.repeat * least, workload.repeat * compulsory, room)
+            names = tuple(group.name for group in one.groups)
+            times = workload.times(one.groups[0].operators[0])
+            least = once = _around(workload, one)
+        else:
+            names, times = (one.name,), workload.times(one.operators[0])
+            once = group_bytes(workload, one.operators)
+            least = max(once, _pebbling(workload, one, room))
+        found.append((names, Floor(times * least, times * once, room)))
+    return found
 
 
 def on_chip_bytes(accelerator: Accelerator) -> int | None:

@@ -1,0 +1,72 @@
+"""`simaccel explain`: one run as machine, closed form, bound and directives tell it."""
+
+from __future__ import annotations
+
+import click
+
+from simaccel.cli.asked import Asked
+from simaccel.cli.command import Command
+from simaccel.cli.faults import require_stdout_free
+from simaccel.cli.options import (
+    experiment_options,
+    fast_forward_option,
+    force_option,
+    json_option,
+    mapping_option,
+)
+from simaccel.cli.output import show, show_json
+from simaccel.cli.progress import Bar
+from simaccel.experiment.explanation import explain as explained_of
+from simaccel.experiment.run import simulate
+from simaccel.files.targets import STDOUT, require_target, writing_text
+from simaccel.mapping.directives.reading import Directed, load_directives
+from simaccel.report.explanation import (
+    explanation_html,
+    explanation_json,
+    explanation_sections,
+)
+from simaccel.report.results import against_estimate, bound_line, experiment_title
+
+
+@click.command(cls=Command)
+@experiment_options
+@mapping_option
+@click.option("-o", "output", metavar="FILE", help="Write an HTML page; - is the output.")
+@force_option
+@fast_forward_option
+@json_option
+def explain(
+    *, asked: Asked, output: str | None, force: bool, fast_forward: bool, as_json: bool
+) -> None:
+    """Explain a run in four voices: machine, closed form, bound and directives.
+
+    Where two of them disagree, it says by how much, and which assumption differs.
+    """
+    require_stdout_free(output, "-o", others={"--json": as_json})
+    if output is not None:
+        require_target(output, force=force, inputs=asked.inputs(), text=True)
+    inputs = asked.read()
+    directed: tuple[Directed, ...] = ()
+    if asked.is_directed():
+        directed = load_directives(asked.workload.name).only(asked.workload.layer).layers
+    with Bar("simulating") as bar:
+        result = simulate(
+            *inputs,
+            options=asked.options,
+            progress=lambda cycle, done: bar.show(done, f"cycle {cycle:,}"),
+            fast_forward=fast_forward,
+        )
+    explained = explained_of(result, directed)
+    title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
+    sections = explanation_sections(explained)
+    lines = [bound_line(result), against_estimate(result)]
+    if output is not None:
+        with writing_text(output, force=force, inputs=asked.inputs()) as stream:
+            stream.write(explanation_html(title, sections, lines))
+    if as_json:
+        show_json(explanation_json(result, explained))
+    elif output != STDOUT:
+        show(title)
+        for one in sections:
+            show(one.title, one.table() if one.rows else "nowhere")
+        show(*lines, *([] if output is None else [f"page: {output}"]))

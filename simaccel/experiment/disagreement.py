@@ -1,0 +1,187 @@
+"""Where the voices of an explanation disagree: by how much, and which assumption differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.analytic.bounds.floor import Floor
+from simaccel.analytic.estimate import OperatorEstimate
+from simaccel.machine.machine import OperatorRun
+from simaccel.mapping.space import Space
+from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
+from simaccel.mapping.view import View
+
+TOLERANCE: Final = 0.02
+"""Of cycles, relative to the machine's. Bytes have none: one byte more is a disagreement."""
+_DIRECTIVES: Final = (
+    "the directives pay the first fill of each invocation of a cluster again, overlap all else "
+    "without limits of slots and know no DRAM latency; the machine's tiles stay where they are"
+)
+
+
+Part = tuple[OperatorRun, Group, Space]
+"""A group: what it did, its tree, and its ranks."""
+
+
+def dram_of(run: OperatorRun) -> int:
+    """Return what a group moves with DRAM in bytes."""
+    return sum(n for (level, _), n in run.moved.items() if level.startswith("dram_"))
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What the directives say of time: cycles, or why they are silent.
+
+    ``written``: the directives, where there are any.
+    """
+
+    written: str = ""
+    cycles: int | None = None
+    silent: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """Two figures of one thing, in ``unit`` ("cycles" or "bytes"), and the assumption behind it.
+
+    ``voice`` says ``other``, the machine ``machine``, of ``what``.
+    """
+
+    voice: str
+    what: str
+    unit: str
+    machine: int
+    other: int
+    assumption: str
+
+    @property
+    def relative(self) -> float | None:
+        """(other - machine) / machine; None where the machine says 0."""
+        return (self.other - self.machine) / self.machine if self.machine else None
+
+
+def against_estimate(
+    run: OperatorRun, predicted: OperatorEstimate, unit: str
+) -> Iterator[Disagreement]:
+    """Yield where the closed form and its resource bound differ from the machine."""
+    waits = _waits(run, unit)
+    yield from _cycles(
+        "closed form",
+        "estimate",
+        run.cycles,
+        predicted.cycles,
+        "the closed form repeats the steady interval of a loop and takes the mean where loads and "
+        f"stores meet; the machine orders each request ({waits})",
+    )
+    yield from _cycles(
+        "closed form",
+        "resource bound",
+        run.cycles,
+        predicted.resource_bound_cycles,
+        f"the bound assumes that {predicted.bound_by} never waits: no fill, latency or drain, "
+        f"everything else hidden behind it ({waits})",
+    )
+    for (level, tensor), n in sorted(run.moved.items()):
+        yield from _counted(level, tensor, n, predicted.moved.get((level, tensor), 0))
+    for (level, tensor), n in sorted(predicted.moved.items()):
+        if (level, tensor) not in run.moved:
+            yield from _counted(level, tensor, 0, n)
+
+
+def against_directives(run: OperatorRun, runtime: Runtime) -> Iterator[Disagreement]:
+    """Yield where the runtime of the directives differs from the machine's."""
+    if runtime.cycles is not None:
+        yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, _DIRECTIVES)
+
+
+def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]:
+    """Yield by how much groups move more than the bound, and what brings bytes in again."""
+    names = [run.name for run, _, _ in parts]
+    moved = sum(dram_of(run) for run, _, _ in parts)
+    if moved == floor.least_bytes:
+        return
+    again = [text for part in parts for text in _again(*part)]
+    assumed = "tiles of the best shape for all memory on chip, whatever the loops"
+    if floor.least_bytes == floor.compulsory_bytes:
+        assumed = "that what groups give each other crosses once, whatever memory that takes"
+    cause = f"the mapping moves {'; '.join(again)}" if again else "no tensor crosses twice"
+    yield Disagreement(
+        voice="bound",
+        what=f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes",
+        unit="bytes",
+        machine=moved,
+        other=floor.least_bytes,
+        assumption=f"the bound assumes {assumed}; {cause}",
+    )
+
+
+def _cycles(
+    voice: str, what: str, machine: int, other: int, assumption: str
+) -> Iterator[Disagreement]:
+    if abs(other - machine) > TOLERANCE * machine:
+        yield Disagreement(
+            voice=voice,
+            what=what,
+            unit="cycles",
+            machine=machine,
+            other=other,
+            assumption=assumption,
+        )
+
+
+def _counted(level: str, tensor: str, machine: int, other: int) -> Iterator[Disagreement]:
+    if machine != other:
+        yield Disagreement(
+            voice="closed form",
+            what=f"{level} bytes of {tensor}",
+            unit="bytes",
+            machine=machine,
+            other=other,
+            assumption="none: both count the same loops, so this is a defect of simaccel",
+        )
+
+
+def _waits(run: OperatorRun, unit: str) -> str:
+    """Say what the computing unit waits for most."""
+    top = Counter(run.engines[unit].stalls).most_common(1)
+    if not top or not top[0][1]:
+        return f"its {unit} never waits"
+    cause, cycles = top[0]
+    return f"its {unit} waits {cycles:,} cycles for {cause}"
+
+
+def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[str]:
+    """Say of each tensor that crosses more than once how often, and for which loops."""
+    times = space.workload.times(group.operators[0])
+    loops: dict[str, list[str]] = {}
+    sizes: dict[str, int] = {}
+    for outside, leaf in paths(group.tree):
+        for name, view in space.seen(leaf.operator).uses:
+            known = loops.setdefault(name, [])
+            sizes[name] = max(sizes.get(name, 0), times * view.n_bytes)
+            for loop in _repeating(space, outside, name, view):
+                text = f"{loop.rank} {loop.tile:,}"
+                known.extend([text] * (text not in known))
+    for name, found in loops.items():
+        crossed = sum(run.moved.get((level, name), 0) for level in ("dram_read", "dram_write"))
+        if crossed > sizes[name]:
+            often = f"{name} {crossed / sizes[name]:.2f} times"
+            yield f"{often} (for each piece of {' and '.join(found)})" if found else often
+
+
+def _repeating(space: Space, outside: Sequence[Node], name: str, view: View) -> Iterator[Loop]:
+    """Yield the loops that don't move a tile but stand outside of one that does."""
+    moving, left = space.moves(view), dict(space.sizes)
+    loops = []
+    for node in outside:
+        if isinstance(node, Keep) and node.tensor == name:
+            break
+        if isinstance(node, Loop):
+            if node.tile < left.get(node.rank, 0):
+                loops.append(node)
+            left[node.rank] = min(node.tile, left.get(node.rank, node.tile))
+    last = max((at for at, loop in enumerate(loops) if loop.rank in moving), default=-1)
+    yield from (loop for loop in loops[: last + 1] if loop.rank not in moving)

@@ -1,0 +1,272 @@
+"""One run as four voices tell it, group by group, and where they disagree.
+
+The *machine*: cycles and stalls. The *closed form*: its estimate, and what bounds it. The *bound*:
+what no mapping with these groups moves less than. The *directives*: reuse, multicast and what each
+level needs, from the run's own counts; and MAESTRO's runtime where directives say the same tree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping as Map
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
+from simaccel.analytic.directives.analysis import analyse
+from simaccel.analytic.directives.hardware import hardware_of
+from simaccel.analytic.estimate import OperatorEstimate
+from simaccel.errors import SimaccelError
+from simaccel.experiment.disagreement import (
+    Disagreement,
+    Runtime,
+    against_directives,
+    against_estimate,
+    against_floor,
+    dram_of,
+)
+from simaccel.experiment.run import Result
+from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.machine.machine import OperatorRun
+from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.writing import directed_of
+from simaccel.mapping.space import Seen, Space, space_of
+from simaccel.mapping.tree import Do, Group, paths
+from simaccel.workload import Einsum
+
+_HELD: Final = {"ws": 1, "is": 0}
+"""The input that a systolic array holds, by its stationarity; with ``os`` it holds none."""
+_LEVELS: Final = {
+    "dram": ("dram_read", "dram_write"),
+    "buffer_read": ("buffer_read",),
+    "buffer_write": ("buffer_write",),
+    "noc_distribution": ("noc_distribution",),
+    "noc_collection": ("noc_collection",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reuse:
+    """How often a tensor's elements are used in a group; None where nothing of it passes there.
+
+    ``buffer``: bytes that the buffer gives for each that it takes. ``array``: MACs for each element
+    sent to the array; ``sums``: MACs for each element that comes back from it. ``multicast``: PEs
+    that take (or pass on) an element that is sent once.
+    """
+
+    tensor: str
+    dram_bytes: int
+    buffer: Fraction | None
+    array: Fraction | None
+    sums: Fraction | None
+    multicast: Fraction | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """What a level has to carry so that computing never waits.
+
+    ``needed``: bytes for each cycle of computing; ``offered``: bytes per cycle, None: no limit.
+    """
+
+    level: str
+    n_bytes: int
+    needed: Fraction
+    offered: Fraction | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """What the voices say of one group, all its repetitions.
+
+    ``unit``: the engine that computes. ``floor`` is that of the groups ``together``.
+    """
+
+    run: OperatorRun
+    estimate: OperatorEstimate
+    unit: str
+    together: tuple[str, ...]
+    floor: Floor
+    reuse: tuple[Reuse, ...]
+    needs: tuple[Need, ...]
+    directives: Runtime
+    disagreements: tuple[Disagreement, ...]
+
+    @property
+    def stalls(self) -> list[tuple[str, int]]:
+        """Cycles that its unit waits, by cause, the most first."""
+        return Counter(self.run.engines[self.unit].stalls).most_common()
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes that this group moves with DRAM."""
+        return dram_of(self.run)
+
+
+def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explained, ...]:
+    """Let the four voices speak of each group of a run.
+
+    ``directed`` are the dataflows that the mapping was made of, if it was.
+    """
+    workload, accelerator = result.workload, result.accelerator
+    parts = {
+        group.name: (run, group, space_of(workload, group))
+        for group, run in zip(result.mapping.groups, result.run.operators, strict=True)
+    }
+    predicted = {one.name: one for one in result.estimate.operators}
+    written = {one.name: one for one in directed}
+    found = []
+    for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
+        together = [parts[name] for name in names]
+        for run, group, space in together:
+            unit = "array" if run.engines["array"].busy else "sfu"
+            runtime = _runtime(result, group, written.get(group.name))
+            told = [
+                *against_estimate(run, predicted[run.name], unit),
+                *(against_floor(floor, together) if run.name == names[-1] else ()),
+                *against_directives(run, runtime),
+            ]
+            one = Explained(
+                run=run,
+                estimate=predicted[run.name],
+                unit=unit,
+                together=names,
+                floor=floor,
+                reuse=_reuse(result, group, space, run),
+                needs=_needs(accelerator, run, unit),
+                directives=runtime,
+                disagreements=tuple(told),
+            )
+            found.append(one)
+    return tuple(found)
+
+
+# -- reuse
+
+
+def _reuse(result: Result, group: Group, space: Space, run: OperatorRun) -> tuple[Reuse, ...]:
+    names = [name for seen in space.operators for name, _ in seen.uses]
+    leaves = {leaf.operator: leaf for _, leaf in paths(group.tree)}
+    moved = {name for _, name in run.moved}
+    return tuple(
+        _reuse_of(result, space, run, name, leaves)
+        for name in dict.fromkeys(names)
+        if name in moved
+    )
+
+
+def _in_place(space: Space, run: OperatorRun, name: str) -> set[str]:
+    """Return a tensor and those that vector operators make in its place."""
+    moved, found = {one for _, one in run.moved}, {name}
+    for seen in space.operators:
+        if not _is_einsum(seen) and found & {*seen.names} and seen.output.name not in moved:
+            found.add(seen.output.name)
+    return found
+
+
+def _reuse_of(
+    result: Result, space: Space, run: OperatorRun, name: str, leaves: Map[str, Do]
+) -> Reuse:
+    moved, spatial = run.moved, isinstance(result.accelerator.array, SpatialArraySpec)
+    width = result.workload.tensors[name.partition("#")[0]].bytes_per_element
+    same = _in_place(space, run, name)
+    readers = [one for one in space.operators if same & {*one.names} and _is_einsum(one)]
+    makers = [one for one in space.operators if one.output.name == name and _is_einsum(one)]
+    sent, back = moved.get(("noc_distribution", name), 0), moved.get(("noc_collection", name), 0)
+    array = _ratio(_macs(result, run, readers) * width, sent)
+    if spatial:
+        taken = sum(
+            n
+            for (level, tensor), n in moved.items()
+            if tensor == name and level.startswith("pe.") and level.endswith("_write")
+        )
+        multicast = _ratio(taken, sent) if readers and not makers else None
+    else:
+        multicast = _passed(array, readers, same, leaves)
+    return Reuse(
+        tensor=name,
+        dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
+        buffer=_ratio(moved.get(("buffer_read", name), 0), moved.get(("buffer_write", name), 0)),
+        array=array,
+        sums=_ratio(_macs(result, run, makers) * width, back),
+        multicast=multicast,
+    )
+
+
+def _passed(
+    array: Fraction | None, readers: Sequence[Seen], same: set[str], leaves: Map[str, Do]
+) -> Fraction | None:
+    """Return the PEs of a systolic array that an element goes through: of a held one, one.
+
+    What isn't held is used in each PE that it passes, once.
+    """
+    if array is None or len(readers) != 1:
+        return None
+    holds = leaves[readers[0].name].stationarity
+    held = _HELD.get(holds or "ws")
+    return Fraction(1) if held is not None and readers[0].names[held] in same else array
+
+
+def _macs(result: Result, run: OperatorRun, operators: Sequence[Seen]) -> int:
+    """Return the MACs of a group's einsums: of all of them, those of the run, padding too."""
+    einsums = [one for one in operators if _is_einsum(one)]
+    if not einsums:
+        return 0
+    found = sum(result.workload.times(one.name) * one.operator.macs for one in einsums)
+    return run.macs if "+" not in run.name else found
+
+
+def _is_einsum(one: Seen) -> bool:
+    return isinstance(one.operator, Einsum)
+
+
+def _ratio(above: int, below: int) -> Fraction | None:
+    return Fraction(above, below) if above and below else None
+
+
+# -- what each level needs
+
+
+def _needs(accelerator: Accelerator, run: OperatorRun, unit: str) -> tuple[Need, ...]:
+    computing = run.engines[unit].busy
+    rates = {
+        "dram": (accelerator.channel_rate, accelerator.dram.channels),
+        "buffer_read": (accelerator.read_rate, 1),
+        "buffer_write": (accelerator.write_rate, 1),
+        "noc_distribution": (accelerator.distribution_rate, 1),
+        "noc_collection": (accelerator.collection_rate, 1),
+    }
+    found = []
+    for level, ways in _LEVELS.items():
+        n_bytes = sum(n for (at, _), n in run.moved.items() if at in ways)
+        rate, parts = rates[level]
+        offered = None if rate.unlimited else Fraction(rate.n_bytes, rate.n_cycles) * parts
+        needed = Fraction(n_bytes, max(1, computing))
+        found.append(Need(level=level, n_bytes=n_bytes, needed=needed, offered=offered))
+    return tuple(found)
+
+
+# -- directives
+
+
+def _runtime(result: Result, group: Group, directed: Directed | None) -> Runtime:
+    """Return the analytic runtime of a group's directives, or why there is none."""
+    accelerator = result.accelerator
+    if not isinstance(accelerator.array, SpatialArraySpec):
+        return Runtime(
+            silent="a systolic array: directives describe PEs with memories of their own"
+        )
+    if len(group.operators) > 1:
+        return Runtime(silent="a fused group: directives describe one layer")
+    directed = directed or directed_of(result.workload, group, accelerator)
+    if directed is None:
+        return Runtime(silent="found no directives that say the same loops and spreads as its tree")
+    written = "; ".join(map(str, directed.dataflow))
+    try:
+        (found,) = analyse([directed], [hardware_of(accelerator)])
+    except SimaccelError as error:
+        return Runtime(written=written, silent=str(error))
+    cycles = found.figures()["runtime_cycles"]
+    return Runtime(written=written, cycles=int(cycles or 0))

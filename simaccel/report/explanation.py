@@ -1,0 +1,229 @@
+"""The page of an explanation: tables and lines for a terminal, JSON, and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from html import escape
+from typing import Any
+
+from rich.table import Table
+
+from simaccel.experiment.disagreement import TOLERANCE, Disagreement
+from simaccel.experiment.explanation import Explained, Need, Reuse
+from simaccel.experiment.run import Result, floor_json
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.results import SMALLEST_SHARE, dram_bytes
+from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
+
+_TOP_CAUSES = 3
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
+  color: #1b1b1f; background: #fff; }}
+h1 {{ font-size: 1.3rem; }} h2 {{ font-size: 1.05rem; margin-top: 2rem; }}
+div {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}
+th, td {{ padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; }}
+th {{ border-bottom: 1px solid #1b1b1f; }} td {{ border-bottom: 1px solid #e3e3e8; }}
+.n {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
+</style></head><body>
+<h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table of the page: its title, its columns (texts, figures, texts that wrap), its rows."""
+
+    title: str
+    texts: tuple[str, ...]
+    figures: tuple[str, ...]
+    wrapped: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def table(self) -> Table:
+        """Return it for a terminal."""
+        found = make_table(self.texts, self.figures, self.wrapped)
+        for row in self.rows:
+            add_row(found, row)
+        return found
+
+    def html(self) -> str:
+        """Return it as HTML; all texts escaped."""
+        figures = range(len(self.texts), len(self.texts) + len(self.figures))
+
+        def row(cells: Sequence[str], tag: str) -> str:
+            marks = (' class="n"' if at in figures else "" for at in range(len(cells)))
+            pairs = zip(cells, marks, strict=True)
+            return "".join(f"<{tag}{mark}>{escape(one)}</{tag}>" for one, mark in pairs)
+
+        head = row((*self.texts, *self.figures, *self.wrapped), "th")
+        body = "\n".join(f"<tr>{row(one, 'td')}</tr>" for one in self.rows)
+        table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+        return f"<h2>{escape(self.title)}</h2>\n<div>{table}</div>"
+
+
+def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
+    """Return the tables: the voices, reuse, needs, directives, disagreements."""
+    return [
+        Section(
+            "machine, closed form, bound",
+            ("group",),
+            ("simulated", "estimated", "error", "DRAM", "at least", "compulsory"),
+            ("bound by", "stalls"),
+            tuple(map(_voices, explained)),
+        ),
+        Section(
+            "directives: how often an element is used",
+            ("group", "tensor"),
+            ("DRAM", "per byte in buffer", "MACs per element sent", "per sum back", "multicast"),
+            (),
+            tuple(_reuse_row(one, each) for one in explained for each in one.reuse),
+        ),
+        Section(
+            "directives: what each level needs, in bytes per cycle of computing (of what it has)",
+            ("group",),
+            ("reserved", "DRAM", "buffer read", "write", "NoC in", "out"),
+            (),
+            tuple(map(_needs_row, explained)),
+        ),
+        Section(
+            "directives: time",
+            ("group",),
+            ("cycles",),
+            ("as written, or why there is nothing to say",),
+            tuple(map(_runtime_row, explained)),
+        ),
+        Section(
+            f"where voices disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
+            ("group", "voice", "of"),
+            ("machine", "voice says", "differs"),
+            ("which assumption differs",),
+            tuple(_told(one, each) for one in explained for each in one.disagreements),
+        ),
+    ]
+
+
+def explanation_html(title: str, sections: Sequence[Section], lines: Sequence[str]) -> str:
+    """Return the page as one HTML document that needs nothing else."""
+    body = [*(one.html() for one in sections if one.rows), *(f"<p>{escape(x)}</p>" for x in lines)]
+    return _PAGE.format(title=escape(title), body="\n".join(body))
+
+
+def explanation_json(result: Result, explained: Sequence[Explained]) -> dict[str, Any]:
+    """Return the page as one JSON object."""
+    return {
+        "workload": result.workload.name,
+        "accelerator": result.accelerator.name,
+        "dataflow": result.mapping.dataflow,
+        "tolerance": {"cycles": TOLERANCE, "bytes": 0},
+        "cycles": result.run.cycles,
+        "estimate": {
+            "cycles": result.estimate.cycles,
+            "resource_bound_cycles": result.estimate.resource_bound_cycles,
+        },
+        "dram_bytes": dram_bytes(result.run.moved),
+        "dram_bound": floor_json(result.floor),
+        "groups": [_group_json(one) for one in explained],
+    }
+
+
+# -- rows
+
+
+def _voices(one: Explained) -> tuple[str, ...]:
+    cycles = one.run.cycles
+    shares = [(cause, n / cycles) for cause, n in one.stalls[:_TOP_CAUSES]]
+    stalls = [f"{c} {short_share_text(n)}" for c, n in shares if n >= SMALLEST_SHARE]
+    shared = f" ({'+'.join(one.together)})" if len(one.together) > 1 else ""
+    return (
+        one.run.name,
+        cycles_text(cycles),
+        cycles_text(one.estimate.cycles),
+        error_text((one.estimate.cycles - cycles) / cycles),
+        bytes_text(one.dram_bytes),
+        bytes_text(one.floor.least_bytes) + shared,
+        bytes_text(one.floor.compulsory_bytes),
+        one.estimate.bound_by,
+        f"{one.unit}: {', '.join(stalls) or 'hardly any'}",
+    )
+
+
+def _reuse_row(one: Explained, each: Reuse) -> tuple[str, ...]:
+    ratios = (each.buffer, each.array, each.sums, each.multicast)
+    return (one.run.name, each.tensor, bytes_text(each.dram_bytes), *map(_ratio, ratios))
+
+
+def _ratio(ratio: Fraction | None) -> str:
+    return "-" if ratio is None else f"{float(ratio):,.2f}"
+
+
+def _needs_row(one: Explained) -> tuple[str, ...]:
+    return (one.run.name, bytes_text(one.estimate.buffer_bytes), *map(_need, one.needs))
+
+
+def _need(need: Need) -> str:
+    offered = "unlimited" if need.offered is None else f"{float(need.offered):,.1f}"
+    return f"{float(need.needed):,.1f} of {offered}"
+
+
+def _runtime_row(one: Explained) -> tuple[str, ...]:
+    said = one.directives
+    cycles = "-" if said.cycles is None else cycles_text(said.cycles)
+    return (one.run.name, cycles, ": ".join(text for text in (said.written, said.silent) if text))
+
+
+def _told(one: Explained, each: Disagreement) -> tuple[str, ...]:
+    write = bytes_text if each.unit == "bytes" else cycles_text
+    by = each.other - each.machine
+    share = "" if each.relative is None else f" ({share_text(each.relative)})"
+    figures = (write(each.machine), write(each.other), f"{'-' * (by < 0)}{write(abs(by))}{share}")
+    return (one.run.name, each.voice, each.what, *figures, each.assumption)
+
+
+# -- JSON
+
+
+def _group_json(one: Explained) -> dict[str, Any]:
+    return {
+        "name": one.run.name,
+        "machine": {"cycles": one.run.cycles, "unit": one.unit, "stalls": dict(one.stalls)},
+        "estimate": {
+            "cycles": one.estimate.cycles,
+            "resource_bound_cycles": one.estimate.resource_bound_cycles,
+            "bound_by": one.estimate.bound_by,
+        },
+        "dram_bytes": one.dram_bytes,
+        "dram_bound": {**floor_json(one.floor), "of_groups": list(one.together)},
+        "reserved_buffer_bytes": one.estimate.buffer_bytes,
+        "reuse": [_reuse_json(each) for each in one.reuse],
+        "needs": {each.level: _need_json(each) for each in one.needs},
+        "directives": vars(one.directives),
+        "disagreements": [{**vars(each), "relative": each.relative} for each in one.disagreements],
+    }
+
+
+def _reuse_json(one: Reuse) -> dict[str, Any]:
+    return {
+        "tensor": one.tensor,
+        "dram_bytes": one.dram_bytes,
+        "reads_per_buffer_byte": _number(one.buffer),
+        "macs_per_element_sent": _number(one.array),
+        "macs_per_sum_back": _number(one.sums),
+        "multicast": _number(one.multicast),
+    }
+
+
+def _need_json(one: Need) -> dict[str, Any]:
+    return {
+        "bytes": one.n_bytes,
+        "needed_bytes_per_cycle": float(one.needed),
+        "offered_bytes_per_cycle": _number(one.offered),
+    }
+
+
+def _number(ratio: Fraction | None) -> float | None:
+    return None if ratio is None else float(ratio)

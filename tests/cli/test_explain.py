@@ -1,0 +1,64 @@
+"""`simaccel explain`: the page in the terminal, as JSON and as HTML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Call
+
+TOY = "--hw toy --workload gemm --shape M=100,K=64,N=48 --dataflow naive"
+
+
+def test_the_figures_are_those_of_run(cli: Call) -> None:
+    run = json.loads(cli(f"run {TOY} --json").stdout)
+    found = json.loads(cli(f"explain {TOY} --json").stdout)
+    assert found["cycles"] == run["cycles"]
+    assert found["estimate"]["cycles"] == run["estimate"]["cycles"]
+    assert found["dram_bound"] == run["dram_bound"]
+    (group,), (operator,) = found["groups"], run["operators"]
+    assert group["machine"]["stalls"] == operator["engines"]["array"]["stalls"]
+    ways = run["bytes"]["dram"].values()
+    assert found["dram_bytes"] == sum(n for way in ways for n in way.values())
+    assert f"{run['cycles']:,}" in cli(f"explain {TOY}").stdout
+
+
+def test_the_terminal_has_all_voices(cli: Call) -> None:
+    told = cli(f"explain {TOY}").stdout
+    for words in ("simulated", "estimated", "at least", "multicast", "a systolic array"):
+        assert words in told
+    assert "where voices disagree (cycles by more than 2%, bytes by any)" in told
+
+
+def test_a_mapping_and_a_page(cli: Call, tmp_path: Path) -> None:
+    tree, page = tmp_path / "m.yaml", tmp_path / "page.html"
+    shape = "--hw toy --workload gemm --shape M=100,K=64,N=48"
+    assert cli(f"map {TOY} -o {tree}").exit_code == 0
+    done = cli(f"explain {shape} --mapping {tree} -o {page}")
+    assert done.exit_code == 0, done.stderr
+    assert f"page: {page}" in done.stdout
+    first = page.read_bytes()
+    assert first.startswith(b"<!DOCTYPE html>")
+    assert cli(f"explain {shape} --mapping {tree} -o {page}").exit_code == 2
+    assert cli(f"explain {shape} --mapping {tree} -o {page} --force").exit_code == 0
+    assert page.read_bytes() == first
+    assert cli(f"explain {shape} --mapping {tree} -o {tree} --force").exit_code == 2
+    assert cli(f"explain {shape} --mapping {tree} -o -").stdout == first.decode()
+
+
+def test_a_spatial_array_is_searched_as_by_run(cli: Call) -> None:
+    line = "--hw eyeriss_like --workload gemm --shape M=16,K=8,N=8 --json"
+    run, found = json.loads(cli(f"run {line}").stdout), json.loads(cli(f"explain {line}").stdout)
+    assert found["cycles"] == run["cycles"]
+    assert found["groups"][0]["dram_bytes"] == found["dram_bytes"]
+
+
+def test_mistakes_are_told(cli: Call, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = cli(f"explain --hw nothing --workload gemm -o {page}")
+    assert done.exit_code == 2
+    assert "Traceback" not in done.stderr
+    assert not page.exists()
+    both = cli(f"explain {TOY} --json -o -")
+    assert both.exit_code == 2
+    assert both.stdout == ""

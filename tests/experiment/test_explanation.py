@@ -1,0 +1,248 @@
+"""Four voices of a run: each figure from a hand calculation, or another part of simaccel."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from simaccel import gemm, load_accelerator, simulate
+from simaccel.analytic.bounds.compulsory import compulsory_bytes
+from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
+from simaccel.experiment.disagreement import (
+    Disagreement,
+    Runtime,
+    against_directives,
+    against_estimate,
+    against_floor,
+)
+from simaccel.experiment.explanation import Explained, explain
+from simaccel.experiment.run import Result, result_json
+from simaccel.mapping.directives.reading import parse_directives
+from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.mapping.text import parse_text
+from simaccel.report.explanation import (
+    Section,
+    explanation_html,
+    explanation_json,
+    explanation_sections,
+)
+from simaccel.workload import Dimensions, attention
+from simaccel.workload.layers import Product, layers_workload
+
+SMALL = Dimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=1)
+TREE = """
+mapping mine of {workload.name} {workload.fingerprint}
+  group gemm
+    loop m 40
+    loop n 16
+    keep A buffer, B buffer x2, C buffer x2
+    do gemm array ws
+"""
+NET = """
+Network net { Layer CONV2 { Type: CONV Stride { X: 1, Y: 1 }
+  Dimensions { K: 64, C: 64, R: 3, S: 3, Y: 58, X: 58 }
+  Dataflow { SpatialMap(1,1) K; TemporalMap(64,64) C; TemporalMap(Sz(R),Sz(R)) R;
+    TemporalMap(Sz(S),Sz(S)) S; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X;
+    Cluster(64,P); SpatialMap(1,1) C; } } }
+"""
+
+
+@pytest.fixture(scope="module")
+def product() -> Result:
+    """The first example of docs/guide/mappings.md: 100 x 64 x 48 on 4 x 4 PEs, 2 bytes."""
+    workload = gemm(m=100, k=64, n=48)
+    hw = load_accelerator("toy", ["buffer.capacity_bytes=64 KiB"])
+    return simulate(workload, hw, parse_text(TREE.format(workload=workload)))
+
+
+@pytest.fixture(scope="module")
+def fused() -> Result:
+    return simulate(attention(SMALL, batch=1, seq_len=8, scope="la"), load_accelerator("toy"))
+
+
+@pytest.fixture(scope="module")
+def convolution() -> tuple[Result, tuple[Explained, ...]]:
+    net = parse_directives(NET)
+    workload = layers_workload("net", {one.name: one.layer.shape() for one in net.layers})
+    hw = load_accelerator("maestro_256")
+    result = simulate(workload, hw, directed_mapping(net.layers, workload, hw))
+    return result, explain(result, net.layers)
+
+
+def test_the_bound_names_the_tensor_that_comes_again_and_the_loop(product: Result) -> None:
+    """B comes for each of 3 pieces of m; A and C cross once."""
+    (one,) = explain(product)
+    assert one.floor.least_bytes == one.floor.compulsory_bytes == 2 * (6400 + 3072 + 4800)
+    assert one.dram_bytes - one.floor.least_bytes == 2 * 2 * 3072
+    (told,) = (each for each in one.disagreements if each.voice == "bound")
+    assert (told.machine, told.other) == (one.dram_bytes, one.floor.least_bytes)
+    assert told.assumption.endswith("the mapping moves B 3.00 times (for each piece of m 40)")
+
+
+def test_reuse_of_a_held_and_of_a_streamed_operand(product: Result) -> None:
+    """A streams again for each 4 columns, B is sent for each piece of m, sums leave each 4 rows."""
+    (one,) = explain(product)
+    by_name = {each.tensor: each for each in one.reuse}
+    assert by_name["A"].array == by_name["A"].multicast == 4
+    assert by_name["B"].array == Fraction(100, 3)
+    assert by_name["B"].multicast == 1
+    assert by_name["C"].sums == 4
+    assert by_name["C"].array is None
+    assert by_name["A"].buffer == 48 // 4
+    assert by_name["B"].buffer == 1
+
+
+def test_needs_are_bytes_over_computing(product: Result) -> None:
+    (one,) = explain(product)
+    computing = product.run.engines["array"].busy
+    need = {each.level: each for each in one.needs}
+    assert need["dram"].needed == Fraction(2 * (6400 + 3 * 3072 + 4800), computing)
+    assert need["noc_distribution"].n_bytes == 2 * (6400 * 12 + 3072 * 3)
+    hw = product.accelerator
+    assert hw.dram.bandwidth_bytes_per_second is not None
+    per_cycle = Fraction(hw.dram.bandwidth_bytes_per_second, hw.clock_hz)
+    assert need["dram"].offered == per_cycle
+
+
+def test_figures_are_those_of_the_run(fused: Result) -> None:
+    run, page = result_json(fused), explanation_json(fused, explain(fused))
+    assert page["cycles"] == run["cycles"]
+    assert page["dram_bound"] == run["dram_bound"]
+    for group, operator in zip(page["groups"], run["operators"], strict=True):
+        assert group["name"] == operator["name"]
+        assert group["machine"]["cycles"] == operator["cycles"]
+        assert group["machine"]["stalls"] == operator["engines"]["array"]["stalls"]
+        assert group["estimate"]["bound_by"] == operator["bound_by"]
+        dram = operator["bytes"]["dram"]
+        assert group["dram_bytes"] == sum(dram["read"].values()) + sum(dram["write"].values())
+        for one in group["reuse"]:
+            parts = (dram[way].get(one["tensor"], 0) for way in ("read", "write"))
+            assert one["dram_bytes"] == sum(parts)
+    assert json.loads(json.dumps(page, allow_nan=False)) == page
+
+
+def test_what_softmax_makes_in_place_is_used_as_its_input(fused: Result) -> None:
+    """The array reads P where S was: 4 columns take each element."""
+    reuse = {each.tensor: each for each in explain(fused)[0].reuse}
+    assert "P" not in reuse
+    assert reuse["S"].array == 4
+    assert reuse["S"].dram_bytes == 0
+
+
+def test_directives_speak_where_the_mapping_was_written_so(
+    convolution: tuple[Result, tuple[Explained, ...]],
+) -> None:
+    """Cycles stand in docs/guide/directives.md. 4 clusters take an input, one PE a weight."""
+    result, (one,) = convolution
+    assert (result.run.cycles, one.directives.cycles) == (461_210, 2_308_847)
+    told = {each.voice: each for each in one.disagreements}["directives"]
+    assert told.relative == pytest.approx(2_308_847 / 461_210 - 1)
+    assert "first fill" in told.assumption
+    multicast = {each.tensor: each.multicast for each in one.reuse}
+    assert multicast["CONV2.I"] == 4
+    assert multicast["CONV2.W"] == 1
+    assert multicast["CONV2.O"] is None
+
+
+def test_directives_are_found_for_a_product_of_a_mapspace() -> None:
+    """16 PEs on K, without limits: machine and directives both take MACs / 16 cycles."""
+    result = simulate(gemm(m=64, k=16, n=32), load_accelerator("toy_linear"), "pfm")
+    (one,) = explain(result)
+    assert one.directives.cycles == result.run.cycles == 64 * 16 * 32 // 16
+    assert one.directives.written == "TemporalMap(1,1) M; SpatialMap(1,1) K"
+    assert not one.disagreements
+
+
+def test_silence_has_a_reason(
+    convolution: tuple[Result, tuple[Explained, ...]], product: Result
+) -> None:
+    (without,) = explain(convolution[0])
+    assert without.directives.cycles is None
+    assert "no directives" in without.directives.silent
+    assert "systolic" in explain(product)[0].directives.silent
+
+
+@pytest.mark.parametrize(("percent", "times"), [(102, 0), (103, 1), (98, 0), (97, 1)])
+def test_the_tolerance_of_cycles(product: Result, percent: int, times: int) -> None:
+    run, predicted = product.operators()[0]
+    run = replace(run, cycles=10_000)
+    there = replace(predicted, cycles=100 * percent, resource_bound_cycles=10_000)
+    found = list(against_estimate(run, there, "array"))
+    assert [each.what for each in found] == ["estimate"] * times
+    spoken = list(against_directives(run, Runtime(cycles=100 * percent)))
+    assert [each.other for each in spoken] == [100 * percent] * times
+
+
+def test_one_byte_is_a_disagreement(product: Result) -> None:
+    run, predicted = product.operators()[0]
+    level = ("dram_read", "B")
+    there = replace(
+        predicted,
+        cycles=run.cycles,
+        resource_bound_cycles=run.cycles,
+        moved={**predicted.moved, level: predicted.moved[level] + 1},
+    )
+    (found,) = against_estimate(run, there, "array")
+    assert (found.what, found.other - found.machine) == ("dram_read bytes of B", 1)
+    fewer = {key: n for key, n in predicted.moved.items() if key != level}
+    (found,) = against_estimate(run, replace(there, moved=fewer), "array")
+    assert found.relative == -1
+    extra = replace(there, moved={**predicted.moved, ("dram_read", "X"): 7})
+    (found,) = against_estimate(run, extra, "array")
+    assert (found.machine, found.other, found.relative) == (0, 7, None)
+    assert not list(against_floor(Floor(0, 0, None), []))
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat"])
+def test_bounds_of_groups_add_up(dataflow: str) -> None:
+    workload = attention(SMALL, batch=2, seq_len=9, scope="block")
+    hw = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB"])
+    result = simulate(workload, hw, dataflow)
+    found = explain(result)
+    assert [one.run.name for one in found] == [one.name for one in result.run.operators]
+    last = [one for one in found if one.run.name == one.together[-1]]
+    assert sum(one.floor.least_bytes for one in last) == result.floor.least_bytes
+    assert sum(one.floor.compulsory_bytes for one in last) == result.floor.compulsory_bytes
+    for one in last:
+        moved = sum(each.dram_bytes for each in found if each.run.name in one.together)
+        assert moved >= one.floor.least_bytes
+        voices = [each.voice for each in one.disagreements]
+        assert ("bound" in voices) == (moved > one.floor.least_bytes)
+
+
+def test_an_operator_that_runs_once_has_its_bytes_once() -> None:
+    """``a`` runs 5 times and ``b`` once; each moves two inputs and an output of 2 bytes."""
+    base = layers_workload("two", {"a": Product(m=8, k=4, n=6), "b": Product(m=9, k=7, n=5)})
+    workload = replace(base, repeat=5, once=frozenset({"b"}))
+    result = simulate(workload, load_accelerator("toy"), "naive")
+    found = floors_of(workload, result.mapping, on_chip_bytes(result.accelerator))
+    once = {names: floor.compulsory_bytes for names, floor in found}
+    assert once == {
+        ("a",): 5 * 2 * (8 * 4 + 4 * 6 + 8 * 6),
+        ("b",): 2 * (9 * 7 + 7 * 5 + 9 * 5),
+    }
+    assert result.floor.compulsory_bytes == sum(once.values())
+    assert compulsory_bytes(workload, [["a"], ["b"]]) == sum(once.values())
+    moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
+    assert moved >= result.floor.least_bytes
+
+
+def test_html_escapes_and_has_every_row(product: Result) -> None:
+    evil = "<script>alert('&')</script>"
+    section = Section(evil, ("a",), ("b",), (), ((evil, "{x}"),))
+    page = explanation_html(evil, [section], [evil])
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;") == 5
+    sections = explanation_sections(explain(product))
+    page = explanation_html("a title", sections, [])
+    rows = sum(len(one.rows) for one in sections)
+    heads = sum(bool(one.rows) for one in sections)
+    assert page.count("<tr>") == rows + heads
+
+
+def test_a_relative_difference_needs_something_to_be_relative_to() -> None:
+    kwargs = {"voice": "v", "what": "w", "unit": "bytes", "assumption": "a"}
+    assert Disagreement(machine=4, other=1, **kwargs).relative == -0.75
