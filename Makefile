@@ -30,7 +30,8 @@ test: setup ## all tests and doctests
 check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	@$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy $(TYPED) && \
 	  $(BIN)/python -m pytest -n 2 --durations=10; \
-	  status=$$?; times | awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }'; exit $$status
+	  status=$$?; times > .venv/.times; \
+	  awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }' .venv/.times; exit $$status
 
 validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
 	$(BIN)/python -m validation.analytic.run
