@@ -94,15 +94,21 @@ class _Timeline(Traffic):
                 self.body(item, inside, inside)
         else:
             if item.two_pass is not None:
-                item.two_pass.step, self.gathers = "statistics", True
-                self._swap_slots(item)
-                with self._turn(frozenset(), self.slid, TRUE):
-                    self._loop(item, sizes)
-                self._swap_slots(item)
-                item.two_pass.step, self.gathers = "normalise", False
-            self._loop(item, sizes)
+                self._two_passes(item, item.two_pass, sizes)
+            else:
+                self._loop(item, sizes)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, sizes, TRUE)
+
+    def _two_passes(self, body: Bodies, work: Work, sizes: dict[str, Ints]) -> None:
+        """Go through a loop twice; what comes next has the slots of the other pass."""
+        with self._turn(frozenset(), self.slid, FALSE):
+            work.step, self.gathers = "statistics", True
+            self._swap_slots(body)
+            self._loop(body, sizes)
+            self._swap_slots(body)
+            work.step, self.gathers = "normalise", False
+            self._loop(body, sizes)
 
     def _swap_slots(self, body: Bodies) -> None:
         """Change between the tiles that give statistics and those that are normalised."""
