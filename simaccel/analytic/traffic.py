@@ -249,7 +249,9 @@ class Traffic(Systolic):
         turn = accelerator.dram.turnaround_cycles * (move.service > 0)
         batch = accelerator.batch_cycles(write=False)
         left = np.maximum(free - begin, 0)
-        more = np.where(there & (left > batch), move.service + 2 * turn, 0)
+        mine = move.service / np.maximum(1, move.batches)
+        turns = np.maximum(1, np.ceil(np.minimum(left, move.service) / np.maximum(1, mine)))
+        more = np.where(there & (left > batch), move.service + 2 * turn * turns, 0)
         if more.any():
             self.x[CHANNEL] = free + more
             for one in reversed(self.recent):
@@ -257,7 +259,8 @@ class Traffic(Systolic):
                 if mine.any():
                     self._shift(one, np.where(mine, more, 0))
                     more = np.where(mine, 0, more)
-        begin = begin + np.minimum(left, batch) + turn * ~self.wrote
+        between = np.minimum(left, batch * turns) + 2 * turn * (turns - 1)
+        begin = begin + np.where(left > batch, between, left) + turn * ~self.wrote
         self.wrote = self.wrote | there
         return begin
 
