@@ -57,6 +57,8 @@ class _Timeline(Traffic):
         self.trips: dict[tuple[int, int], Trips] = {}
         self.begun: dict[str, Bools] = {}
         self.more: Bools = FALSE
+        self.after: Sizes = {}
+        """Sizes of the next iteration of the loop around."""
         self.gathers = False
 
     def end(self) -> Floats:
@@ -71,6 +73,7 @@ class _Timeline(Traffic):
         self.open(body.tiles, sizes)
         self._ahead(body.tiles, following, 2)
         for item in body.items:
+            self.after = following
             self.item(item, sizes)
             self.past(body)
         self.close(body.tiles, sizes)
@@ -150,7 +153,7 @@ class _Timeline(Traffic):
             with self._turn(frozenset(), FALSE, self.more):
                 self.body(body, sizes, sizes)
             return
-        rank, outside = body.rank, self.more
+        rank, outside, after = body.rank, self.more, self.after
         whole = {**sizes, rank: trips.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
         period = slots_repeat(body)
@@ -163,6 +166,7 @@ class _Timeline(Traffic):
             history.append(dict(self.x))
             adders, before = (body.adders, TRUE) if done else (frozenset(), FALSE)
             following = {**sizes, rank: trips.following(done)}
+            self._over_the_end(following, after, rank, trips.ends(done))
             with self._turn(adders, before, trips.more(done, outside)):
                 self._where(TRUE if here.all() else here, runs, body, (whole, following))
             gone = gone + here
@@ -175,9 +179,22 @@ class _Timeline(Traffic):
         if trips.ragged:
             last = {**sizes, rank: trips.rest}
             with self._turn(body.adders, trips.full > 0, outside):
-                self._where(trips.has_rest, runs, body, (last, whole))
+                following = dict(whole)
+                self._over_the_end(following, after, rank, TRUE)
+                self._where(trips.has_rest, runs, body, (last, following))
         if isinstance(runs, _Ahead):
             runs.finish()
+
+    @staticmethod
+    def _over_the_end(following: dict[str, Ints], after: Sizes, own: str, ends: Bools) -> None:
+        """Go over to the sizes of the next iteration outside where a loop over ``own`` ends."""
+        if ends is FALSE:
+            return
+        for rank, size in after.items():
+            here = following[rank]
+            new = np.minimum(here, size) if rank == own else size
+            if size is not here and np.any(new != here):
+                following[rank] = np.where(ends, new, here)
 
     def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: tuple[Sizes, Sizes]) -> None:
         """Run an iteration for some of the candidates; ``sizes``: its own, and the next one's."""

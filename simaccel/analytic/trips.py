@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.analytic.schedule import TRUE, Bodies
+from simaccel.analytic.schedule import FALSE, TRUE, Bodies
 from simaccel.analytic.times import RING, ZERO, Times
 
 
@@ -29,6 +29,12 @@ class Trips:
     def runs(self, number: int) -> Bools:
         """Return which candidates have an iteration of a full tile with this number."""
         return TRUE if number < self.least else self.full > number
+
+    def ends(self, number: int) -> Bools:
+        """Return where the full iteration with this number is the last."""
+        if number + 1 < self.least:
+            return FALSE
+        return number + 1 >= self.full + self.has_rest
 
     def more(self, number: int, outside: Bools) -> Bools:
         """Return where an iteration follows, or one of a loop outside does."""
