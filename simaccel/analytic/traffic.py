@@ -101,6 +101,8 @@ class Traffic(Systolic):
         """When the last of them was asked for."""
         self.loads: Floats = ZERO
         """How many there were."""
+        self.stored: list[int] = []
+        """Tiles of the last two stores, the latest first."""
         self.wrote: Bools = FALSE
         """Whether the last transfer with DRAM was a store."""
 
@@ -131,7 +133,9 @@ class Traffic(Systolic):
         end = begin + np.maximum(move.service, move.port)
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
-            for part, value in (("begin", begin), ("end", end)):
+            self.stored = [tiled.key, *self.stored[:1]]
+            batch = move.service / np.maximum(1, move.batches)
+            for part, value in (("begin", begin), ("end", end), ("batch", batch)):
                 newest = self.get(("store", 0, part))
                 self.x["store", 1, part] = pick(tiled.own, newest, self.get(("store", 1, part)))
                 self.x["store", 0, part] = pick(tiled.own, value, newest)
@@ -234,13 +238,26 @@ class Traffic(Systolic):
         batch = np.maximum(1, move.service / np.maximum(1, move.batches))
         for n in (1, 0):
             first, last = ("store", n, "begin"), ("store", n, "end")
+            other = np.maximum(1, self.get(("store", n, "batch")))
             since = np.maximum(begin, self.get(first))
-            both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
-            end = end + both + 2 * turn * np.floor(both / batch)
-            both = both * there
-            self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
-            self.x[last] = self.get(last) + both
+            pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)
+            pairs = np.maximum(pairs, 0) * there
+            turns = 2 * turn * np.floor(pairs)
+            past = since + pairs * (batch + other) + turns
+            self.x[first] = np.where(pairs > 0, past, self.get(first))
+            self._delay_store(n, pairs * batch + turns)
+            end = end + pairs * other + turns
         return end
+
+    def _delay_store(self, n: int, delay: Floats) -> None:
+        """Let one of the last stores end later, and what waits for its end."""
+        if n >= len(self.stored) or not np.any(delay):
+            return
+        key, last = self.stored[n], self.get(("store", n, "end"))
+        for name in (DMA_OUT, ("used", key), (key, 1), (key, 2)):
+            time = self.get(name)
+            self.x[name] = np.where((time == last) & (time > 0), time + delay, time)
+        self.x["store", n, "end"] = last + delay
 
     def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
         """Return when a store is served: after a batch of loads, which then wait for it."""
