@@ -30,7 +30,7 @@ from simaccel.analytic.times import (
     pick,
 )
 from simaccel.analytic.traffic import Traffic
-from simaccel.analytic.trips import Trips, grows_evenly, slots_repeat, state_before
+from simaccel.analytic.trips import Trips, grows_evenly, over_the_end, slots_repeat, state_before
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
@@ -166,7 +166,7 @@ class _Timeline(Traffic):
             history.append(dict(self.x))
             adders, before = (body.adders, TRUE) if done else (frozenset(), FALSE)
             following = {**sizes, rank: trips.following(done)}
-            self._over_the_end(following, after, rank, trips.ends(done))
+            over_the_end(following, after, rank, trips.ends(done))
             with self._turn(adders, before, trips.more(done, outside)):
                 self._where(TRUE if here.all() else here, runs, body, (whole, following))
             gone = gone + here
@@ -180,21 +180,10 @@ class _Timeline(Traffic):
             last = {**sizes, rank: trips.rest}
             with self._turn(body.adders, trips.full > 0, outside):
                 following = dict(whole)
-                self._over_the_end(following, after, rank, TRUE)
+                over_the_end(following, after, rank, TRUE)
                 self._where(trips.has_rest, runs, body, (last, following))
         if isinstance(runs, _Ahead):
             runs.finish()
-
-    @staticmethod
-    def _over_the_end(following: dict[str, Ints], after: Sizes, own: str, ends: Bools) -> None:
-        """Go over to the sizes of the next iteration outside where a loop over ``own`` ends."""
-        if ends is FALSE:
-            return
-        for rank, size in after.items():
-            here = following[rank]
-            new = np.minimum(here, size) if rank == own else size
-            if size is not here and np.any(new != here):
-                following[rank] = np.where(ends, new, here)
 
     def _where(self, where: Bools, runs: Runs, body: Bodies, sizes: tuple[Sizes, Sizes]) -> None:
         """Run an iteration for some of the candidates; ``sizes``: its own, and the next one's."""

@@ -278,7 +278,7 @@ class Traffic(Systolic):
                     more = np.where(mine, 0, more)
         between = np.minimum(left, batch * turns) + 2 * turn * (turns - 1)
         begin = begin + np.where(left > batch, between, left) + turn * ~self.wrote
-        self.wrote = self.wrote | there
+        self.wrote = np.where(there, left <= batch, self.wrote)
         return begin
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:

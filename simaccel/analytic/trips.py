@@ -8,7 +8,7 @@ import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies
-from simaccel.analytic.times import RING, ZERO, Times
+from simaccel.analytic.times import RING, ZERO, Sizes, Times
 
 
 class Trips:
@@ -50,6 +50,17 @@ class Trips:
             ends = (number + 1 >= self.full) & self.has_rest
             self.known[number] = np.where(ends, self.rest, self.tile)
         return self.known[number]
+
+
+def over_the_end(following: dict[str, Ints], after: Sizes, own: str, ends: Bools) -> None:
+    """Go over to the sizes of the next iteration outside where a loop over ``own`` ends."""
+    if ends is FALSE:
+        return
+    for rank, size in after.items():
+        here = following[rank]
+        new = np.minimum(here, size) if rank == own else size
+        if size is not here and np.any(new != here):
+            following[rank] = np.where(ends, new, here)
 
 
 def slots_repeat(body: Bodies) -> Ints:
