@@ -61,12 +61,13 @@ def _command(line: str) -> list[str]:
 
 def _console(block: Block) -> str:
     """Run the commands of a block; errors and what they print come after them."""
-    runner = CliRunner()
-    outputs = [
-        (line, runner.invoke(main, _command(line), prog_name="simaccel").output)
-        for line, _ in session(block)
-    ]
-    return "\n".join(f"$ {line}\n{trimmed(output)}" for line, output in outputs)
+    shown = []
+    for line, _ in session(block):
+        found = CliRunner().invoke(main, _command(line), prog_name="simaccel")
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        shown.append(f"$ {line}\n{trimmed(found.output)}")
+    return "\n".join(shown)
 
 
 def _python(page: Path, block: Block) -> str:
