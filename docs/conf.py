@@ -44,7 +44,7 @@ suppress_warnings = [
 
 html_theme = "furo"
 html_title = f"simaccel {version}"
-html_show_sourcelink = False
+html_copy_source = False
 
 TREES = {
     "README": (
@@ -93,7 +93,8 @@ def reference(package: Path) -> str:
     name = ".".join(package.relative_to(REPOSITORY).parts)
     modules = [f"{name}.{path.stem}" for path in sorted(package.glob("[!_]*.py"))]
     text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n"
-    text += "   :no-members:\n" if modules else ""
+    if modules and name != "simaccel":  # elsewhere a package's names are those of its modules
+        text += "   :no-members:\n"
     for module in modules:
         text += f"\n{module}\n{'-' * len(module)}\n\n.. automodule:: {module}\n"
     return text
