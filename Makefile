@@ -4,7 +4,7 @@ STAMP := .venv/.stamp
 TYPED := simaccel tests $(wildcard validation/*/*.py benchmarks/*.py examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check validate bench golden clean
+.PHONY: help setup run test check validate bench golden site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,12 +49,17 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run
 
-golden: setup ## rewrite golden programs, traces, README outputs and pictures; read the diff
+golden: setup ## rewrite golden programs, traces, pictures, outputs in README and guide; read the diff
 	$(BIN)/python -m examples.make_traces
 	SIMACCEL_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -n 0 tests/golden tests/examples
 	$(BIN)/python -m examples.picture
 	$(BIN)/python -m examples.trace_picture
 
+site: setup ## the pages and a Python reference as a web site in out/site; links are checked
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c requirements.lock -e '.[docs]'
+	$(BIN)/python -m sphinx --fail-on-warning --quiet -b html -c docs . out/site
+	@echo "out/site/index.html"
+
 clean: ## remove .venv, out/ and caches
-	rm -rf .venv out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
+	rm -rf .venv out docs/reference/generated build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

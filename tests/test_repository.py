@@ -13,7 +13,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-TARGETS = ("help", "setup", "run", "test", "check", "golden", "validate", "bench")
+TARGETS = ("help", "setup", "run", "test", "check", "golden", "validate", "bench", "site")
 DOCUMENTS = sorted(
     path
     for path in REPOSITORY.rglob("*.md")
@@ -115,18 +115,48 @@ def test_the_changelog_tells_of_this_version() -> None:
     "document", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix()
 )
 def test_links_lead_somewhere(document: Path) -> None:
-    prose = re.sub(
-        r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
-    )
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+    """To a file, as the site has no folders; and to a heading, in this file or another one."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", _prose(document)):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
-        assert (document.parent / path).exists(), target
-        if anchor and not path:
-            headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
-            slugs = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
-            assert anchor in slugs, target
+        found = document.parent / path if path else document
+        assert found.is_file(), target
+        if anchor:
+            assert anchor in _anchors(found), target
+
+
+def _prose(document: Path) -> str:
+    fences = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    return fences.sub("", document.read_text(encoding="utf-8"))
+
+
+def _anchors(document: Path) -> set[str]:
+    """Name the headings of a document as links do; equal ones are told apart by numbers."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", _prose(document), re.MULTILINE):
+        text = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading)
+        slug = re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-")
+        again = sum(1 for one in found if re.fullmatch(re.escape(slug) + r"(-\d+)?", one))
+        found.add(f"{slug}-{again}" if again else slug)
+    return found
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "docs/images/packages.svg"])
+def test_the_picture_of_the_packages_has_them_all(name: str) -> None:
+    packages = {path.parent.name for path in REPOSITORY.glob("simaccel/*/__init__.py")}
+    text = _text(name)
+    assert {one for one in packages if not re.search(rf"\b{one}\b", text)} == set()
+
+
+def test_the_site_shows_every_page() -> None:
+    """Its navigation names pages and patterns; what they leave out would be on no page."""
+    listed = _text("docs/conf.py") + _text("docs/guide/README.md").replace("](", "docs/guide/")
+    patterns = re.findall(r'"((?:docs|validation)/[\w/]*\*+)"', listed)
+    for document in DOCUMENTS:
+        page = document.relative_to(REPOSITORY).with_suffix("").as_posix()
+        by_pattern = any(page.startswith(one.rstrip("*")) for one in patterns)
+        assert by_pattern or page in listed, page
 
 
 def test_decisions_are_numbered_and_listed() -> None:

@@ -137,7 +137,7 @@ class Sections:
 
 
 class Accelerator(Spec):
-    """One hwconfigs/*.yaml file. Rates are per cycle of ``clock_hz``."""
+    """One ``hwconfigs/*.yaml`` file. Rates are per cycle of ``clock_hz``."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
     description: str = ""

@@ -1,4 +1,4 @@
-"""Accelerators from hwconfigs/*.yaml: finding, reading, overriding and tabulating them."""
+"""Accelerators from ``hwconfigs/*.yaml``: finding, reading, overriding and tabulating them."""
 
 from __future__ import annotations
 

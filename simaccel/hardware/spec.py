@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Spec(BaseModel):
-    """One unit of an accelerator as a section of hwconfigs/*.yaml describes it."""
+    """One unit of an accelerator as a section of ``hwconfigs/*.yaml`` describes it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 

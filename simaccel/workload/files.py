@@ -1,6 +1,6 @@
 """Workloads from YAML files, all faults of a file reported together.
 
-A file is a mapping with a `kind`:
+A file is a mapping with a `kind`::
 
     kind: attention        # a model of the catalogue, or instead of `model` its sizes:
     model: bert            # hidden, heads, head_size, ff_size, layers

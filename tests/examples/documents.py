@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^(?:<!-- ([\w. -]+) -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _UNSTABLE = (
     (re.compile(r"^[\d,]+ events in .*$", re.MULTILINE), "EVENTS"),
     (re.compile(r"^(version +).*$", re.MULTILINE), r"\1VERSION"),
@@ -21,18 +21,23 @@ _UNSTABLE = (
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, its text, and where the text stands in the file."""
+    """One fenced block: its language, its text, and where the text stands in the file.
+
+    A comment on the line before is a ``note``: ``heavy``, or the name of the file that it is.
+    """
 
     language: str
     text: str
     start: int
     end: int
+    note: str = ""
 
 
 def blocks(text: str) -> list[Block]:
     """Find the fenced blocks of a Markdown text."""
     return [
-        Block(found[1], found[2], found.start(2), found.end(2)) for found in _FENCE.finditer(text)
+        Block(found[2], found[3], found.start(3), found.end(3), found[1] or "")
+        for found in _FENCE.finditer(text)
     ]
 
 
@@ -74,6 +79,12 @@ def session(block: Block) -> list[tuple[str, str]]:
 def trimmed(text: str) -> str:
     """Drop blanks at the ends of lines and empty lines at the end of the text."""
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n"
+
+
+def timeless(text: str) -> str:
+    """Blot out what differs whenever it runs."""
+    pattern, replacement = _UNSTABLE[0]
+    return trimmed(pattern.sub(replacement, text))
 
 
 def stable(text: str) -> str:

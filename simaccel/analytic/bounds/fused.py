@@ -1,7 +1,7 @@
 """Fused segments: trees in which several operators share loops and keep what passes between them.
 
 A tree has loops that all its operators share, what is kept over the whole fork, and a branch for
-each operator:
+each operator::
 
     loop m M0, loop n N0                  shared loops, in any order; none: untiled fusion
     keep X                                what one operator makes and another reads

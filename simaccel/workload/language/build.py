@@ -1,5 +1,7 @@
 """A transformer's run as a workload: embedding, layers, logits; prefill or decode.
 
+The operators of a step, in order::
+
     X = embedding rows (+ learned positions)                     once
     each layer: norm1, Q, K, V (bias, rotary), cache, L, softmax, A, O, add1,
                 norm2, gate, up, activation, product, down (or experts), add2

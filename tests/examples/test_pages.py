@@ -1,0 +1,186 @@
+"""Commands and code of the README and of the guide do what stands there.
+
+SIMACCEL_UPDATE_GOLDEN=1 writes what they print into the pages (`make golden`). A block with the
+comment `<!-- heavy -->` before it is run then only; one with `<!-- name.yaml -->` is that file, for
+the commands of the page. Whatever a page searches is remembered for the other pages.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from simaccel.cli import main
+from tests.examples.doctests import shown_again
+from tests.examples.documents import Block, blocks, rewrite, session, stable, timeless, trimmed
+
+REPOSITORY = Path(__file__).parents[2]
+README = REPOSITORY / "README.md"
+GUIDE = REPOSITORY / "docs" / "guide"
+PAGES = [README, *sorted(GUIDE.glob("*.md"))]
+UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
+README_LINES = 200
+FILES = {"yaml", "csv", "text"}
+
+NAMES = [page.relative_to(REPOSITORY).as_posix() for page in PAGES]
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
+
+
+@pytest.fixture
+def _as_written(monkeypatch: pytest.MonkeyPatch, searched: Path) -> None:
+    """Let commands run in this process, with the width of a pipe, and share what they search."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setenv("SIMACCEL_CACHE", str(searched))
+
+
+def _blocks(page: Path) -> list[Block]:
+    return blocks(page.read_text(encoding="utf-8"))
+
+
+def _write_files(page: Path, folder: Path) -> None:
+    for block in _blocks(page):
+        if block.note and block.note != "heavy":
+            (folder / block.note).write_text(block.text, encoding="utf-8")
+
+
+def _command(line: str) -> list[str]:
+    program, *arguments = shlex.split(line)
+    assert program == "simaccel", line
+    return arguments
+
+
+def _console(block: Block) -> str:
+    """Run the commands of a block; errors and what they print come after them."""
+    shown = []
+    for line, _ in session(block):
+        found = CliRunner().invoke(main, _command(line), prog_name="simaccel")
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        shown.append(f"$ {line}\n{trimmed(found.output)}")
+    return "\n".join(shown)
+
+
+def _python(page: Path, block: Block) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(block.text, str(page), "exec"), {})  # noqa: S102 - our own page
+    return out.getvalue()
+
+
+def _compare(page: Path, printed: dict[int, str], same: Callable[[str], str]) -> None:
+    """Compare blocks, by their numbers, with what was printed now; or write it into them first."""
+    found = _blocks(page)
+    if UPDATE:
+        new = {n: text for n, text in printed.items() if timeless(text) != timeless(found[n].text)}
+        rewrite(page, new)
+        found = _blocks(page)
+    for number, text in printed.items():
+        assert same(found[number].text) == same(text)
+
+
+@each_page
+@pytest.mark.usefixtures("_as_written")
+def test_commands_print_what_stands_there(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = {}
+    _write_files(page, tmp_path)
+    for number, block in enumerate(_blocks(page)):
+        if block.language == "console" and (UPDATE or not block.note):
+            printed[number] = trimmed(_console(block))
+    _compare(page, printed, stable)
+
+
+@each_page
+@pytest.mark.usefixtures("_as_written")
+def test_code_prints_what_stands_there(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    pairs = pairwise(enumerate(_blocks(page)))
+    shown = [(code, number) for (_, code), (number, _) in pairs if code.language == "python"]
+    printed = {number: trimmed(_python(page, code)) for code, number in shown}
+    _compare(page, printed, stable)
+
+
+@each_page
+@pytest.mark.usefixtures("_as_written")
+def test_examples_print_what_stands_there(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_files(page, tmp_path)
+    found = {n: one.text for n, one in enumerate(_blocks(page)) if one.language == "pycon"}
+    _compare(page, shown_again(found, page.name), str)
+
+
+@each_page
+def test_nothing_is_shown_that_was_not_run(page: Path) -> None:
+    """Each block is run, is what a run printed, is a file of the page, or is YAML to read."""
+    text = page.read_text(encoding="utf-8")
+    found = blocks(text)
+    for before, block in pairwise([None, *found]):
+        assert block
+        after_code = before is not None and before.language == "python"
+        assert (block.language == "text" and not block.note) == after_code, block.text
+        assert block.language in {"console", "python", "pycon", *FILES}, block.text
+        if block.note and block.note != "heavy":
+            assert block.language in FILES, block.text
+        if block.language == "console":
+            assert all(output.strip() for _, output in session(block)), block.text
+    assert text.count("\n```") == 2 * len(found), "a fence that is none"
+    shown = re.findall(r"^    +\$? ?(simaccel .*)$", text, re.MULTILINE)
+    assert set(shown) <= {"simaccel --help"}, "a command that is not run"
+
+
+@each_page
+def test_commands_in_the_text_can_be_given(page: Path) -> None:
+    """Every option of a command in backticks exists, and takes such a value."""
+    prose = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for found in re.findall(r"`(simaccel [^`]+)`", prose.replace("\n", " ")):
+        context, arguments = click.Context(main), _command(found)
+        command: click.Command = main
+        while isinstance(command, click.Group) and arguments:
+            name, inner, arguments = command.resolve_command(context, arguments)
+            assert name is not None, found
+            assert inner is not None, found
+            command = inner
+            context = click.Context(command, info_name=name, parent=context)
+        if arguments and "..." not in arguments and "--help" not in arguments:
+            with contextlib.suppress(click.MissingParameter):  # only what matters is shown
+                command.make_context(None, arguments)
+
+
+@each_page
+def test_the_guide_lists_its_pages(page: Path) -> None:
+    index = (GUIDE / "README.md").read_text(encoding="utf-8")
+    assert page.parent != GUIDE or page.name == "README.md" or f"]({page.name})" in index, (
+        f"docs/guide/README.md: add a line with a link to {page.name}"
+    )
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def test_from_python_takes_five_lines() -> None:
+    code = next(one for one in _blocks(README) if "import build" in one.text)
+    assert len([line for line in code.text.splitlines() if line.strip()]) <= 5
+
+
+@pytest.mark.parametrize("command", ["make run", "make test"])
+def test_the_two_commands_are_targets(command: str) -> None:
+    assert f"    {command}" in README.read_text(encoding="utf-8")
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    assert f"\n{command.removeprefix('make ')}: " in makefile
