@@ -78,6 +78,8 @@ class Handover:
     stepped: bool = False
     """Whether PEs that go through a block in steps use the tile: its data pass the NoC on the way
     from one engine to the other, and not within the command as those of folds do."""
+    tensor_kind: str = ""
+    """Class of the tile's tensor, which says in which memory it lives."""
 
 
 @dataclass(frozen=True)
@@ -326,7 +328,8 @@ class _Builder:
 
     def _handover(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> Handover:
         stepped = tile.name in self.stepped
-        return Handover(operator, tile.name, kind, source, target, tile.place, stepped)
+        live = tile.view.kind
+        return Handover(operator, tile.name, kind, source, target, tile.place, stepped, live)
 
     def _pass_on(self, items: Sequence[_Item], tile: Tile, operator: str) -> list[_Item]:
         """Post and wait wherever the tile passes from one engine to another in this body."""
