@@ -88,24 +88,24 @@ def _convolutions(batch: int, *stages: tuple[int, Conv]) -> dict[str, Shape]:
 
 
 def cnn0() -> Layers:
-    """16 convolutions on boards of 19 x 19 (2888 = 8 x 361): 8.1 M weights of 256 channels.
+    """16 convolutions on boards of 19 x 19 (2888 = 8 x 361): 8.4 M weights of 256 channels.
 
-    All active MACs are useful, so depths are multiples of 256: 5 x 5 over 48 planes, thirteen of
-    3 x 3, two of 1 x 1, the network of AlphaGo (Silver et al., Nature 2016) with 256 filters.
+    All active MACs are useful, so depths are multiples of 256, and the boards AlphaGo's (Silver et
+    al., Nature 2016): fourteen convolutions of 3 x 3 and two of 1 x 1.
     """
     return _convolutions(
         8,
-        (1, Conv(m=256, c=48, p=19, q=19, r=5, s=5)),
-        (13, Conv(m=256, c=256, p=19, q=19, r=3, s=3)),
+        (14, Conv(m=256, c=256, p=19, q=19, r=3, s=3)),
         (2, Conv(m=256, c=256, p=19, q=19, r=1, s=1)),
     )
 
 
-def cnn0_whole() -> Layers:
-    """Fourteen convolutions of 3 x 3 and two of 1 x 1, all of 256 channels: 8.4 M weights."""
+def cnn0_planes() -> Layers:
+    """As AlphaGo begins, 5 x 5 over 48 planes, then thirteen 3 x 3, two 1 x 1: 8.1 M weights."""
     return _convolutions(
         8,
-        (14, Conv(m=256, c=256, p=19, q=19, r=3, s=3)),
+        (1, Conv(m=256, c=48, p=19, q=19, r=5, s=5)),
+        (13, Conv(m=256, c=256, p=19, q=19, r=3, s=3)),
         (2, Conv(m=256, c=256, p=19, q=19, r=1, s=1)),
     )
 
@@ -121,22 +121,22 @@ def cnn1() -> Layers:
             32,
             (4, Conv(m=96, c=96, p=35, q=35, r=3, s=3)),
             (50, Conv(m=192, c=192, p=17, q=17, r=3, s=3)),
-            (18, Conv(m=320, c=512, p=8, q=8)),
+            (18, Conv(m=320, c=512, p=8, q=8, r=1, s=1)),
         ),
         **_fully_connected(32, (8192, 5632), (5632, 4096), (4096, 2048), (2048, 1000)),
     }
 
 
-def cnn1_shallow() -> Layers:
-    """The same counts, shallower: 11.7 M weights in convolutions, 88 M in the other four."""
+def cnn1_larger() -> Layers:
+    """The same counts with larger layers behind the convolutions: 9.2 M weights and 92 M."""
     return {
         **_convolutions(
             32,
-            (26, Conv(m=96, c=96, p=35, q=35, r=3, s=3)),
-            (28, Conv(m=192, c=192, p=17, q=17, r=3, s=3)),
-            (18, Conv(m=64, c=256, p=8, q=8)),
+            (10, Conv(m=192, c=192, p=35, q=35, r=3, s=3)),
+            (12, Conv(m=192, c=192, p=17, q=17, r=3, s=3)),
+            (50, Conv(m=192, c=192, p=8, q=8, r=1, s=1)),
         ),
-        **_fully_connected(32, (8192, 6400), (6400, 4096), (4096, 2048), (2048, 1000)),
+        **_fully_connected(32, (9216, 6144), (6144, 4096), (4096, 2048), (2048, 1000)),
     }
 
 
@@ -145,8 +145,8 @@ ALTERNATIVES: Final[Mapping[str, Mapping[str, Callable[[], Layers]]]] = {
     "tpu_v1_mlp1": {"square": mlp1_square, "nearly whole tiles": mlp1_whole},
     "tpu_v1_lstm0": {"gates of 2048 x 1024": lstm0_gates},
     "tpu_v1_lstm1": {"matrices side by side": lstm1_gates},
-    "tpu_v1_cnn0": {"all 3 x 3 of 256": cnn0_whole},
-    "tpu_v1_cnn1": {"shallower": cnn1_shallow},
+    "tpu_v1_cnn0": {"48 planes first": cnn0_planes},
+    "tpu_v1_cnn1": {"larger last layers": cnn1_larger},
 }
 """Other shapes that fit the published counts, by program."""
 
