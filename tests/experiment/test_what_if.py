@@ -128,7 +128,7 @@ def _built(on: Accelerator, case: tuple[str, ...]) -> Accelerator:
     }
     for resource in {"dram_bandwidth", "dram_latency"} & set(case):
         for memory in raw["memories"].values():
-            memory |= changes[resource]["dram"]
+            memory.update(changes[resource]["dram"])
     return accelerator(**raw)
 
 

@@ -46,11 +46,9 @@ def program_rows(found: All) -> list[Row]:
     rows: list[Row] = []
     for program, by_shape in found.items():
         published = {what: by_program[program] for what, by_program in chip.items()}
-        rows.append(
-            {"program": program, "shapes": "chip", "cycles": ""}
-            | {part: published[part] for part in _PARTS}
-            | {"tops": published["tops"], "off": ""}
-        )
+        chips: Row = {"program": program, "shapes": "chip", "cycles": ""}
+        chips |= {part: published[part] for part in _PARTS}
+        rows.append(chips | {"tops": published["tops"], "off": ""})
         for which, one in by_shape.items():
             figures = asdict(one)
             rows.append(

@@ -150,15 +150,17 @@ ALTERNATIVES: Final[Mapping[str, Mapping[str, Callable[[], Layers]]]] = {
 }
 """Other shapes that fit the published counts, by program."""
 
-NETWORKS: Final = tuple(
-    Network(f"tpu_v1_{layers.__name__}", (), layers, _SOURCE + text, kernels=True)
-    for layers, text in (
-        (mlp0, "5 x 2048 x 2000, batch 200"),
-        (mlp1, "3 x 1200 x 1200 and 1200 x 512, batch 168"),
-        (lstm0, "24 x 768 x 2816, batch 64"),
-        (lstm1, "94 x 600 x 600 in 37 layers, batch 96"),
-        (cnn0, "16 convolutions of 256 channels on 19 x 19, batch 8"),
-        (cnn1, "72 Inception-like convolutions and 4 fully connected layers, batch 32"),
-    )
+
+def _network(layers: Callable[[], Layers], text: str) -> Network:
+    return Network(f"tpu_v1_{layers.__name__}", (), layers, _SOURCE + text, kernels=True)
+
+
+NETWORKS: Final = (
+    _network(mlp0, "5 x 2048 x 2000, batch 200"),
+    _network(mlp1, "3 x 1200 x 1200 and 1200 x 512, batch 168"),
+    _network(lstm0, "24 x 768 x 2816, batch 64"),
+    _network(lstm1, "94 x 600 x 600 in 37 layers, batch 96"),
+    _network(cnn0, "16 convolutions of 256 channels on 19 x 19, batch 8"),
+    _network(cnn1, "72 Inception-like convolutions and 4 fully connected layers, batch 32"),
 )
 """The programs."""
