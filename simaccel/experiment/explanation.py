@@ -38,7 +38,8 @@ from simaccel.workload import Einsum
 
 _HELD: Final = {"ws": 1, "is": 0}
 """The input that a systolic array holds, by its stationarity; with ``os`` it holds none."""
-_ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
+ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
+"""Levels between the memories and the array."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +227,7 @@ def _ratio(above: int, below: int) -> Fraction | None:
 def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[Need, ...]:
     accelerator, computing = result.accelerator, run.engines[unit].busy
     backing = accelerator.every_backing
-    moved = dict.fromkeys((*backing, *_ON_CHIP), 0)
+    moved = dict.fromkeys((*backing, *ON_CHIP), 0)
     for (way, tensor), n_bytes in run.moved.items():
         at = way
         if way.startswith("dram_"):

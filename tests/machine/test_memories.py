@@ -3,6 +3,7 @@
 import pytest
 
 from simaccel.errors import InputError
+from simaccel.experiment.run import moved_tree
 from simaccel.experiment.traffic import roofline_cycles
 from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
@@ -10,6 +11,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
+from simaccel.trace.series import bytes_by_resource, limits_of
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
 from tests.program.programs import gemm_case
@@ -75,6 +77,14 @@ def test_tiles_of_a_memory_take_no_more_than_its_staging() -> None:
     assert str(refused.value) == (
         "gemm: tiles need 96 B, memories.weight.staging_bytes is 95 B, 1 B too many: B 3 x 32 B"
     )
+
+
+def test_a_trace_tells_memories_apart() -> None:
+    on = _with(bandwidth_bytes_per_second="4 GB/s")
+    run = Machine(on, CASE.program).run()
+    found = bytes_by_resource(moved_tree(run.moved), on, lambda: CASE.workload)
+    assert (found["weight"], found["dram"]) == (32, 64)
+    assert (limits_of(on)["weight"], limits_of(on)["dram"]) == (4, 1)
 
 
 def test_the_text_form_says_which_tensors_are_weights() -> None:
