@@ -10,6 +10,9 @@ from typing import Final
 
 from simaccel import load_accelerator, simulate
 from simaccel.experiment.run import Result
+from simaccel.machine.machine import Machine
+from simaccel.program.lowering import lower
+from simaccel.schedulers import make_mapping
 from simaccel.workload import Workload
 from simaccel.workload.layers import Layers, layers_workload
 from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, NETWORKS
@@ -56,6 +59,12 @@ def workload(program: str, which: str = INFERRED) -> Workload:
 def run(program: str, which: str = INFERRED, settings: Sequence[str] = ()) -> Result:
     """Run a program on `tpu_v1` with some fields set."""
     return simulate(workload(program, which), load_accelerator("tpu_v1", settings), "strips")
+
+
+def seconds(program: str, settings: Sequence[str] = ()) -> float:
+    """Return the time of a program on `tpu_v1` with some fields set; nothing is estimated."""
+    of, on = workload(program), load_accelerator("tpu_v1", settings)
+    return on.seconds(Machine(on, lower(of, make_mapping(of, on, "strips"))).run().cycles)
 
 
 def shares(result: Result) -> Shares:
