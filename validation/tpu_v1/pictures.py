@@ -75,8 +75,9 @@ def draw_sensitivity(rows: Sequence[Mapping[str, object]], path: Path) -> None:
         axes.set_ylim(0, 4.1)
         axes.set_title(program.upper(), fontsize=10)
         axes.grid(color="#DDDDDD", lw=0.5)
-    figure.supxlabel("times the chip's", fontsize=9)
-    figure.supylabel("speed, 1 is the chip's", fontsize=9)
+    figure.suptitle(
+        "Speed over how many times the chip's resource; both are 1 on the chip", fontsize=10
+    )
     handles, labels = panels.flat[0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=len(RESOURCES), frameon=False, fontsize=8

@@ -70,14 +70,15 @@ def seconds(program: str, settings: Sequence[str] = ()) -> float:
 def shares(result: Result) -> Shares:
     """Return where the cycles of the array went.
 
-    Active: it multiplies, whatever is useful of that. Weight shift: it has no MACs to do until
+    Active: it multiplies, whatever is useful of that. Weight shift: it is in its own way until
     weights are in their place. What it needs until the last result has left is none of both.
     """
     accelerator, run = result.accelerator, result.run
     array, total = run.engines["array"], run.cycles
     active = run.macs / accelerator.array.pes
     stall = sum(n for cause, n in array.stalls.items() if cause in _MEMORY)
-    shift = max(array.busy - active - drained_cycles(result), 0)
+    own = array.busy - active + array.stalls.get("array", 0)
+    shift = max(own - drained_cycles(result), 0)
     useful = result.workload.macs / accelerator.array.pes
     return Shares(
         cycles=total,
