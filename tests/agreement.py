@@ -21,7 +21,7 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     """Compare MACs, passes of elements, and bytes by tensor and level, group by group."""
     program = lower(of, one)
     run = Machine(on, program).run()
-    room = reserved(program)
+    room, weights = reserved(program), reserved(program, kind="weight")
     sums_bytes = 0
     for (group, around), done in zip(one.placed(), run.operators, strict=True):
         counts = count(family_of(space_of(of, group), group, around), on)
@@ -39,6 +39,9 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
         sums_bytes = max(sums_bytes, int(counts.room(ACCUMULATOR)))
         own = {name: ring for name, ring in room[group.name].items() if "_kept" not in name}
         assert int(counts.room(BUFFER)) == sum(n * slots for n, slots in own.values()), own
+        own = {name: ring for name, ring in weights[group.name].items() if "_kept" not in name}
+        assert int(counts.staged("weight")) == sum(n * slots for n, slots in own.values()), own
+    _assert_staged(program, on, run)
     least = max(sum(n * slots for n, slots in use.values()) for use in room.values())
     assert run.peak_buffer_bytes <= least
     _assert_sums(program, on, sums_bytes)
@@ -56,6 +59,22 @@ def _assert_sums(program: Program, on: Accelerator, n_bytes: int) -> None:
     if n_bytes > 1:
         with pytest.raises(DoesNotFitError, match=capacity):
             Machine(with_values(on, {capacity: n_bytes - 1}, "test"), program)
+
+
+def _assert_staged(program: Program, on: Accelerator, run: Run) -> None:
+    """Check what tiles of a memory for weights need of the buffer, and what is read from where."""
+    if on.memories.weight is None:
+        assert set(run.served_cycles) >= {"dram0"}
+        assert "weight0" not in run.served_cycles
+        return
+    need = max(
+        sum(n * m for n, m in use.values()) for use in reserved(program, kind="weight").values()
+    )
+    staging = "memories.weight.staging_bytes"
+    if need > 1:
+        Machine(with_values(on, {staging: need}, "test"), program)
+        with pytest.raises(DoesNotFitError, match=staging):
+            Machine(with_values(on, {staging: need - 1}, "test"), program)
 
 
 def assert_exact(of: Workload, one: Mapping, on: Accelerator, run: Run) -> None:

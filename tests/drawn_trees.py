@@ -91,7 +91,8 @@ def draw_workload(draw: Random) -> Workload:
     names = {one.output.tensor for one in operators}
     names |= {given.tensor for one in operators for given in one.inputs}
     widths = {name: draw.choice([1, 2, 4]) for name in sorted(names)}
-    return workload(*operators, widths=widths, repeat=draw.choice([1, 1, 2]))
+    weights = [name for name in sorted(names) if draw.random() < 0.3]
+    return workload(*operators, widths=widths, repeat=draw.choice([1, 1, 2]), weights=weights)
 
 
 def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
@@ -124,6 +125,7 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
             "in_flight_bytes": draw.choice([8, 64, None]) or "unlimited",
         },
         dma={"in_queues": draw.choice(["per_tensor", "single"])},
+        memories=_draw_memories(draw),
     )
     if not spatial:
         return on
@@ -142,6 +144,19 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
         "reduces": [fan for fan in FANS if draw.random() < 0.8],
     }
     return Accelerator.model_validate(raw)
+
+
+def _draw_memories(draw: Random) -> dict[str, object]:
+    """Draw a memory for weights, now and then."""
+    if draw.random() < 0.5:
+        return {}
+    weight: dict[str, object] = {
+        "bandwidth_bytes_per_second": gigabytes(draw.choice([1, 2, 5, None])),
+        "latency_cycles": draw.choice([0, 3, 30]),
+        "channels": draw.choice([1, 2]),
+        "in_flight_bytes": draw.choice([8, None]) or "unlimited",
+    }
+    return {"weight": weight}
 
 
 def draw_case(seed: int, *, spatial: bool) -> Drawn | None:

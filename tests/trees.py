@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from textwrap import dedent, indent
@@ -46,14 +47,21 @@ def vector(name: str, kind: str, out: str, *inputs: str, axis: str = "", **ranks
 
 
 def workload(
-    *operators: Operator, widths: Map[str, int] | None = None, repeat: int = 1
+    *operators: Operator,
+    widths: Map[str, int] | None = None,
+    repeat: int = 1,
+    weights: Collection[str] = (),
 ) -> Workload:
-    """Return a workload whose tensors' kinds follow from who makes and reads them."""
+    """Return a workload whose tensors' kinds follow from who makes and reads them.
+
+    Of what nobody makes ``weights`` are weights, the others inputs.
+    """
     made = {one.output.tensor for one in operators}
     read = {given.tensor for one in operators for given in one.inputs}
     tensors = {}
     for name in sorted(made | read):
         kind: Kind = "input" if name not in made else "intermediate" if name in read else "output"
+        kind = "weight" if name in weights and name not in made else kind
         tensors[name] = Tensor(name, (widths or {}).get(name, 2), kind)
     return Workload("small", tuple(operators), tensors, repeat)
 

@@ -47,7 +47,9 @@ class Move:
     latency: int
     on_chip: bool
     batches: Ints
-    """Batches on the DRAM channel."""
+    """Batches on the channel of the memory."""
+    memory: str = "dram"
+    """The memory outside, by its name."""
 
 
 @dataclass
@@ -288,54 +290,62 @@ class Units(Widths):
         most = np.maximum(found["sfu"], np.maximum(found["buffer_read"], found["buffer_write"]))
         return Block(most, found["buffer_read"], found["buffer_write"])
 
-    def move(self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, *, up: bool) -> Move:
-        """Return the cost of bringing a tile, or of taking it away (``up``)."""
+    def move(
+        self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, kind: str, *, up: bool
+    ) -> Move:
+        """Return the cost of bringing a tile of a tensor of a class, or of taking it away."""
         if tiled.level == BUFFER:
             later = FALSE if up or tiled.slide is None else slid
-            known = (id(tiled), up, later is TRUE, *(id(sizes[rank]) for rank in tiled.ranks))
+            known = (id(tiled), up, kind, later is TRUE, *(id(sizes[r]) for r in tiled.ranks))
             if later is FALSE or later is TRUE:
                 if known not in self.known:
                     self.kept += [sizes[rank] for rank in tiled.ranks]
-                    self.known[known] = self._dram(*self._tile(tiled, sizes, later), up=up)
+                    n_bytes, rows = self._tile(tiled, sizes, later, kind)
+                    self.known[known] = self._dram(n_bytes, kind, rows, up=up)
                 return self.known[known]  # type: ignore[return-value]
-            return self._dram(*self._tile(tiled, sizes, later), up=up)
+            n_bytes, rows = self._tile(tiled, sizes, later, kind)
+            return self._dram(n_bytes, kind, rows, up=up)
         key = (id(tiled), up)
         if key not in self.known:
-            self.known[key] = self._to_pe(tiled, up=up)
+            self.known[key] = self._to_pe(tiled, kind, up=up)
         return self.known[key]  # type: ignore[return-value]
 
     def _tile(
-        self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools
-    ) -> tuple[Ints, str, Rows | None]:
+        self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, kind: str
+    ) -> tuple[Ints, Rows | None]:
         """Return the bytes of a tile of the buffer, and its rows in DRAM."""
         sides = tuple(extent(dim, sizes) for dim in tiled.dims)
         width = tiled.view.bytes_per_element
-        rows = self.accelerator.rows(sides, tiled.view.shape, width)
+        rows = self.accelerator.backing(kind).rows(sides, tiled.view.shape, width)
         whole = width * math.prod(sides, start=ints(1))
         if tiled.slide is None or not np.any(slid):
-            return ints(whole), BUFFER, rows
+            return ints(whole), rows
         rank, c = tiled.slide
         at = next(n for n, dim in enumerate(tiled.dims) if rank in dict(dim) and len(dim) > 1)
         others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
         # the window moved by the size of a full tile, of which a last one shares as much
         reach = np.maximum(sides[at] - c * sizes[rank], 0)
-        return ints(np.where(slid, whole - width * reach * others, whole)), BUFFER, rows
+        return ints(np.where(slid, whole - width * reach * others, whole)), rows
 
-    def _dram(self, n_bytes: Ints, place: str, rows: Rows | None = None, *, up: bool) -> Move:
-        accelerator, spec = self.accelerator, self.accelerator.dram
+    def _dram(
+        self, n_bytes: Ints, kind: str, rows: Rows | None = None, *, up: bool, pes: bool = False
+    ) -> Move:
+        """Return the cost of a transfer with the memory of a class, from or to buffer or PEs."""
+        accelerator = self.accelerator.backing(kind)
         service = accelerator.transfer_cycles(n_bytes, rows, write=up)
         rate = accelerator.read_rate if up else accelerator.write_rate
-        if place != BUFFER:
+        if pes:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
             service=ints(service),
             port=ints(rate.cycles(n_bytes)),
-            latency=0 if up else spec.latency_cycles,
+            latency=0 if up else accelerator.dram.latency_cycles,
             on_chip=False,
             batches=ints(accelerator.batches(n_bytes, service, write=up)),
+            memory=self.accelerator.memory(kind),
         )
 
-    def _to_pe(self, tiled: Tiled, *, up: bool) -> Move:
+    def _to_pe(self, tiled: Tiled, kind: str, *, up: bool) -> Move:
         """Return the mean transfer between PEs and the memory outside."""
         accelerator = self.accelerator
         cuts = Cuts(self.family.space, tiled.path)
@@ -352,7 +362,7 @@ class Units(Widths):
         tail = accelerator.tail_latency_cycles if up and outside >= 0 else 0
         lead = 0 if up else accelerator.lead_latency_cycles
         if outside < 0:
-            found = self._dram(n_bytes, "pe", up=up)
+            found = self._dram(n_bytes, kind, up=up, pes=True)
             return replace(found, latency=found.latency + lead)
         port = accelerator.write_rate if up else accelerator.read_rate
         pipe = accelerator.collection_rate if up else accelerator.distribution_rate

@@ -102,6 +102,7 @@ class Estimate:
         return total
 
 
+_WITH_DRAM = ("dram_read", "dram_write")
 MOST_MACS = 2**60
 """Beyond, counts in 64-bit integers could wrap."""
 
@@ -128,14 +129,15 @@ class Totals:
     def resources(self) -> dict[str, Ints]:
         """Return the cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        channels = hardware.dram.channels
-        loads = hardware.channel_read_rate.cycles(counts.total("dram_read") // channels)
-        stores = hardware.channel_rate.cycles(counts.total("dram_write") // channels)
         found = {
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
-            "dram": ints(loads + stores - 1).clip(0),
         }
+        for name, backing in hardware.every_backing.items():
+            moved, parts = self._moved_with(name), backing.dram.channels
+            loads = backing.channel_read_rate.cycles(moved["dram_read"] // parts)
+            stores = backing.channel_rate.cycles(moved["dram_write"] // parts)
+            found[name] = ints(loads + stores - 1).clip(0)
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
@@ -146,6 +148,14 @@ class Totals:
             hardware.collection_rate.cycles(counts.total("noc_collection")),
         )
         found["noc"] = ints(np.maximum(*noc))
+        return found
+
+    def _moved_with(self, memory: str) -> dict[str, Ints]:
+        """Return the bytes that are read from a memory, and written to it."""
+        tensors, found = self.family.space.workload.tensors, dict.fromkeys(_WITH_DRAM, ints(0))
+        for (level, name), n_bytes in self.counts.moved.items():
+            if level in found and self.accelerator.memory(tensors[name].kind) == memory:
+                found[level] = found[level] + n_bytes
         return found
 
     def bound(self) -> Ints:
@@ -179,8 +189,15 @@ class Totals:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
         return self.counts.room(BUFFER)
 
-    def sums_fit(self) -> Bools:
-        """Return whether the sums of every block fit the accumulator, if there is one."""
+    def fits(self) -> Bools:
+        """Return whether sums fit the accumulator, and tiles of other memories their staging."""
+        found = self._sums_fit()
+        for kind, n_bytes in self.accelerator.staging.items():
+            if n_bytes is not None:
+                found = found & (self.counts.staged(kind) <= n_bytes)
+        return found
+
+    def _sums_fit(self) -> Bools:
         array = self.accelerator.array
         accumulator = array.accumulator if isinstance(array, ArraySpec) else None
         if accumulator is None or accumulator.capacity_bytes is None:
@@ -206,18 +223,24 @@ def first_loads(family: Family, accelerator: Accelerator) -> Ints:
     """Return the cycles before the first command of the array: its inputs come from DRAM."""
     path = next(family.paths())
     seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
-    found, latency = ints(0), 0
+    found: dict[str, Ints] = {}
     for use, view in seen.uses[:-1]:
         for at, entry in enumerate(path.entries):
             if not isinstance(entry, Kept) or entry.tensor != use or use in family.space.made:
                 continue
             sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
             n_bytes = view.bytes_per_element * math.prod(sizes, start=ints(1))
-            spec = accelerator.dram
-            service = accelerator.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
-            found, latency = found + service * (entry.slots > 0), spec.latency_cycles
+            backing = accelerator.backing(view.kind)
+            spec = backing.dram
+            service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
+            name = accelerator.memory(view.kind)
+            here = found.get(name, ints(spec.latency_cycles))
+            found[name] = here + service * (entry.slots > 0)
             break
-    return ints(found + latency)
+    slowest = ints(0)
+    for cycles_of in found.values():
+        slowest = np.maximum(slowest, cycles_of)
+    return slowest
 
 
 def evaluate(family: Family, accelerator: Accelerator) -> Totals:

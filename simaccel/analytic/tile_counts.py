@@ -221,13 +221,14 @@ class TileCounter:
                     spills, np.minimum(slots, self._tiles_in_a_step(side, inside, last)), slots
                 )
                 if side.place == BUFFER:
-                    self.found.hold(side.place, f"{name}_sums", n_bytes * spills, slots * spills)
+                    room = n_bytes * spills, slots * spills
+                    self.found.hold(side.place, f"{name}_sums", *room, side.view.kind)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
-        self.found.hold(side.place, name, ints(n_bytes), ints(slots))
+        self.found.hold(side.place, name, ints(n_bytes), ints(slots), side.view.kind)
         if np.any(doubled):
             for view in stored:
-                again = ints(slots * doubled)
-                self.found.hold(side.place, view.name, ints(n_bytes * doubled), again)
+                again = ints(n_bytes * doubled), ints(slots * doubled)
+                self.found.hold(side.place, view.name, *again, side.view.kind)
 
     def _tiles_in_a_step(self, side: _Side, inside: Transfer, last: Ints) -> Ints:
         """Return how many tiles of sums a step of the reduction has, at least."""

@@ -253,10 +253,10 @@ class _Timeline(Traffic):
     def close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
         for tiled in reversed(tiles):
             if tiled.maker is not None and tiled.level != BUFFER:
-                self.store(tiled, sizes)
+                self.store(tiled, sizes, tiled.view.kind)
             elif not (self.gathers and tiled.maker is None):
-                for _ in tiled.stores:
-                    self.store(tiled, sizes)
+                for view in tiled.stores:
+                    self.store(tiled, sizes, view.kind)
             self._release(tiled)
 
     def _release(self, tiled: Tiled) -> None:

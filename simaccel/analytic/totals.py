@@ -11,6 +11,7 @@ import numpy as np
 
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.space import Seen
+from simaccel.mapping.tree import BUFFER
 
 Level = tuple[str, str]
 """(level and direction, tensor), e.g. ("dram_read", "K")."""
@@ -25,7 +26,7 @@ class Counts:
     """Totals of a family.
 
     ``busy``: cycles of each unit's and channel's own work by name. ``tiles``: (bytes of a slot,
-    slots) by place and name.
+    slots) by place and name; ``kinds``: classes of their tensors.
     """
 
     macs: Ints = field(default_factory=lambda: ints(0))
@@ -33,6 +34,7 @@ class Counts:
     busy: dict[str, Ints] = field(default_factory=dict)
     moved: dict[Level, Ints] = field(default_factory=dict)
     tiles: dict[Level, tuple[Ints, Ints]] = field(default_factory=dict)
+    kinds: dict[Level, str] = field(default_factory=dict)
 
     def move(self, level: str, tensor: str, n_bytes: Ints) -> None:
         """Count bytes."""
@@ -43,14 +45,21 @@ class Counts:
         """Count cycles of a unit or channel."""
         self.busy[name] = self.busy.get(name, ints(0)) + cycles
 
-    def hold(self, place: str, name: str, n_bytes: Ints, slots: Ints) -> None:
+    def hold(self, place: str, name: str, n_bytes: Ints, slots: Ints, kind: str = "") -> None:
         """Take space; tiles of one name share their slots."""
+        self.kinds[place, name] = kind
         known = self.tiles.get((place, name), (ints(0), ints(0)))
         self.tiles[place, name] = (np.maximum(known[0], n_bytes), np.maximum(known[1], slots))
 
     def room(self, *places: str) -> Ints:
         """Return the bytes that tiles in some places take together."""
         found = (n * s for (place, _), (n, s) in self.tiles.items() if place in places)
+        return ints(sum(found, start=ints(0)))
+
+    def staged(self, kind: str) -> Ints:
+        """Return the bytes that tiles of a class take together in the buffer."""
+        mine = [at for at, one in self.kinds.items() if (at[0], one) == (BUFFER, kind)]
+        found = (n_bytes * slots for n_bytes, slots in map(self.tiles.__getitem__, mine))
         return ints(sum(found, start=ints(0)))
 
     def total(self, level: str) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -86,6 +86,28 @@ def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
     ]
 
 
+@dataclass(eq=False)
+class Line:
+    """The channel of a memory, ``at`` the accelerator with that memory in the DRAM's place."""
+
+    at: Accelerator
+    name: str
+    recent: list[Request] = field(default_factory=list)
+    """The last loads as they are gone through; the channel serves the oldest first."""
+    latest: Floats = field(default_factory=lambda: UNASKED)
+    """When the last of them was asked for."""
+    loads: Floats = field(default_factory=lambda: ZERO)
+    """How many there were."""
+    wrote: Bools = field(default_factory=lambda: FALSE)
+    """Whether the last transfer was a store."""
+    stored: list[int] = field(default_factory=list)
+    """Tiles of the last two stores, the latest first."""
+
+    def key(self, what: str) -> str:
+        """Name a time or an amount of this channel."""
+        return what if self.name == "dram" else f"{what} of {self.name}"
+
+
 class Traffic(Systolic):
     """Tiles that come and go, with the slots that they wait for."""
 
@@ -95,20 +117,15 @@ class Traffic(Systolic):
         self.slid: Bools = FALSE
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""
-        self.recent: list[Request] = []
-        """The last loads as they are gone through; the channel serves the oldest first."""
-        self.latest: Floats = UNASKED
-        """When the last of them was asked for."""
-        self.loads: Floats = ZERO
-        """How many there were."""
-        self.stored: list[int] = []
-        """Tiles of the last two stores, the latest first."""
-        self.wrote: Bools = FALSE
-        """Whether the last transfer with DRAM was a store."""
+        self.lines = {name: Line(at, name) for name, at in accelerator.every_backing.items()}
+        """The channels of DRAM and of the memories beside it."""
+        self.counters = COUNTERS | {
+            line.key(what) for line in self.lines.values() for what in (DRAM, LOADS, STORES)
+        }
 
     def load(self, tiled: Tiled, sizes: Sizes, free: Floats, where: Bools, arrival: object) -> None:
         """Bring a tile; when it is there is noted under ``arrival``."""
-        move = self.units.move(tiled, sizes, self.slid, up=False)
+        move = self.units.move(tiled, sizes, self.slid, tiled.view.kind, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
         begin = np.maximum(self.get(engine), free)
         if tiled.outside is not None:
@@ -123,9 +140,9 @@ class Traffic(Systolic):
             self.use(tiled.outside, pick(where, self.x[engine], ZERO))
         self._count(move, where, loads=True)
 
-    def store(self, tiled: Tiled, sizes: Sizes) -> None:
-        """Take a tile away when it has been made."""
-        move = self.units.move(tiled, sizes, self.slid, up=True)
+    def store(self, tiled: Tiled, sizes: Sizes, kind: str) -> None:
+        """Take a tile away, as a tensor of a class, when it has been made."""
+        move = self.units.move(tiled, sizes, self.slid, kind, up=True)
         engine = NOC_OUT if move.on_chip else DMA_OUT
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
         if not move.on_chip:
@@ -133,12 +150,14 @@ class Traffic(Systolic):
         end = begin + np.maximum(move.service, move.port)
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
-            self.stored = [tiled.key, *self.stored[:1]]
+            line = self.lines[move.memory]
+            kept = line.key("store")
+            line.stored = [tiled.key, *line.stored[:1]]
             batch = move.service / np.maximum(1, move.batches)
             for part, value in (("begin", begin), ("end", end), ("batch", batch)):
-                newest = self.get(("store", 0, part))
-                self.x["store", 1, part] = pick(tiled.own, newest, self.get(("store", 1, part)))
-                self.x["store", 0, part] = pick(tiled.own, value, newest)
+                newest = self.get((kept, 0, part))
+                self.x[kept, 1, part] = pick(tiled.own, newest, self.get((kept, 1, part)))
+                self.x[kept, 0, part] = pick(tiled.own, value, newest)
         self.use(tiled.key, pick(tiled.own, end + move.latency, ZERO))
         if tiled.outside is not None:
             inside = ("stored", tiled.outside)
@@ -170,8 +189,9 @@ class Traffic(Systolic):
 
         One that is asked for before others that were gone through goes ahead of them.
         """
-        there, free = self._there(where), self.get(CHANNEL)
-        behind = _in_order(self._later(begin, there))
+        line = self.lines[move.memory]
+        there, free = self._there(where), self.get(line.key(CHANNEL))
+        behind = _in_order(self._later(line, begin, there))
         first = free
         for place in reversed(behind):
             first = np.where(place.later, place.of("free"), first)
@@ -183,32 +203,33 @@ class Traffic(Systolic):
             shift = np.where(place.later, np.maximum(done - asked, 0), 0)
             ends = place.of("end") + shift
             for one, mine in place.members:
-                self._shift(one, np.where(mine, shift, 0))
+                self._shift(line, one, np.where(mine, shift, 0))
                 one.free = np.where(mine, done, one.free)
             done = np.where(place.later, ends, done)
-        self.x[CHANNEL] = np.maximum(done, free)
+        self.x[line.key(CHANNEL)] = np.maximum(done, free)
         asked = begin if there is TRUE else np.where(there, begin, -1.0)
-        self.recent.append(Request(asked, first, end, keys, self.loads))
-        self.latest = np.maximum(self.latest, asked)
-        self.loads = self.loads + there
-        if len(self.recent) > _RECENT and not self._counts(self.recent[0]).any():
-            del self.recent[0]
+        line.recent.append(Request(asked, first, end, keys, line.loads))
+        line.latest = np.maximum(line.latest, asked)
+        line.loads = line.loads + there
+        if len(line.recent) > _RECENT and not self._counts(line, line.recent[0]).any():
+            del line.recent[0]
         return end
 
-    def _counts(self, one: Request) -> Bools:
+    @staticmethod
+    def _counts(line: Line, one: Request) -> Bools:
         """Return where a load is one of the last."""
-        found: Bools = (one.begin >= 0) & (self.loads - one.number <= _RECENT)
+        found: Bools = (one.begin >= 0) & (line.loads - one.number <= _RECENT)
         return found
 
-    def _later(self, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
+    def _later(self, line: Line, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
         """Return the loads that were asked for after ``begin``, with whose they are."""
-        before = there & (begin < self.latest)
+        before = there & (begin < line.latest)
         if not before.any():
             return []
         found = []
-        for one in self.recent:
+        for one in line.recent:
             mine = before & (begin < one.begin)
-            if mine.any() and (mine := mine & self._counts(one)).any():
+            if mine.any() and (mine := mine & self._counts(line, one)).any():
                 found.append((one, mine))
         return found
 
@@ -218,10 +239,10 @@ class Traffic(Systolic):
             return where
         return self.present if where is TRUE else where & self.present
 
-    def _shift(self, one: Request, shift: Floats) -> None:
+    def _shift(self, line: Line, one: Request, shift: Floats) -> None:
         """Let a load end later, and what its end has set if no later load has set it again."""
         one.end = one.end + shift
-        newer = self.recent[self.recent.index(one) + 1 :]
+        newer = line.recent[line.recent.index(one) + 1 :]
         for key in one.keys:
             last = TRUE
             for other in newer:
@@ -231,54 +252,57 @@ class Traffic(Systolic):
 
     def _beside_stores(self, begin: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
-        turn = self.accelerator.dram.turnaround_cycles
-        begin = begin + (move.service > 0) * turn * self.wrote
-        self.wrote = self.wrote & ~there
+        line = self.lines[move.memory]
+        turn = line.at.dram.turnaround_cycles
+        begin = begin + (move.service > 0) * turn * line.wrote
+        line.wrote = line.wrote & ~there
         end = begin + np.maximum(move.service, move.port)
         batch = np.maximum(1, move.service / np.maximum(1, move.batches))
         for n in (1, 0):
-            first, last = ("store", n, "begin"), ("store", n, "end")
-            other = np.maximum(1, self.get(("store", n, "batch")))
+            kept = line.key("store")
+            first, last = (kept, n, "begin"), (kept, n, "end")
+            other = np.maximum(1, self.get((kept, n, "batch")))
             since = np.maximum(begin, self.get(first))
             pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)
             pairs = np.maximum(pairs, 0) * there
             turns = 2 * turn * np.floor(pairs)
             past = since + pairs * (batch + other) + turns
             self.x[first] = np.where(pairs > 0, past, self.get(first))
-            self._delay_store(n, pairs * batch + turns)
+            self._delay_store(line, n, pairs * batch + turns)
             end = end + pairs * other + turns
         return end
 
-    def _delay_store(self, n: int, delay: Floats) -> None:
+    def _delay_store(self, line: Line, n: int, delay: Floats) -> None:
         """Let one of the last stores end later, and what waits for its end."""
-        if n >= len(self.stored) or not np.any(delay):
+        if n >= len(line.stored) or not np.any(delay):
             return
-        key, last = self.stored[n], self.get(("store", n, "end"))
+        end = (line.key("store"), n, "end")
+        key, last = line.stored[n], self.get(end)
         for name in (DMA_OUT, ("used", key), (key, 1), (key, 2)):
             time = self.get(name)
             self.x[name] = np.where((time == last) & (time > 0), time + delay, time)
-        self.x["store", n, "end"] = last + delay
+        self.x[end] = last + delay
 
     def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
         """Return when a store is served: after a batch of loads, which then wait for it."""
-        accelerator, free = self.accelerator, self.get(CHANNEL)
-        there = self._there(where)
-        turn = accelerator.dram.turnaround_cycles * (move.service > 0)
-        batch = accelerator.batch_cycles(write=False)
+        line = self.lines[move.memory]
+        there, free = self._there(where), self.get(line.key(CHANNEL))
+        turn = line.at.dram.turnaround_cycles * (move.service > 0)
+        batch = line.at.batch_cycles(write=False)
         left = np.maximum(free - begin, 0)
         mine = move.service / np.maximum(1, move.batches)
         turns = np.maximum(1, np.ceil(np.minimum(left, move.service) / np.maximum(1, mine)))
         more = np.where(there & (left > batch), move.service + 2 * turn * turns, 0)
         if more.any():
-            self.x[CHANNEL] = free + more
-            for one in reversed(self.recent):
-                mine = self._counts(one) & (one.begin == self.latest) & (more > 0)
+            self.x[line.key(CHANNEL)] = free + more
+            for one in reversed(line.recent):
+                mine = self._counts(line, one) & (one.begin == line.latest) & (more > 0)
                 if mine.any():
-                    self._shift(one, np.where(mine, more, 0))
+                    self._shift(line, one, np.where(mine, more, 0))
                     more = np.where(mine, 0, more)
         between = np.minimum(left, batch * turns) + 2 * turn * (turns - 1)
-        begin = begin + np.where(left > batch, between, left) + turn * ~self.wrote
-        self.wrote = np.where(there, left <= batch, self.wrote)
+        begin = begin + np.where(left > batch, between, left) + turn * ~line.wrote
+        line.wrote = np.where(there, left <= batch, line.wrote)
         return begin
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
@@ -286,8 +310,9 @@ class Traffic(Systolic):
         port = READ if loads == move.on_chip else WRITE
         self.add(port, where, move.port)
         if not move.on_chip:
-            self.add(DRAM, where, move.service)
-            self.add(LOADS if loads else STORES, where, move.batches)
+            line = self.lines[move.memory]
+            self.add(line.key(DRAM), where, move.service)
+            self.add(line.key(LOADS if loads else STORES), where, move.batches)
 
     def skip(self, last: Times, more: Floats) -> None:
         """Let ``more`` periods since ``last`` follow at the steady interval."""
@@ -296,21 +321,24 @@ class Traffic(Systolic):
             for key, time in self.x.items()
             if time is not last.get(key)
         }
-        for one in self.recent:
-            one.begin = np.where(more > 0, -1.0, one.begin)
-        self.latest = np.where(more > 0, -1.0, self.latest)
+        for line in self.lines.values():
+            for one in line.recent:
+                one.begin = np.where(more > 0, -1.0, one.begin)
+            line.latest = np.where(more > 0, -1.0, line.latest)
         interval = self._interval(growth)
         for key, value in growth.items():
-            if key in COUNTERS:
+            if key in self.counters:
                 self.x[key] = self.x[key] + more * value
             else:
                 self.x[key] = self.x[key] + np.where(value > 0, more * interval, 0)
 
     def _interval(self, growth: Times) -> Floats:
         """Return the steady interval: of engines, and of the work of each resource."""
-        spec = self.accelerator.dram
-        turns = np.minimum(growth.get(LOADS, ZERO), growth.get(STORES, ZERO))
-        found: Floats = growth.get(DRAM, ZERO) + 2 * spec.turnaround_cycles * turns
+        found: Floats = ZERO
+        for line in self.lines.values():
+            loads, stores = (growth.get(line.key(what), ZERO) for what in (LOADS, STORES))
+            turns = 2 * line.at.dram.turnaround_cycles * np.minimum(loads, stores)
+            found = np.maximum(found, growth.get(line.key(DRAM), ZERO) + turns)
         for key in (READ, WRITE, ARRAY, SFU, DMA_OUT, NOC_OUT):
             found = np.maximum(found, growth.get(key, ZERO))
         return found

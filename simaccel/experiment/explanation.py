@@ -28,7 +28,7 @@ from simaccel.experiment.disagreement import (
     dram_of,
 )
 from simaccel.experiment.run import Result
-from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.directives.writing import directed_of
@@ -38,13 +38,8 @@ from simaccel.workload import Einsum
 
 _HELD: Final = {"ws": 1, "is": 0}
 """The input that a systolic array holds, by its stationarity; with ``os`` it holds none."""
-_LEVELS: Final = {
-    "dram": ("dram_read", "dram_write"),
-    "buffer_read": ("buffer_read",),
-    "buffer_write": ("buffer_write",),
-    "noc_distribution": ("noc_distribution",),
-    "noc_collection": ("noc_collection",),
-}
+ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
+"""Levels between the memories and the array."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +130,7 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
                 together=names,
                 floor=floor,
                 reuse=_reuse(result, group, space, run),
-                needs=_needs(accelerator, run, unit),
+                needs=_needs(result, run, unit),
                 directives=runtime,
                 disagreements=tuple(told),
             )
@@ -229,18 +224,25 @@ def _ratio(above: int, below: int) -> Fraction | None:
 # -- what each level needs
 
 
-def _needs(accelerator: Accelerator, run: OperatorRun, unit: str) -> tuple[Need, ...]:
-    computing = run.engines[unit].busy
-    rates = {
-        "dram": (accelerator.channel_rate, accelerator.dram.channels),
+def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[Need, ...]:
+    accelerator, computing = result.accelerator, run.engines[unit].busy
+    backing = accelerator.every_backing
+    moved = dict.fromkeys((*backing, *ON_CHIP), 0)
+    for (way, tensor), n_bytes in run.moved.items():
+        at = way
+        if way.startswith("dram_"):
+            at = accelerator.memory(result.workload.tensors[tensor.partition("#")[0]].kind)
+        if at in moved:
+            moved[at] += n_bytes
+    rates = {name: (one.channel_rate, one.dram.channels) for name, one in backing.items()}
+    rates |= {
         "buffer_read": (accelerator.read_rate, 1),
         "buffer_write": (accelerator.write_rate, 1),
         "noc_distribution": (accelerator.distribution_rate, 1),
         "noc_collection": (accelerator.collection_rate, 1),
     }
     found = []
-    for level, ways in _LEVELS.items():
-        n_bytes = sum(n for (at, _), n in run.moved.items() if at in ways)
+    for level, n_bytes in moved.items():
         rate, parts = rates[level]
         offered = None if rate.unlimited else Fraction(rate.n_bytes, rate.n_cycles) * parts
         needed = Fraction(n_bytes, max(1, computing))

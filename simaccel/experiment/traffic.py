@@ -9,7 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from simaccel.hardware import Accelerator
-from simaccel.workload import CLASSES, Vector, Workload, class_of, operands_of
+from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
+
+_KINDS: tuple[Kind, ...] = ("input", "weight", "cache")
+"""One of each class of tensors."""
 
 
 def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> dict[str, int]:
@@ -53,11 +56,14 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
 def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
     """Return the larger of MACs over peak and least DRAM bytes over bandwidth, in cycles."""
     compute = -(-workload.macs // accelerator.array.pes)
-    bandwidth = accelerator.dram.bandwidth_bytes_per_second
-    if bandwidth is None:
-        return compute
-    total = sum(least_dram_bytes(workload).values())
-    return max(compute, -(-total * accelerator.clock_hz // bandwidth))
+    least = least_dram_bytes(workload)
+    for name, backing in accelerator.every_backing.items():
+        bandwidth = backing.dram.bandwidth_bytes_per_second
+        kinds = {class_of(kind) for kind in _KINDS if accelerator.memory(kind) == name}
+        total = sum(n_bytes for one, n_bytes in least.items() if one in kinds)
+        if bandwidth is not None:
+            compute = max(compute, -(-total * accelerator.clock_hz // bandwidth))
+    return compute
 
 
 def masked_macs(workload: Workload) -> int:

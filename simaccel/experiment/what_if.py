@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from simaccel.hardware import (
     Accelerator,
@@ -19,7 +19,6 @@ from simaccel.hardware import (
     SpatialArraySpec,
     Stationarity,
 )
-from simaccel.hardware.memory import DramSpec
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
@@ -149,7 +148,7 @@ def what_if(
     is called with the part that is done.
     """
     possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
-    if accelerator.dram.model == "channel":
+    if all(one.dram.model == "channel" for one in accelerator.every_backing.values()):
         possible = [case for case in possible if "dram_banks" not in case]
     found = []
     for at, case in enumerate([(), *possible]):
@@ -176,7 +175,8 @@ def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
 
     Where it doesn't, a whole loop would take no cycles and there were nothing to skip.
     """
-    dram = not accelerator.channel_rate.unlimited or accelerator.dram.latency_cycles > 0
+    backing = accelerator.every_backing.values()
+    dram = any(not one.channel_rate.unlimited or one.dram.latency_cycles > 0 for one in backing)
     ports = not (accelerator.read_rate.unlimited or accelerator.write_rate.unlimited)
     return dram or ports or not {"array", "sfu"} & set(case)
 
@@ -206,20 +206,24 @@ def _fields(spec: Spec) -> dict[str, object]:
 
 def _dram_bandwidth(one: Accelerator) -> Accelerator:
     """Free the data bus, and with it what makes it wait: the banks."""
-    return _with(one, dram=_dram(one, bandwidth_bytes_per_second=None))
+    return _memories(one, **_NO_BANKS, bandwidth_bytes_per_second=None)
+
+
+_NO_BANKS: Final = {"model": "channel", "part": None, "map": None}
 
 
 def _dram_banks(one: Accelerator) -> Accelerator:
-    return _with(one, dram=_dram(one))
+    return _memories(one, **_NO_BANKS)
 
 
-def _dram(one: Accelerator, **fields: object) -> DramSpec:
-    """Copy the DRAM without banks."""
-    return _with(one.dram, model="channel", part=None, map=None, **fields)
+def _memories(one: Accelerator, **fields: object) -> Accelerator:
+    """Copy an accelerator with other fields of the DRAM and of all memories beside it."""
+    beside = {name: _with(memory, **fields) for name, memory in one.memories.by_class().items()}
+    return _with(one, dram=_with(one.dram, **fields), memories=_with(one.memories, **beside))
 
 
 def _dram_latency(one: Accelerator) -> Accelerator:
-    return _with(one, dram=_with(one.dram, latency_cycles=0))
+    return _memories(one, latency_cycles=0)
 
 
 def _buffer_ports(one: Accelerator) -> Accelerator:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -27,15 +26,13 @@ from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
-from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
+from simaccel.hardware.quantity import Amount, Hertz, Rate, rate
+from simaccel.hardware.sections import Sections
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
-
-_MOST_CYCLES_PER_BYTE = 2**20
-_MOST_BYTES = 2**50
 
 
 class NotSystolicError(SimaccelError):
@@ -65,77 +62,6 @@ class NocPair(Spec):
     collection: NocSpec
 
 
-@dataclass(frozen=True)
-class Impossible:
-    """A value that is valid alone but not beside the others, and what is allowed there."""
-
-    field: str
-    value: object
-    allowed: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sections:
-    """The sections that can contradict each other; ``None`` is one that is itself wrong."""
-
-    clock_hz: int | None
-    array: ArraySpec | None
-    buffer: BufferSpec | None
-    dram: DramSpec | None
-
-    def impossible(self) -> list[Impossible]:
-        """Find every combination of values that no hardware can have."""
-        return [*self._fold(), *self._stripe(), *self._slow_rates()]
-
-    def _fold(self) -> Iterator[Impossible]:
-        if self.array is None or self.buffer is None or self.buffer.capacity_bytes is None:
-            return
-        one_fold = 2 * self.array.pes
-        if self.buffer.capacity_bytes < one_fold:
-            yield Impossible(
-                "buffer.capacity_bytes",
-                self.buffer.capacity_bytes,
-                f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
-                f"{self.array.rows} x {self.array.cols} fold",
-            )
-
-    def _stripe(self) -> Iterator[Impossible]:
-        if self.dram is None or self.buffer is None:
-            return
-        room = self.buffer.capacity_bytes or _MOST_BYTES
-        if self.dram.channels > room:
-            yield Impossible("dram.channels", self.dram.channels, f"at most {room}, a byte each")
-        elif self.dram.interleave_bytes * self.dram.channels > room:
-            yield Impossible(
-                "dram.interleave_bytes",
-                self.dram.interleave_bytes,
-                f"at most {format_quantity(room // self.dram.channels, 'B')}, so that one piece of "
-                f"each of {self.dram.channels} channels fits the buffer",
-            )
-
-    def _slow_rates(self) -> Iterator[Impossible]:
-        if self.clock_hz is None:
-            return
-        rates: list[tuple[str, int | None, int]] = []
-        if self.buffer is not None:
-            rates += [
-                ("buffer.read_bytes_per_second", self.buffer.read_bytes_per_second, 1),
-                ("buffer.write_bytes_per_second", self.buffer.write_bytes_per_second, 1),
-            ]
-        if self.dram is not None:
-            bandwidth = self.dram.bandwidth_bytes_per_second
-            rates.append(("dram.bandwidth_bytes_per_second", bandwidth, self.dram.channels))
-        for field, per_second, parts in rates:
-            least = -(-self.clock_hz * parts // _MOST_CYCLES_PER_BYTE)
-            if per_second is not None and per_second < least:
-                yield Impossible(
-                    field,
-                    per_second,
-                    f"at least {format_quantity(least, 'B/s')}, one byte in 2^20 cycles of "
-                    f"{format_quantity(self.clock_hz, 'Hz')} on each of {parts} channel(s)",
-                )
-
-
 class Accelerator(Spec):
     """One ``hwconfigs/*.yaml`` file. Rates are per cycle of ``clock_hz``."""
 
@@ -147,6 +73,7 @@ class Accelerator(Spec):
     noc: NocPair
     sfu: SfuSpec
     dram: DramSpec
+    memories: MemoriesSpec = MemoriesSpec()
     dma: DmaSpec = DmaSpec()
     energy: EnergySpec
     area: AreaSpec | None = None
@@ -157,6 +84,8 @@ class Accelerator(Spec):
         found: dict[str, object] = dump(self)
         if self.area is None:
             found.pop("area", None)
+        if not self.memories.by_class():
+            found.pop("memories", None)
         return found
 
     @model_validator(mode="after")
@@ -166,6 +95,7 @@ class Accelerator(Spec):
             array=self.array if isinstance(self.array, ArraySpec) else None,
             buffer=self.buffer,
             dram=self.dram,
+            memories=self.memories,
         )
         details = [
             InitErrorDetails(
@@ -221,6 +151,42 @@ class Accelerator(Spec):
         raise NotSpatialError(
             f"{self.name}: array.kind = 'systolic'; allowed: spatial (see simaccel hw list)"
         )
+
+    @cached_property
+    def _backings(self) -> dict[str, Accelerator]:
+        """The accelerator with each memory beside the DRAM in the DRAM's place, by class."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            name: self.model_construct(**{**fields, "dram": memory})
+            for name, memory in self.memories.by_class().items()
+        }
+
+    def backing(self, kind: str) -> Accelerator:
+        """Return the accelerator as tensors of a class see it: ``dram`` is where they live.
+
+        >>> from simaccel.hardware.load import load_accelerator
+        >>> toy = load_accelerator("toy", ["memories.weight.bandwidth_bytes_per_second=1 GB/s"])
+        >>> toy.backing("weight").dram.bandwidth_bytes_per_second
+        1000000000
+        >>> toy.backing("") is toy
+        True
+        """
+        return self._backings.get(kind, self)
+
+    def memory(self, kind: str) -> str:
+        """Return the name of the memory where tensors of a class live, as its channels have it."""
+        return kind if kind in self.memories.by_class() else "dram"
+
+    @property
+    def every_backing(self) -> dict[str, Accelerator]:
+        """The accelerator as `backing` gives it, by the name of each memory; the DRAM first."""
+        return {"dram": self, **self._backings}
+
+    @property
+    def staging(self) -> dict[str, int | None]:
+        """Bytes of the buffer that tiles of each class with a memory of its own may take."""
+        memories = self.memories.by_class()
+        return {kind: memory.staging_bytes for kind, memory in memories.items()}
 
     @cached_property
     def capacities(self) -> dict[tuple[str, ...], int | None]:

@@ -13,13 +13,14 @@ from pydantic import TypeAdapter, ValidationError
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
-from simaccel.hardware.accelerator import Accelerator, Sections
+from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
-from simaccel.hardware.memory import BufferSpec, DramSpec
+from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
+from simaccel.hardware.sections import Sections
 from simaccel.hardware.spec import Spec
 
 _T = TypeVar("_T")
@@ -197,6 +198,7 @@ def _sections(raw: Mapping[str, Any]) -> Sections:
         array=valid(TypeAdapter(ArraySpec), "array"),
         buffer=valid(TypeAdapter(BufferSpec), "buffer"),
         dram=valid(TypeAdapter(DramSpec), "dram"),
+        memories=valid(TypeAdapter(MemoriesSpec), "memories") if "memories" in raw else None,
     )
 
 
@@ -250,7 +252,8 @@ def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
     yield "derived.peak_macs_per_second", f"{macs_per_second / 10**9:.6g} GMAC/s"
     yield "derived.buffer_read_rate", _per_cycle(accelerator.read_rate)
     yield "derived.buffer_write_rate", _per_cycle(accelerator.write_rate)
-    yield "derived.dram_channel_rate", _per_cycle(accelerator.channel_rate)
+    for name, backing in accelerator.every_backing.items():
+        yield f"derived.{name}_channel_rate", _per_cycle(backing.channel_rate)
     yield "derived.noc_distribution_rate", _per_cycle(accelerator.distribution_rate)
     yield "derived.noc_collection_rate", _per_cycle(accelerator.collection_rate)
     yield "derived.noc_lead_latency", f"{accelerator.lead_latency_cycles} cycles"

@@ -154,6 +154,41 @@ class DramSpec(Spec):
         return amount_bytes // stripe * self.interleave_bytes + rest - over
 
 
+class MemorySpec(DramSpec):
+    """A backing memory beside the DRAM, with channels of its own.
+
+    Tiles of its tensors take at most ``staging_bytes`` of the buffer: as many slots of a tile as
+    go into that are a FIFO between memory and array. Energy per byte is the DRAM's.
+    """
+
+    staging_bytes: BytesOrUnlimited = None
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Fields that say nothing."""
+        return super().hidden | ({"staging_bytes"} if self.staging_bytes is None else frozenset())
+
+
+class MemoriesSpec(Spec):
+    """Backing memories beside the DRAM, each by the class of tensors that lives in it.
+
+    Tensors of a class that has none (activations always) live in the DRAM.
+    """
+
+    weight: MemorySpec | None = None
+    cache: MemorySpec | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        return {name: value for name, value in found.items() if value is not None}
+
+    def by_class(self) -> dict[str, MemorySpec]:
+        """Return the memories by the class of their tensors."""
+        given = {"weight": self.weight, "cache": self.cache}
+        return {name: memory for name, memory in given.items() if memory is not None}
+
+
 class DmaSpec(Spec):
     """DMA engines. ``in_queues`` = ``per_tensor`` or ``single`` (loads in program order)."""
 

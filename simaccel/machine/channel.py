@@ -175,7 +175,10 @@ class Channel(Stateful):
 
 
 class Dram:
-    """DRAM channels: a transfer is spread over them, and done when all have served their part."""
+    """Channels of DRAM, or of a memory beside it, as ``accelerator`` has it in the DRAM's place.
+
+    A transfer is spread over them, and done when all have served their part.
+    """
 
     def __init__(self, clock: Clock, accelerator: Accelerator) -> None:
         self.accelerator = accelerator

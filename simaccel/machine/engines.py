@@ -6,7 +6,7 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -40,7 +40,8 @@ class Wires:
 
     clock: Clock
     accelerator: Accelerator
-    dram: Dram
+    memories: Mapping[str, Dram]
+    """The DRAM and what is beside it, by name."""
     read_port: Channel
     write_port: Channel
     distribution: Channel
@@ -277,7 +278,8 @@ class Dma(Engine):
         wires, account, clock = self.wires, self.account, self.clock
         account.enter(clock.cycle, op.site)
         account.asked = next(wires.requests)
-        pieces = wires.dram.request(op.dram_bytes, direction, self.name, op.dram_rows)
+        memory = wires.memories[op.memory]
+        pieces = memory.request(op.dram_bytes, direction, self.name, op.dram_rows)
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
         account.blame(clock.cycle, self.root if op.root is None else op.root)
@@ -297,11 +299,6 @@ class DmaIn(Dma):
     """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
 
     kind = EngineKind.DMA_IN
-
-    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
-        super().__init__(name, plan, wires)
-        if wires.accelerator.waits_for_requests:
-            self.account.busy_root = self.root = Cause.DRAM_QUEUE
 
     def work(self, op: Op) -> Waiting:
         """Load a tile (a reserved slot moves nothing)."""

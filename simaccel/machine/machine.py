@@ -29,7 +29,7 @@ from simaccel.machine.turns import Turns
 from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
 from simaccel.program.folding import require_sums_fit
-from simaccel.program.program import BUFFER, STREAM, Program, require_fit
+from simaccel.program.program import BUFFER, STREAM, Program, require_fit, require_staged
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.DMA_IN: DmaIn,
@@ -101,6 +101,7 @@ class Machine:
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
     ) -> None:
         require_fit(program, accelerator.capacities)
+        require_staged(program, accelerator.staging)
         require_sums_fit(program, accelerator)
         self.accelerator = accelerator
         self.clock = Clock()
@@ -150,8 +151,12 @@ class Machine:
     def channels(self) -> dict[str, Channel]:
         """Channels by name."""
         wires = self.wires
-        dram = {f"dram{i}": channel for i, channel in enumerate(wires.dram.channels)}
-        return dram | wires.ports
+        found = {
+            f"{name}{i}": channel
+            for name, memory in wires.memories.items()
+            for i, channel in enumerate(memory.channels)
+        }
+        return found | wires.ports
 
     def _make_lanes(self, listener: Listener) -> list[Lane]:
         """Let channels and tiles tell the listener what they do."""
@@ -199,7 +204,7 @@ class Machine:
             *self.tokens.values(),
             *self.meetings.values(),
             *wires.ports.values(),
-            *wires.dram.channels,
+            *(channel for memory in wires.memories.values() for channel in memory.channels),
             wires.occupancy,
             self.books,
             *self.lanes,
@@ -310,7 +315,7 @@ def _wires(
     return Wires(
         clock=clock,
         accelerator=accelerator,
-        dram=Dram(clock, accelerator),
+        memories={name: Dram(clock, one) for name, one in accelerator.every_backing.items()},
         read_port=Channel(clock, Turns(turn)),
         write_port=Channel(clock, Turns(turn)),
         distribution=Channel(clock, Turns(turn)),
@@ -335,7 +340,7 @@ def _delay(handover: Handover, kinds: Mapping[str, EngineKind], accelerator: Acc
     into = accelerator.lead_latency_cycles * (handover.place != BUFFER or reads)
     into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
     if source is EngineKind.DMA_IN:
-        dram = accelerator.dram.latency_cycles
+        dram = accelerator.backing(handover.tensor_kind).dram.latency_cycles
         return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
     if source is EngineKind.NOC_IN:
         return Delay(into * ready, Cause.NOC)

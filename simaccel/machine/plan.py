@@ -22,6 +22,7 @@ from simaccel.program.program import (
     Steps,
     Store,
     Tile,
+    transferred,
 )
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
@@ -67,6 +68,8 @@ class Op:
     collection_cycles: int = 0
     read_cycles: int = 0
     write_cycles: int = 0
+    memory: str = "dram"
+    """The memory of a transfer of ``dram_bytes``."""
     dram_bytes: int = 0
     dram_rows: Rows | None = None
     """Where a transfer lies in DRAM, for a model with banks."""
@@ -205,8 +208,9 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
 def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
     if isinstance(command, Reserve):
         return Op(Act.COMMAND, site=step.site, operator=step.operator)
-    carried = transfer(command, accelerator)
-    rows = dram_rows(command) if accelerator.dram.model == "banked" and carried.dram else None
+    carried, (view, _) = transfer(command, accelerator), transferred(command)
+    backing = accelerator.backing(view.kind)
+    rows = dram_rows(command) if backing.dram.model == "banked" and carried.dram else None
     costs = {
         "buffer_read": accelerator.read_rate.cycles(carried.read_port),
         "buffer_write": accelerator.write_rate.cycles(carried.write_port),
@@ -222,9 +226,10 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
         write_cycles=costs["buffer_write"],
         distribution_cycles=costs["noc_distribution"],
         collection_cycles=costs["noc_collection"],
+        memory=accelerator.memory(view.kind),
         dram_bytes=carried.dram,
         dram_rows=rows,
-        root=_root(carried.dram, rows, command, accelerator),
+        root=_root(carried.dram, rows, command, backing),
         port=port,
         port_cycles=costs.get(port, 0),
         amounts=carried.amounts,
@@ -234,15 +239,16 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
 def _root(
     n_bytes: int, rows: Rows | None, command: Load | Store, accelerator: Accelerator
 ) -> Cause | None:
-    """Blame the banks for a transfer that they hold up, and not the data bus."""
+    """Blame the banks, or the limit of requests, for a transfer that the data bus does not hold."""
     dram, write = accelerator.dram, isinstance(command, Store)
+    held = Cause.DRAM_QUEUE if accelerator.waits_for_requests and not write else None
     if rows is None:
-        return None
+        return held
     share = dram.channel_bytes(n_bytes, 0)
     rate = accelerator.channel_rate if write else accelerator.channel_read_rate
     cycles = accelerator.transfer_cycles(n_bytes, rows, write=write)
     banks = dram.bound_by_banks(share, lying(n_bytes, rows), write=write)
-    return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else None
+    return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
 
 
 def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:

@@ -47,6 +47,8 @@ class Handover:
     stepped: bool = False
     """Whether PEs that go through a block in steps use the tile: its data pass the NoC on the way
     from one engine to the other, and not within the command as those of folds do."""
+    tensor_kind: str = ""
+    """Class of the tile's tensor, which says in which memory it lives."""
 
 
 @dataclass(frozen=True)

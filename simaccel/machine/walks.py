@@ -222,7 +222,8 @@ class _Builder:
 
     def _handover(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> Handover:
         stepped = tile.name in self.stepped
-        return Handover(operator, tile.name, kind, source, target, tile.place, stepped)
+        live = tile.view.kind
+        return Handover(operator, tile.name, kind, source, target, tile.place, stepped, live)
 
     def _pass_on(self, items: Sequence[Item], tile: Tile, operator: str) -> list[Item]:
         """Post and wait wherever the tile passes from one engine to another in this body."""

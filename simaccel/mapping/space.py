@@ -19,6 +19,9 @@ from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import View
 from simaccel.workload import Operand, Operator, Vector, Workload
 
+_LIVE_APART = ("weight", "cache")
+"""Classes of tensors that an accelerator may have a memory for."""
+
 
 class NotThisWorkloadError(SimaccelError):
     """A mapping was made for another workload, or doesn't cover this one."""
@@ -252,11 +255,13 @@ def _seen(
             else:
                 text = "+".join(rank if c == 1 else f"{c}*{rank}" for rank, c in terms)
                 texts[text] = 1 + sum(c * (plain[rank] - 1) for rank, c in terms)
+        tensor = workload.tensors[given.tensor]
         return View(
             name=given.tensor,
             ranks=tuple(texts),
             shape=tuple(texts.values()),
-            bytes_per_element=workload.tensors[given.tensor].bytes_per_element,
+            bytes_per_element=tensor.bytes_per_element,
+            kind=tensor.kind if tensor.kind in _LIVE_APART else "",
         )
 
     inputs, names = tuple(view(given) for given in operator.inputs), []

@@ -12,13 +12,15 @@ from functools import cached_property
 class View:
     """A tensor as one operator sees it: named ranks, their sizes, bytes per element.
 
-    A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input.
+    A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input. ``kind`` is the
+    class of a tensor that may live elsewhere than in DRAM: ``weight`` or ``cache``; else empty.
     """
 
     name: str
     ranks: tuple[str, ...]
     shape: tuple[int, ...]
     bytes_per_element: int
+    kind: str = ""
 
     @property
     def n_bytes(self) -> int:

@@ -76,12 +76,14 @@ class Setting:
     def workload(self) -> Workload:
         """The einsum alone."""
         einsum, out = self.einsum, self.einsum.output.tensor
-        tensors = {
-            operand.tensor: replace(self.tensors[operand.tensor], kind="input")
-            for operand in einsum.inputs
-        }
+        tensors = {operand.tensor: self._given(operand.tensor) for operand in einsum.inputs}
         tensors[out] = replace(self.tensors[out], kind="output")
         return Workload("einsum", (einsum,), tensors)
+
+    def _given(self, name: str) -> Tensor:
+        """Return a tensor as it comes to the einsum alone: a weight, or another input."""
+        tensor = self.tensors[name]
+        return tensor if tensor.kind == "weight" else replace(tensor, kind="input")
 
     @property
     def leaf(self) -> Do:

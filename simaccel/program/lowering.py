@@ -260,7 +260,8 @@ class _Lowering:
         found = state.tile(name, leaf.seen.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
-        seen = replace(view, name=known.name, bytes_per_element=known.bytes_per_element)
+        width, kind = known.bytes_per_element, known.kind
+        seen = replace(view, name=known.name, bytes_per_element=width, kind=kind)
         return held, tile if seen == known else replace(tile, view=seen)
 
     def _shape(self, leaf: Leaf, state: State) -> tuple[int, ...]:

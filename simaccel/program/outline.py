@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.errors import SimaccelError
@@ -351,7 +351,7 @@ class _Walk:
         )
         if width == own.bytes_per_element:
             return own
-        return View(name=own.name, ranks=own.ranks, shape=own.shape, bytes_per_element=width)
+        return replace(own, bytes_per_element=width)
 
     def _stored(self, tensor: str) -> tuple[View, ...]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""

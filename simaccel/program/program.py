@@ -283,37 +283,44 @@ def size(program: Program) -> int:
 
 
 def rings(
-    body: Sequence[Node], tiles: Sequence[Tile] = (), place: str | None = None
+    body: Sequence[Node],
+    tiles: Sequence[Tile] = (),
+    place: str | None = None,
+    kind: str | None = None,
 ) -> dict[str, tuple[int, int]]:
     """Slots that all bodies below share by tile name: name -> (bytes of a slot, slots).
 
-    With ``place``: of the tiles in that memory only.
+    With ``place``: of the tiles in that memory only; with ``kind``: of tensors of that class.
     """
     found: dict[str, tuple[int, int]] = {}
     for tile in tiles:
-        if place in (None, tile.place):
+        if place in (None, tile.place) and kind in (None, tile.view.kind):
             found[tile.name] = (tile.n_bytes, tile.slots)
     for node in body:
         if isinstance(node, Loop | Operator):
-            for name, (n_bytes, slots) in rings(node.body, node.tiles, place).items():
+            for name, (n_bytes, slots) in rings(node.body, node.tiles, place, kind).items():
                 known = found.get(name, (0, 0))
                 found[name] = (max(n_bytes, known[0]), max(slots, known[1]))
     return found
 
 
-def reserved(program: Program, place: str = BUFFER) -> dict[str, dict[str, tuple[int, int]]]:
+def reserved(
+    program: Program, place: str = BUFFER, kind: str | None = None
+) -> dict[str, dict[str, tuple[int, int]]]:
     """Use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
 
-    Tiles of enclosing bodies (a resident intermediate) count for every operator inside.
+    Tiles of enclosing bodies (a resident intermediate) count for every operator inside. With
+    ``kind``: of tensors of that class.
     """
     found: dict[str, dict[str, tuple[int, int]]] = {}
 
     def visit(body: Sequence[Node], outer: dict[str, tuple[int, int]]) -> None:
         for node in body:
             if isinstance(node, Operator):
-                found[node.name] = outer | rings(node.body, node.tiles, place)
+                found[node.name] = outer | rings(node.body, node.tiles, place, kind)
             elif isinstance(node, Loop):
-                around = {t.name: (t.n_bytes, t.slots) for t in node.tiles if t.place == place}
+                here = (t for t in node.tiles if t.place == place and kind in (None, t.view.kind))
+                around = {t.name: (t.n_bytes, t.slots) for t in here}
                 visit(node.body, outer | around)
 
     visit(program.body, {})
@@ -346,6 +353,27 @@ def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | Non
                 raise DoesNotFitError(
                     f"{operator}: tiles need {total} B, the {_memory(places)} has {capacity} B, "
                     f"{total - capacity} B too many: {tiles}"
+                )
+
+
+def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
+    """Refuse a program whose tiles of a memory need more of the buffer than it may take.
+
+    ``staging``: bytes by the class of the memory's tensors; None is unlimited.
+
+    Raises:
+        DoesNotFitError: names the operator and lists its tiles of that memory with their bytes.
+
+    """
+    for kind, capacity in staging.items():
+        uses = reserved(program, kind=kind) if capacity is not None else {}
+        for operator, held in uses.items():
+            total = sum(n_bytes * slots for n_bytes, slots in held.values())
+            if capacity is not None and total > capacity:
+                tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
+                raise DoesNotFitError(
+                    f"{operator}: tiles need {total} B, memories.{kind}.staging_bytes is "
+                    f"{capacity} B, {total - capacity} B too many: {tiles}"
                 )
 
 

@@ -38,7 +38,8 @@ def program_text(program: Program) -> str:
 
 def _view_text(view: View) -> str:
     ranks = ",".join(f"{r}={s}" for r, s in zip(view.ranks, view.shape, strict=True))
-    return f"{view.name}[{ranks}] {view.bytes_per_element}B"
+    kind = f" {view.kind}" if view.kind else ""
+    return f"{view.name}[{ranks}] {view.bytes_per_element}B{kind}"
 
 
 def _tile_line(tile: Tile) -> str:
@@ -136,16 +137,16 @@ def _body_lines(body: Sequence[Node], depth: int) -> list[str]:
     return lines
 
 
-_VIEW = re.compile(r"(\S+)\[(\S+)\] (\d+)B")
+_VIEW = re.compile(r"(\S+)\[(\S+)\] (\d+)B(?: (weight|cache))?")
+_TENSOR = r"(?!tile )(\S+ \d+B(?: weight| cache)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
 _LOOP = re.compile(r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?")
 _LOAD = re.compile(
-    r"load (\S+) queue (\d+)(?: from (?!tile )(\S+ \d+B))?(?: from tile (\S+))?( back)?( slides)?"
-    + _MOVES
+    rf"load (\S+) queue (\d+)(?: from {_TENSOR})?(?: from tile (\S+))?( back)?( slides)?" + _MOVES
 )
 _RESERVE = re.compile(r"reserve (\S+) queue (\d+)( noc)?")
-_STORE = re.compile(r"store (\S+)(?: into (?!tile )(\S+ \d+B))?(?: into tile (\S+))?" + _MOVES)
+_STORE = re.compile(rf"store (\S+)(?: into {_TENSOR})?(?: into tile (\S+))?" + _MOVES)
 _COMPUTE = re.compile(r"compute (\S+) (\+?=) (.+) over (.+?) (?:folds (.+)|steps (.+))")
 _FOLDS = re.compile(r"(\S+)(?: (\d+|-)x(\d+|-))?")
 _STEPS = re.compile(r"(\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)")
@@ -214,13 +215,14 @@ def _sizes(text: str, separator: str) -> tuple[int, ...]:
 
 
 def _parse_view(text: str) -> View:
-    tensor, ranks, width = _match(_VIEW, text).groups()
+    tensor, ranks, width, kind = _match(_VIEW, text).groups()
     pairs = [r.split("=") for r in ranks.split(",")]
     return View(
         name=tensor,
         ranks=tuple(r for r, _ in pairs),
         shape=tuple(int(s) for _, s in pairs),
         bytes_per_element=int(width),
+        kind=kind or "",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
-from simaccel.experiment.explanation import Explained, Need, Reuse
+from simaccel.experiment.explanation import ON_CHIP, Explained, Need, Reuse
 from simaccel.experiment.run import Result, floor_json
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE, dram_bytes
@@ -86,7 +86,7 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
         Section(
             "directives: what each level needs, in bytes per cycle of computing (of what it has)",
             ("group",),
-            ("reserved", "DRAM", "buffer read", "write", "NoC in", "out"),
+            ("reserved", *_levels(explained), "buffer read", "write", "NoC in", "out"),
             (),
             tuple(map(_needs_row, explained)),
         ),
@@ -159,6 +159,13 @@ def _reuse_row(one: Explained, each: Reuse) -> tuple[str, ...]:
 
 def _ratio(ratio: Fraction | None) -> str:
     return "-" if ratio is None else f"{float(ratio):,.2f}"
+
+
+def _levels(explained: Sequence[Explained]) -> list[str]:
+    """Name the DRAM, and memories beside it."""
+    names = [each.level for one in explained[:1] for each in one.needs]
+    beside = [name for name in names if name not in ("dram", *ON_CHIP)]
+    return ["DRAM", *(f"{name} memory" for name in beside)]
 
 
 def _needs_row(one: Explained) -> tuple[str, ...]:

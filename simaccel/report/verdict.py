@@ -331,7 +331,12 @@ class Use:
 
 
 def dram_use(scene: Scene) -> Use | None:
-    """Return how much of the bandwidth of all DRAM channels together is used."""
+    """Return how much of the bandwidth of all DRAM channels together is used.
+
+    Unknown with memories beside the DRAM, as bytes by level don't tell them apart.
+    """
+    if scene.accelerator is not None and len(scene.accelerator.every_backing) > 1:
+        return None
     parts = scene.accelerator.dram.channels if scene.accelerator else 1
     return use_of(scene, ("dram", "dram_read", "dram_write"), "channel_rate", parts)
 

@@ -4,14 +4,14 @@ from simaccel.analytic.estimate import require_countable
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import best, flat, flex, naive, spatial
+from simaccel.schedulers import best, flat, flex, naive, spatial, strips
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.workload import Workload
 
 DATAFLOWS: dict[str, Scheduler] = (
-    naive.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS | best.SCHEDULERS
+    naive.SCHEDULERS | strips.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS | best.SCHEDULERS
 )
 """On systolic arrays; a new one is a module with such a table, listed."""
 MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS

@@ -93,7 +93,7 @@ class Candidates:
             energy: Any = np.float64(0)
             if self.objective in ("energy", "edp"):
                 energy = sum(totals.energy_pj(totals.least()).values(), start=energy)
-            space = np.where(totals.sums_fit(), totals.buffer_bytes(), UNLIMITED + 1)
+            space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
             figures = (totals.least(), dram, space, energy)
             rows = [np.broadcast_to(one, shape).ravel() for one in figures]
             size = rows[0].size
@@ -195,16 +195,22 @@ class Candidates:
         """Buffer bytes of the smallest candidate.
 
         Raises:
-            NothingFitsError: no candidate's sums fit the array's accumulator.
+            NothingFitsError: no candidate fits the array's accumulator and the staging of memories.
 
         """
         found = int(self.space.min())
         if found > UNLIMITED:
             raise NothingFitsError(
-                f"{self.accelerator.name}: array.accumulator.capacity_bytes takes the sums of no "
-                "tile; allowed: a larger one, or none"
+                f"{self.accelerator.name}: {_SMALL[bool(self.accelerator.staging)]} of no tile; "
+                "allowed: larger ones, or none"
             )
         return found
+
+
+_SMALL = {
+    False: "array.accumulator.capacity_bytes takes the sums",
+    True: "array.accumulator.capacity_bytes and memories.*.staging_bytes take sums and operands",
+}
 
 
 def _again(family: Family, shape: tuple[int, ...]) -> Bools:

@@ -69,13 +69,14 @@ def _fixed(
         )
         found = replace(group, tree=tree)
         totals = evaluate(family_of(space, found), accelerator)
-        need, sums_fit = int(totals.buffer_bytes()), bool(totals.sums_fit())
-        if need <= capacity(accelerator) and sums_fit:
+        need, others_fit = int(totals.buffer_bytes()), bool(totals.fits())
+        if need <= capacity(accelerator) and others_fit:
             return found
         height //= 2
     if need <= capacity(accelerator):
         raise NothingFitsError(
-            f"{name}: a fold's sums of one row need more than array.accumulator.capacity_bytes"
+            f"{name}: a fold's sums of one row need more than array.accumulator.capacity_bytes, or "
+            "two tiles of its weights more than memories.*.staging_bytes"
         )
     raise NothingFitsError(
         f"{name}: a fold's weights and one row need {need} B, the buffer has "

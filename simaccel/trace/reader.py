@@ -37,6 +37,7 @@ from simaccel.trace.series import (
     Occupancy,
     Utilisation,
     bandwidth,
+    bytes_by_resource,
     limits_of,
     occupancy,
     utilisation,
@@ -267,14 +268,9 @@ class Trace(Reproduction):
         """
         edges = self._edges(bins, bin_cycles, start, end)
         bytes_of = self.figures.get("bytes", {})
-        moved = {
-            f"{level}_{way}": sum(tensors.values())
-            for level, ways in bytes_of.items()
-            for way, tensors in ways.items()
-        }
-        if "dram_read" in moved:
-            moved["dram"] = moved["dram_read"] + moved["dram_write"]
-        return bandwidth(self._of_kind("channel"), edges, limits_of(self.accelerator()), moved)
+        accelerator = self.accelerator()
+        moved = bytes_by_resource(bytes_of, accelerator, self.workload)
+        return bandwidth(self._of_kind("channel"), edges, limits_of(accelerator), moved)
 
     def occupancy(
         self,

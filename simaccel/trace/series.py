@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simaccel.hardware import Accelerator
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
 from simaccel.trace.track import Chain, visit
+from simaccel.workload import Workload
 
 Shares = npt.NDArray[np.float64]
 
@@ -104,12 +105,12 @@ def occupancy(tracks: Mapping[str, Chain], edges: Cycles) -> Occupancy:
 
 
 def resource(channel: str) -> str:
-    """Name the resource that a channel belongs to.
+    """Name the resource that a channel belongs to: channels of a memory have numbers.
 
-    >>> resource("dram1"), resource("buffer_read")
-    ('dram', 'buffer_read')
+    >>> resource("dram1"), resource("weight0"), resource("buffer_read")
+    ('dram', 'weight', 'buffer_read')
     """
-    return "dram" if channel.startswith("dram") else channel
+    return channel.rstrip("0123456789")
 
 
 def bandwidth(
@@ -157,15 +158,43 @@ def _bytes(served: Cycles, total: int, moved: int | None, rate: float) -> Sequen
     return [moved * cycles // max(total, 1) for cycles in served.tolist()]
 
 
+def bytes_by_resource(
+    bytes_of: Mapping[str, Mapping[str, Mapping[str, int]]],
+    accelerator: Accelerator,
+    workload: Callable[[], Workload],
+) -> dict[str, int]:
+    """Return the bytes of a run by resource, from those by level, direction and tensor.
+
+    ``workload`` is asked only if there are memories beside the DRAM.
+    """
+    found = {
+        f"{level}_{way}": sum(tensors.values())
+        for level, ways in bytes_of.items()
+        for way, tensors in ways.items()
+    }
+    if "dram_read" not in found:
+        return found
+    names, alone = accelerator.every_backing, {"dram": found["dram_read"] + found["dram_write"]}
+    if len(names) == 1:
+        return found | alone
+    kinds, backing = workload().tensors, dict.fromkeys(names, 0)
+    for tensors in bytes_of["dram"].values():
+        for tensor, n_bytes in tensors.items():
+            backing[accelerator.memory(kinds[tensor].kind)] += n_bytes
+    return found | backing
+
+
 def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
-    """Bytes per cycle of each resource at most; of the DRAM, of all its channels together."""
+    """Bytes per cycle of each resource at most; of a memory, of all its channels together."""
     rates = {
-        "dram": accelerator.channel_rate,
         "buffer_read": accelerator.read_rate,
         "buffer_write": accelerator.write_rate,
         "noc_distribution": accelerator.distribution_rate,
         "noc_collection": accelerator.collection_rate,
     }
     found = {n: None if r.unlimited else r.n_bytes / r.n_cycles for n, r in rates.items()}
-    dram = found["dram"]
-    return found | {"dram": None if dram is None else dram * accelerator.dram.channels}
+    for name, backing in accelerator.every_backing.items():
+        one = backing.channel_rate
+        whole = backing.dram.channels * one.n_bytes / max(one.n_cycles, 1)
+        found[name] = None if one.unlimited else whole
+    return found

@@ -122,6 +122,13 @@ def _built(on: Accelerator, case: tuple[str, ...]) -> Accelerator:
             raw[section] |= fields
     if "noc" in case:
         raw["noc"]["distribution"] |= {"topology": "unlimited"}
+    raw["memories"] = {
+        kind: {k: "unlimited" if v is None else v for k, v in memory.model_dump().items()}
+        for kind, memory in on.memories.by_class().items()
+    }
+    for resource in {"dram_bandwidth", "dram_latency"} & set(case):
+        for memory in raw["memories"].values():
+            memory.update(changes[resource]["dram"])
     return accelerator(**raw)
 
 

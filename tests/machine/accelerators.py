@@ -34,6 +34,7 @@ _UNLIMITED: dict[str, dict[str, Any]] = {
 def accelerator(**sections: dict[str, Any]) -> Accelerator:
     """Give a 4 x 4 array with everything around it unlimited; ``sections`` replace fields."""
     raw = {name: section | sections.get(name, {}) for name, section in _UNLIMITED.items()}
+    raw |= {"memories": sections["memories"]} if "memories" in sections else {}
     return Accelerator.model_validate({"name": "test", "clock_hz": "1 GHz", **raw})
 
 
@@ -81,9 +82,23 @@ def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
         },
         "dma": {"in_queues": draw(st.sampled_from(["per_tensor", "single"]))},
     }
+    if draw(st.booleans()):
+        sections["memories"] = {"weight": draw(_memories())}
     for name, fields in fixed.items():
         sections[name] = sections.get(name, {}) | fields
     return accelerator(**sections)
+
+
+@st.composite
+def _memories(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a memory for weights alone."""
+    return {
+        "bandwidth_bytes_per_second": gigabytes(draw(_RATES)),
+        "channels": draw(st.integers(1, 2)),
+        "interleave_bytes": draw(st.sampled_from([4, 16])),
+        "latency_cycles": draw(_LATENCIES),
+        "turnaround_cycles": draw(st.sampled_from([0, 3])),
+    }
 
 
 def _pipes(**more: st.SearchStrategy[bool]) -> st.SearchStrategy[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The closed form and the machine, which know nothing of each other, agree."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -135,7 +136,7 @@ def test_machine_and_closed_form_agree(drawn: Case, on: Accelerator) -> None:
     assert predicted.buffer_bytes == reserved_bytes(drawn.program) >= run.peak_buffer_bytes
     assert predicted.resource_bound_cycles <= min(run.cycles, predicted.cycles)
     _require_same_operators(drawn, predicted, run)
-    _require_service_within(predicted, run)
+    _require_service_within(predicted, run, on.every_backing)
 
 
 def _require_same_operators(drawn: Case, predicted: Estimate, run: Run) -> None:
@@ -150,14 +151,15 @@ def _require_same_operators(drawn: Case, predicted: Estimate, run: Run) -> None:
         assert one.resources["sfu"] == done.engines["sfu"].busy
 
 
-def _require_service_within(predicted: Estimate, run: Run) -> None:
+def _require_service_within(predicted: Estimate, run: Run, memories: Iterable[str]) -> None:
     """A channel serves at least the cycles of all bytes together; channel 0 the most."""
     total = {
         name: sum(one.resources[name] for one in predicted.operators)
-        for name in ("dram", "buffer_read", "buffer_write")
+        for name in (*memories, "buffer_read", "buffer_write")
     }
-    channels = [n for name, n in run.served_cycles.items() if name.startswith("dram")]
-    assert run.served_cycles["dram0"] == max(channels) >= total["dram"]
+    for memory in memories:
+        channels = [n for name, n in run.served_cycles.items() if name.startswith(memory)]
+        assert run.served_cycles[f"{memory}0"] == max(channels) >= total[memory]
     assert run.served_cycles["buffer_read"] >= total["buffer_read"]
     assert run.served_cycles["buffer_write"] >= total["buffer_write"]
 

@@ -49,7 +49,7 @@ class Flow:
     @property
     def text(self) -> str:
         """Name, and peak and mean as a share of the limit."""
-        name = _NAMES.get(self.name, self.name)
+        name = _NAMES.get(self.name, f"{self.name} memory")
         if self.limit is None:
             return f"{name}: unlimited, takes no cycles"
         peak = float(self.bytes_per_cycle.max())

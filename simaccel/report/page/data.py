@@ -42,9 +42,10 @@ def about(trace: Trace) -> dict[str, Any]:
 
     """
     accelerator = trace.accelerator()
-    limits = {**limits_of(accelerator)}
-    dram = limits.pop("dram")
-    share = None if dram is None else dram / accelerator.dram.channels
+    limits = limits_of(accelerator)
+    for name, backing in accelerator.every_backing.items():
+        whole, parts = limits.pop(name), backing.dram.channels
+        limits |= {f"{name}{at}": whole and whole / parts for at in range(parts)}
     return {
         "title": experiment_title(trace.workload(), accelerator, trace.dataflow()),
         "version": trace.header.version,
@@ -52,7 +53,7 @@ def about(trace: Trace) -> dict[str, Any]:
         "utilisation": trace.figures.get("utilisation"),
         "energy": _energy(trace.figures.get("energy_pj")),
         "dram": _dram(trace.figures),
-        "limits": {name: limits.get(name, share) for name in trace.channels},
+        "limits": {name: limits.get(name) for name in trace.channels},
     }
 
 

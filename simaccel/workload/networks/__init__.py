@@ -4,7 +4,14 @@ from collections.abc import Mapping
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.layers import Layers, Network, layers_workload, one_layer, with_batch
-from simaccel.workload.networks import alexnet, deepbench, mobilenet_v2, resnet50, vgg16
+from simaccel.workload.networks import (
+    alexnet,
+    deepbench,
+    mobilenet_v2,
+    resnet50,
+    tpu_v1,
+    vgg16,
+)
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.workload import Workload
 
@@ -15,6 +22,7 @@ NETWORKS = (
     vgg16.NETWORK,
     mobilenet_v2.NETWORK,
     deepbench.NETWORK,
+    *tpu_v1.NETWORKS,
 )
 
 

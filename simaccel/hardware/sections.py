@@ -1,0 +1,96 @@
+"""Sections of an accelerator that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
+from simaccel.hardware.quantity import format_quantity
+
+_MOST_CYCLES_PER_BYTE = 2**20
+_MOST_BYTES = 2**50
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A value that is valid alone but not beside the others, and what is allowed there."""
+
+    field: str
+    value: object
+    allowed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sections:
+    """The sections that can contradict each other; ``None`` is one that is itself wrong."""
+
+    clock_hz: int | None
+    array: ArraySpec | None
+    buffer: BufferSpec | None
+    dram: DramSpec | None
+    memories: MemoriesSpec | None = None
+
+    def impossible(self) -> list[Impossible]:
+        """Find every combination of values that no hardware can have."""
+        found = [*self._fold(), *self._slow_ports()]
+        for field, memory in self._backing():
+            found += [*self._stripe(field, memory), *self._slow(field, memory)]
+        return found
+
+    def _backing(self) -> Iterator[tuple[str, DramSpec]]:
+        """Yield all memories that are known, each with the section that it stands in."""
+        if self.dram is not None:
+            yield "dram", self.dram
+        if self.memories is not None:
+            for name, memory in self.memories.by_class().items():
+                yield f"memories.{name}", memory
+
+    def _fold(self) -> Iterator[Impossible]:
+        if self.array is None or self.buffer is None or self.buffer.capacity_bytes is None:
+            return
+        one_fold = 2 * self.array.pes
+        if self.buffer.capacity_bytes < one_fold:
+            yield Impossible(
+                "buffer.capacity_bytes",
+                self.buffer.capacity_bytes,
+                f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
+                f"{self.array.rows} x {self.array.cols} fold",
+            )
+
+    def _stripe(self, section: str, memory: DramSpec) -> Iterator[Impossible]:
+        if self.buffer is None:
+            return
+        room = self.buffer.capacity_bytes or _MOST_BYTES
+        if memory.channels > room:
+            yield Impossible(f"{section}.channels", memory.channels, f"at most {room}, a byte each")
+        elif memory.interleave_bytes * memory.channels > room:
+            yield Impossible(
+                f"{section}.interleave_bytes",
+                memory.interleave_bytes,
+                f"at most {format_quantity(room // memory.channels, 'B')}, so that one piece of "
+                f"each of {memory.channels} channels fits the buffer",
+            )
+
+    def _slow_ports(self) -> Iterator[Impossible]:
+        if self.buffer is not None:
+            for way in ("read", "write"):
+                field = f"{way}_bytes_per_second"
+                yield from self._slow_rate(f"buffer.{field}", getattr(self.buffer, field), 1)
+
+    def _slow(self, section: str, memory: DramSpec) -> Iterator[Impossible]:
+        field = "bandwidth_bytes_per_second"
+        yield from self._slow_rate(f"{section}.{field}", getattr(memory, field), memory.channels)
+
+    def _slow_rate(self, field: str, per_second: int | None, parts: int) -> Iterator[Impossible]:
+        if self.clock_hz is None or per_second is None:
+            return
+        least = -(-self.clock_hz * parts // _MOST_CYCLES_PER_BYTE)
+        if per_second < least:
+            yield Impossible(
+                field,
+                per_second,
+                f"at least {format_quantity(least, 'B/s')}, one byte in 2^20 cycles of "
+                f"{format_quantity(self.clock_hz, 'Hz')} on each of {parts} channel(s)",
+            )

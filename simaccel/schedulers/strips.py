@@ -1,0 +1,129 @@
+"""Strips: weights come fold by fold to activations that stay, as on a TPU (ISCA 2017, section 2).
+
+The array holds one fold of weights at a time; as many as its memory's staging takes wait in a FIFO
+of slots. A strip of columns adds up before the next one begins, over as many rows of the output
+as the accumulator takes. Weights lie in memory as whole folds, edges filled up with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.family import family_of
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import Seen, Space, space_of
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.einsums import Roles, Search, roles
+from simaccel.schedulers.problems import Options, mapping_of
+from simaccel.schedulers.search import Goal
+from simaccel.workload import Vector, Workload
+
+_SLOTS = 2
+"""Slots where no staging says how many."""
+
+
+def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
+    """Schedule each operator on its own.
+
+    Raises:
+        NotMappableError: the array can't do an operator.
+        NothingFitsError: not even one row beside a fold of weights fits.
+
+    """
+    search, body = Search(Goal.of(accelerator, options)), []
+    for operator in workload.operators:
+        if isinstance(operator, Vector):
+            rows = search.vector(workload, operator.name)
+            chosen = rows.best(capacity(accelerator))
+            if chosen is None:
+                raise NothingFitsError(f"{operator.name}: not even one row fits")
+            body.append(replace(rows.group, tree=chosen.tree))
+        else:
+            body.append(_group(workload, operator.name, accelerator))
+    return mapping_of(workload, "strips", body)
+
+
+def _group(workload: Workload, name: str, accelerator: Accelerator) -> Group:
+    """Return the first tree that fits: most rows at once, activations whole and in two slots."""
+    array = accelerator.systolic
+    plain = space_of(workload, Group(operators=(name,), tree=()))
+    seen = plain.seen(name)
+    parts = roles(plain, seen)
+    down, across = _down(plain, seen, parts), parts.n[-1:]
+    padded = {
+        rank: -(-plain.sizes[rank] // side) * side
+        for ranks, side in ((down, array.rows), (across, array.cols))
+        for rank in ranks
+    }
+    group = Group(operators=(name,), tree=(), padded=padded)
+    space = space_of(workload, group)
+    for tree in _trees(space, seen, parts, accelerator):
+        found = replace(group, tree=tree)
+        totals = evaluate(family_of(space, found), accelerator)
+        if int(totals.buffer_bytes()) <= capacity(accelerator) and bool(totals.fits()):
+            return found
+    raise NothingFitsError(
+        f"{name}: a row beside a fold of weights needs more than buffer.capacity_bytes "
+        f"({capacity(accelerator)} B), the accumulator, or memories.weight.staging_bytes"
+    )
+
+
+def _down(space: Space, seen: Seen, parts: Roles) -> tuple[str, ...]:
+    """Return the rank along the rows: the channels of one position of a window."""
+    windows = {
+        rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim
+    }
+    found = [rank for rank in parts.k if rank not in windows]
+    return tuple(sorted(found, key=lambda rank: -space.sizes[rank])[:1])
+
+
+def _trees(space: Space, seen: Seen, parts: Roles, accelerator: Accelerator) -> Iterator[Tree]:
+    """Yield trees from the one that holds most to the one that holds least."""
+    array, down, across = accelerator.systolic, _down(space, seen, parts), parts.n[-1:]
+    reduction = [rank for rank in parts.k if rank not in down]
+    moving, weights = seen.names[:2]
+    width = seen.inputs[1].bytes_per_element
+    slots = _slots(accelerator, seen.inputs[1].kind, array.pes * width)
+    most = space.workload.operator(seen.name).macs
+    if array.accumulator is not None and array.accumulator.capacity_bytes is not None:
+        most = array.accumulator.capacity_bytes // (
+            array.cols * array.accumulator.bytes_per_element
+        )
+    strip: Tree = (
+        *(Loop(rank, 1) for rank in parts.n if rank not in across),
+        *(Loop(rank, min(space.sizes[rank], array.cols)) for rank in across),
+        Keep(seen.output.name, slots=_SLOTS),
+    )
+    folds: Tree = (
+        *(Loop(rank, min(space.sizes[rank], array.rows)) for rank in down),
+        *(Loop(rank, 1) for rank in reduction),
+    )
+    held, end = Keep(weights, slots=slots), Do(seen.name, "array", "ws")
+    while most:
+        rows: Tree = (*(Loop(rank, 1) for rank in parts.g), *_pieces(space, parts.m, most))
+        for n in (_SLOTS, 1):
+            yield (*rows, Keep(moving, slots=n), *strip, *folds, held, end)
+        yield (*rows, *strip, *folds, Keep(moving, slots=_SLOTS), held, end)
+        most //= 2
+
+
+def _slots(accelerator: Accelerator, kind: str, fold_bytes: int) -> int:
+    """Return how many folds of weights wait for the array."""
+    staging = accelerator.staging.get(kind)
+    return _SLOTS if staging is None else max(1, staging // fold_bytes)
+
+
+def _pieces(space: Space, ranks: tuple[str, ...], most: int) -> Iterator[Loop]:
+    """Yield loops that leave at most so many positions of some ranks, in pieces of one size."""
+    tiles = {}
+    for rank in reversed(ranks):
+        size = space.sizes[rank]
+        tiles[rank] = -(-size // -(-size // max(1, min(size, most))))
+        most //= tiles[rank]
+    yield from (Loop(rank, tiles[rank]) for rank in ranks)
+
+
+SCHEDULERS = {"strips": strips}

@@ -1,0 +1,113 @@
+"""Memories beside the DRAM: who lives where, what that spares, and what is refused; by hand."""
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.experiment.run import moved_tree
+from simaccel.experiment.traffic import roofline_cycles
+from simaccel.experiment.what_if import what_if
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.program.program import DoesNotFitError
+from simaccel.program.text import parse_program, program_text
+from simaccel.trace.series import bytes_by_resource, limits_of
+from simaccel.workload import gemm
+from tests.machine.accelerators import accelerator
+from tests.program.programs import gemm_case
+
+SLOW = {"bandwidth_bytes_per_second": "1 GB/s"}
+CASE = gemm_case(gemm(m=4, k=4, n=4))
+"""32 B each of A, B and C, all at once; ws on 4 x 4: 4 of preload, 4 of stream, 6 of skew."""
+FOLD = 14
+
+
+def _with(**weight: str | int) -> Accelerator:
+    return accelerator(dram=SLOW, memories={"weight": weight})
+
+
+def test_weights_come_beside_activations() -> None:
+    """On one channel A and B need 64 cycles; B alone at 4 B a cycle 8, and 5 on its way."""
+    alone = Machine(accelerator(dram=SLOW), CASE.program).run()
+    assert alone.cycles == 64 + FOLD + 32
+    on = _with(bandwidth_bytes_per_second="4 GB/s", latency_cycles=5)
+    run = Machine(on, CASE.program).run()
+    assert run.cycles == 32 + FOLD + 32
+    assert run.served_cycles["weight0"] == 8
+    assert run.served_cycles["dram0"] == 32 + 32
+    assert run.moved == alone.moved
+
+
+def test_the_array_waits_for_the_memory_of_its_weights() -> None:
+    """At 0.5 B a cycle B needs 64 cycles and 9 on its way: A's 32 do not matter."""
+    run = Machine(
+        _with(bandwidth_bytes_per_second="500 MB/s", latency_cycles=9), CASE.program
+    ).run()
+    assert run.cycles == 64 + 9 + FOLD + 32
+    assert run.engines["array"].stalls["dram_bandwidth"] == 64
+    assert run.engines["array"].stalls["dram_latency"] == 9
+
+
+def test_channels_share_a_transfer() -> None:
+    on = _with(bandwidth_bytes_per_second="4 GB/s", channels=2, interleave_bytes=16)
+    run = Machine(on, CASE.program).run()
+    assert (run.served_cycles["weight0"], run.served_cycles["weight1"]) == (8, 8)
+
+
+def test_what_if_frees_all_memories() -> None:
+    """Without bandwidth only the fold is left; without latency B is there when A is."""
+    on = _with(bandwidth_bytes_per_second="500 MB/s", latency_cycles=9)
+    found = {one.resources: one.cycles for one in what_if(on, CASE.program).freed}
+    assert found["dram_bandwidth",] == 9 + FOLD
+    assert found["dram_latency",] == 64 + FOLD + 32
+
+
+def test_the_roofline_has_a_roof_for_each_memory() -> None:
+    """A and C are 64 B at 1 B a cycle, B 32 B at 0.25 B a cycle."""
+    on = _with(bandwidth_bytes_per_second="250 MB/s")
+    assert roofline_cycles(CASE.workload, on) == 128
+    assert roofline_cycles(CASE.workload, accelerator(dram=SLOW)) == 96
+
+
+def test_tiles_of_a_memory_take_no_more_than_its_staging() -> None:
+    one = gemm_case(gemm(m=4, k=8, n=4), k=4, b_slots=3)
+    Machine(_with(**SLOW, staging_bytes=96), one.program)
+    with pytest.raises(DoesNotFitError) as refused:
+        Machine(_with(**SLOW, staging_bytes=95), one.program)
+    assert str(refused.value) == (
+        "gemm: tiles need 96 B, memories.weight.staging_bytes is 95 B, 1 B too many: B 3 x 32 B"
+    )
+
+
+def test_a_trace_tells_memories_apart() -> None:
+    on = _with(bandwidth_bytes_per_second="4 GB/s")
+    run = Machine(on, CASE.program).run()
+    found = bytes_by_resource(moved_tree(run.moved), on, lambda: CASE.workload)
+    assert (found["weight"], found["dram"]) == (32, 64)
+    assert (limits_of(on)["weight"], limits_of(on)["dram"]) == (4, 1)
+
+
+def test_the_text_form_says_which_tensors_are_weights() -> None:
+    text = program_text(CASE.program)
+    assert [line.split()[-1] for line in text.splitlines() if " of B[" in line] == ["weight"]
+    assert parse_program(text) == CASE.program
+
+
+def test_each_field_of_a_memory_can_be_set() -> None:
+    bandwidth = "memories.weight.bandwidth_bytes_per_second"
+    on = load_accelerator("toy", [f"{bandwidth}=2 GB/s", "memories.weight.latency_cycles=3"])
+    assert on.backing("weight").dram.latency_cycles == 3
+    assert on.memory("cache") == "dram"
+    assert Accelerator.model_validate_json(on.model_dump_json()) == on
+
+
+def test_wrong_fields_are_all_named() -> None:
+    fields = ["bandwidth_bytes_per_second=1 B/s", "channels=9", "interleave_bytes=1 GiB"]
+    with pytest.raises(InputError) as refused:
+        load_accelerator("toy", [f"memories.weight.{one}" for one in fields])
+    named = {fault.field for fault in refused.value.faults}
+    assert named == {f"memories.weight.{one.partition('=')[0]}" for one in (fields[0], fields[2])}
+    with pytest.raises(InputError, match=r"memories\.weight\.bandwidth_bytes_per_second"):
+        load_accelerator("toy", ["memories.weight.latency_cycles=3"])
+    with pytest.raises(InputError, match="did you mean"):
+        load_accelerator("toy", ["memories.wieght.latency_cycles=3"])

@@ -1,0 +1,63 @@
+"""Strips: folds of weights through a FIFO, by hand."""
+
+from itertools import pairwise
+
+import pytest
+
+from simaccel.experiment.run import simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.tree import Keep, Loop, nodes
+from simaccel.program.program import Compute, commands
+from simaccel.schedulers import NothingFitsError, make_mapping
+from simaccel.workload import gemm
+from simaccel.workload.conv import Conv
+from simaccel.workload.layers import layers_workload
+
+CHIP = load_accelerator("tpu_v1")
+TILE = 256 * 256
+
+
+def test_weights_come_as_whole_folds_in_four_slots() -> None:
+    """300 x 520: 2 x 3 folds, edges filled up; 100 rows at once."""
+    of = gemm(m=100, k=300, n=520, bytes_per_element=1)
+    result = simulate(of, CHIP, "strips")
+    (group,) = result.mapping.groups
+    (held,) = [node for node in nodes(group.tree) if isinstance(node, Keep) and node.tensor == "B"]
+    assert held.slots == 4
+    assert result.run.macs == 6 * TILE * 100
+    assert result.run.moved["dram_read", "B"] == 6 * TILE
+    folds = [one for one in commands(result.program.body) if isinstance(one, Compute)]
+    assert all(one.shape[-2:] == (256, 256) or one.macs == TILE * 100 for one in folds)
+
+
+def test_a_stream_of_weights_is_as_fast_as_their_memory() -> None:
+    """A fold each ceil(65,536 B x 700 MHz / 34 GB/s) = 1,350 cycles, however many there are."""
+    cycles = [
+        simulate(gemm(m=200, k=256, n=256 * n, bytes_per_element=1), CHIP, "strips").run.cycles
+        for n in (8, 16, 24)
+    ]
+    assert [after - before for before, after in pairwise(cycles)] == [8 * 1350] * 2
+
+
+def test_rows_are_as_many_as_the_accumulator_takes_in_equal_pieces() -> None:
+    """8 x 19 x 19 = 2,888 rows, 2,048 fit: two pieces of four boards; one position at a time."""
+    of = layers_workload("c", {"c": Conv(n=8, m=256, c=256, p=19, q=19, r=3, s=3)})
+    (group,) = make_mapping(of, CHIP, "strips").groups
+    loops = {node.rank: node.tile for node in nodes(group.tree) if isinstance(node, Loop)}
+    assert (loops["n"], loops["p"], loops["q"]) == (4, 19, 19)
+    assert (loops["r"], loops["s"], loops["c"], loops["m"]) == (1, 1, 256, 256)
+
+
+def test_it_says_what_is_too_small() -> None:
+    tight = load_accelerator("tpu_v1", ["memories.weight.staging_bytes=63 KiB"])
+    with pytest.raises(NothingFitsError, match=r"gemm: a row beside a fold.*staging_bytes"):
+        make_mapping(gemm(m=9, k=256, n=256, bytes_per_element=1), tight, "strips")
+
+
+def test_it_runs_on_any_systolic_array() -> None:
+    """7 x 11 x 5 on 8 x 8, without accumulator or memories: 2 x 1 folds of 64 PEs for 7 rows."""
+    toy = load_accelerator("toy")
+    of = gemm(m=7, k=11, n=5)
+    run = simulate(of, toy, "strips").run
+    folds = -(-11 // toy.array.rows) * -(-5 // toy.array.cols)
+    assert run.macs == folds * toy.array.pes * 7

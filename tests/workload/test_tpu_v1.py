@@ -1,0 +1,81 @@
+"""Inferred shapes against what is published of the six programs of TPU v1."""
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+
+from simaccel.workload.conv import Conv
+from simaccel.workload.layers import Layers, Shape
+from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, NETWORKS
+
+DATA = Path(__file__).parents[2] / "validation" / "tpu_v1" / "data"
+SHAPES = [
+    (one.name, which, layers)
+    for one in NETWORKS
+    for which, layers in {"inferred": one.layers, **ALTERNATIVES[one.name]}.items()
+]
+
+
+def _published() -> dict[str, dict[str, str]]:
+    with (DATA / "programs.csv").open(newline="", encoding="utf-8") as file:
+        return {f"tpu_v1_{row['program']}": row for row in csv.DictReader(file)}
+
+
+def _counted() -> dict[str, dict[str, str]]:
+    with (DATA / "counters.csv").open(newline="", encoding="utf-8") as file:
+        return {row["what"]: row for row in csv.DictReader(file)}
+
+
+def _macs(shape: Shape) -> int:
+    return math.prod(shape.ranks.values())
+
+
+def _active(shape: Shape) -> int:
+    """MACs of whole tiles of 256 x 256: one position of a window and one matrix at a time."""
+    if isinstance(shape, Conv):
+        tiles = shape.r * shape.s * -(-shape.c // 256) * -(-shape.m // 256)
+        return tiles * 256**2 * shape.n * shape.p * shape.q
+    return shape.b * -(-shape.k // 256) * -(-shape.n // 256) * 256**2 * shape.m
+
+
+def _sum(layers: Layers, what: str) -> int:
+    return sum(getattr(one, what) for one in layers.values())
+
+
+@pytest.mark.parametrize(("name", "which", "make"), SHAPES)
+def test_layers_and_weights_are_the_published_ones(name: str, which: str, make: object) -> None:
+    assert callable(make)
+    layers: Layers = make()
+    row = _published()[name]
+    count = sum(int(word) for word in row["layers"].split() if word.isdigit())
+    others = {"lstm0": 34, "lstm1": 19, "cnn1": 13}.get(row["program"], 0)
+    assert len(layers) == count - others, which
+    assert _sum(layers, "weights") / 1e6 == pytest.approx(float(row["weights_millions"]), rel=0.05)
+
+
+@pytest.mark.parametrize(("name", "which", "make"), SHAPES)
+def test_macs_per_weight_byte_are_the_published_ones(name: str, which: str, make: object) -> None:
+    assert callable(make)
+    layers: Layers = make()
+    intensity = sum(map(_macs, layers.values())) / _sum(layers, "weights")
+    published = float(_published()[name]["macs_per_weight_byte"])
+    assert intensity == pytest.approx(published, rel=0.03), which
+
+
+@pytest.mark.parametrize("one", NETWORKS, ids=lambda one: one.name)
+def test_useful_macs_are_the_counted_part_of_the_active_ones(one: object) -> None:
+    """Of what is inferred; within three points of a hundred."""
+    name, layers = one.name, one.layers()  # type: ignore[attr-defined]
+    counted, program = _counted(), name.removeprefix("tpu_v1_")
+    published = float(counted["useful"][program]) / float(counted["active"][program])
+    found = sum(map(_macs, layers.values())) / sum(map(_active, layers.values()))
+    assert found == pytest.approx(published, abs=0.03)
+
+
+def test_the_counters_add_up() -> None:
+    counted = _counted()
+    for program in ("mlp0", "mlp1", "lstm0", "lstm1", "cnn0", "cnn1"):
+        parts = ("active", "weight_stall", "weight_shift", "rest")
+        assert sum(float(counted[part][program]) for part in parts) == pytest.approx(100, abs=0.2)

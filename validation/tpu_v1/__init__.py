@@ -1,0 +1,1 @@
+"""TPU v1: its performance counters beside the machine's."""

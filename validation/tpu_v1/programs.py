@@ -1,0 +1,97 @@
+"""Runs of the six programs on `tpu_v1`, and where the cycles of the array go."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from simaccel import load_accelerator, simulate
+from simaccel.experiment.run import Result
+from simaccel.machine.machine import Machine
+from simaccel.program.lowering import lower
+from simaccel.schedulers import make_mapping
+from simaccel.workload import Workload
+from simaccel.workload.layers import Layers, layers_workload
+from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, NETWORKS
+
+HERE: Final = Path(__file__).parent
+PROGRAMS: Final = ("mlp0", "mlp1", "lstm0", "lstm1", "cnn0", "cnn1")
+INFERRED: Final = "inferred"
+"""The shapes that `--workload tpu_v1_...` has."""
+_MEMORY: Final = ("dram_bandwidth", "dram_latency", "dram_queue")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """Parts of all cycles, as the chip counts them, and operations per second of useful MACs."""
+
+    cycles: int
+    active: float
+    useful: float
+    weight_stall: float
+    weight_shift: float
+    rest: float
+    tops: float
+
+
+def counters() -> dict[str, dict[str, float]]:
+    """Return the published figures: what -> program -> percent, or TOPS."""
+    with (HERE / "data" / "counters.csv").open(newline="", encoding="utf-8") as file:
+        rows = {row.pop("what"): row for row in csv.DictReader(file)}
+    return {what: {name: float(n) for name, n in row.items()} for what, row in rows.items()}
+
+
+def shapes(program: str) -> dict[str, Callable[[], Layers]]:
+    """Return the inferred layers of a program, and the alternatives, by what they are called."""
+    name = f"tpu_v1_{program}"
+    network = next(one for one in NETWORKS if one.name == name)
+    return {INFERRED: network.layers, **ALTERNATIVES[name]}
+
+
+def workload(program: str, which: str = INFERRED) -> Workload:
+    """Return a program in 8 bits."""
+    return layers_workload(f"tpu_v1_{program}", shapes(program)[which](), bytes_per_element=1)
+
+
+def run(program: str, which: str = INFERRED, settings: Sequence[str] = ()) -> Result:
+    """Run a program on `tpu_v1` with some fields set."""
+    return simulate(workload(program, which), load_accelerator("tpu_v1", settings), "strips")
+
+
+def seconds(program: str, settings: Sequence[str] = ()) -> float:
+    """Return the time of a program on `tpu_v1` with some fields set; nothing is estimated."""
+    of, on = workload(program), load_accelerator("tpu_v1", settings)
+    return on.seconds(Machine(on, lower(of, make_mapping(of, on, "strips"))).run().cycles)
+
+
+def shares(result: Result) -> Shares:
+    """Return where the cycles of the array went.
+
+    Active: it multiplies, whatever is useful of that. Weight shift: it is in its own way until
+    weights are in their place. What it needs until the last result has left is none of both.
+    """
+    accelerator, run = result.accelerator, result.run
+    array, total = run.engines["array"], run.cycles
+    active = run.macs / accelerator.array.pes
+    stall = sum(n for cause, n in array.stalls.items() if cause in _MEMORY)
+    own = array.busy - active + array.stalls.get("array", 0)
+    shift = max(own - drained_cycles(result), 0)
+    useful = result.workload.macs / accelerator.array.pes
+    return Shares(
+        cycles=total,
+        active=active / total,
+        useful=useful / total,
+        weight_stall=stall / total,
+        weight_shift=shift / total,
+        rest=1 - (active + stall + shift) / total,
+        tops=2 * result.workload.macs / accelerator.seconds(total) / 1e12,
+    )
+
+
+def drained_cycles(result: Result) -> int:
+    """Return the cycles in which the last results of an operator leave the array, in all."""
+    array = result.accelerator.systolic
+    return len(result.run.operators) * (array.rows + array.cols - 2)

@@ -1,0 +1,114 @@
+"""TPU v1: active, weight stall, weight shift and TOPS of six programs beside the chip's counters.
+
+``python -m validation.tpu_v1.run`` runs the six programs of the paper with inferred shapes and with
+the alternatives, and figure 11; it writes ``programs.csv``, ``sensitivity.csv``, ``what_if.csv``,
+draws ``programs.png`` and ``sensitivity.png`` and puts the figures into the README.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from validation.analytic.readme import write_figures
+from validation.tpu_v1.pictures import draw_sensitivity, draw_shares
+from validation.tpu_v1.programs import (
+    HERE,
+    INFERRED,
+    PROGRAMS,
+    Shares,
+    counters,
+    run,
+    shapes,
+    shares,
+)
+from validation.tpu_v1.sensitivity import RESOURCES, Row, by_set, by_what_if
+
+_PARTS: Final = ("active", "useful", "weight_stall", "weight_shift", "rest")
+All = Mapping[str, Mapping[str, Shares]]
+
+
+def write(name: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows as a CSV file."""
+    with (HERE / name).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def program_rows(found: All) -> list[Row]:
+    """Return the shares of all programs and shapes, in percent, beside the chip's."""
+    chip = counters()
+    rows: list[Row] = []
+    for program, by_shape in found.items():
+        published = {what: by_program[program] for what, by_program in chip.items()}
+        chips: Row = {"program": program, "shapes": "chip", "cycles": ""}
+        chips |= {part: published[part] for part in _PARTS}
+        rows.append(chips | {"tops": published["tops"], "off": ""})
+        for which, one in by_shape.items():
+            figures = asdict(one)
+            rows.append(
+                {"program": program, "shapes": which, "cycles": one.cycles}
+                | {part: round(100 * figures[part], 1) for part in _PARTS}
+                | {
+                    "tops": round(one.tops, 2),
+                    "off": f"{one.tops / published['tops'] - 1:+.1%}",
+                }
+            )
+    return rows
+
+
+def program_table(rows: Sequence[Row]) -> str:
+    """Tabulate them."""
+    names = ("program", "shapes", *_PARTS, "tops", "off")
+    head = ("", "", "active", "useful", "weight stall", "weight shift", "the rest", "TOPS", "")
+    lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
+    for row in rows:
+        cells = [str(row[name]) for name in names]
+        cells[0] = cells[0].upper() if row["shapes"] == "chip" else ""
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def sensitivity_table(by_setting: Sequence[Row], freed: Sequence[Row]) -> str:
+    """Tabulate the speed with four times of each resource, and with an infinite amount."""
+    cases = list(dict.fromkeys(str(row["freed"]) for row in freed))
+    head = ["", *(f"4 x {one}" for one in RESOURCES), *(f"{one} free" for one in cases)]
+    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+    for program in PROGRAMS:
+        found = [
+            row["speed"]
+            for one in RESOURCES
+            for row in by_setting
+            if (row["program"], row["resource"], row["scale"]) == (program, one, 4.0)
+        ]
+        found += [row["speed"] for row in freed if row["program"] == program]
+        lines.append("| " + " | ".join([program.upper(), *(f"{n:.2f}" for n in found)]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run all."""
+    found = {
+        program: {which: shares(run(program, which)) for which in shapes(program)}
+        for program in PROGRAMS
+    }
+    rows, by_setting, freed = program_rows(found), list(by_set()), list(by_what_if())
+    write("programs.csv", rows)
+    write("sensitivity.csv", by_setting)
+    write("what_if.csv", freed)
+    readme: Path = HERE / "README.md"
+    write_figures("programs", program_table(rows), readme)
+    write_figures("sensitivity", sensitivity_table(by_setting, freed), readme)
+    ours = {program: by_shape[INFERRED] for program, by_shape in found.items()}
+    draw_shares(counters(), ours, HERE / "programs.png")
+    draw_sensitivity(by_setting, HERE / "sensitivity.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
