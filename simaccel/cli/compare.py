@@ -34,6 +34,7 @@ from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
     Compared,
     Point,
+    area_lines,
     comparison_json,
     comparison_table,
     problem_lines,
@@ -181,7 +182,8 @@ def compare(
     if as_json:
         show_json(comparison_json(rows))
     elif table != STDOUT:
-        show(title, comparison_table(rows), *problem_lines(rows), *written)
+        lines = (*area_lines(rows), *problem_lines(rows), *written)
+        show(title, comparison_table(rows), *lines)
     ctx.exit(_exit_code(rows))
 
 

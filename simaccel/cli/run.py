@@ -42,6 +42,7 @@ from simaccel.report.results import (
     engines_table,
     experiment_title,
     operators_table,
+    size_line,
 )
 from simaccel.report.units import cycles_text
 
@@ -178,7 +179,7 @@ def _show(asked: Asked, result: Result, found: tuple[Checked, ...]) -> None:
     show(title, operators_table(result), engines_table(result), energy_table(result))
     if found:
         show(checked_table(found))
-    show(buffer_line(result), bound_line(result), channels_line(result))
+    show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))
     if result.workload.parameters.get("kind") == "transformer":
         show(classes_line(result))
     if asked.workload.is_onnx():
