@@ -12,6 +12,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
+from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping
@@ -58,8 +59,6 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     accelerator = load_accelerator(name, overrides)
     if as_json:
-        from simaccel.experiment.recording import accelerator_document  # noqa: PLC0415 - it loads h5py
-
         show_json(accelerator_document(accelerator))
     else:
         show(fields_table(accelerator_rows(accelerator)))

@@ -24,8 +24,9 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.parameters import PARAMETERS
 from simaccel.cli.progress import Bar
-from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
+from simaccel.cli.sweep import Sweep, read_sweep
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.parallel import noted
 from simaccel.experiment.run import result_json, simulate

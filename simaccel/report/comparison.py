@@ -38,7 +38,7 @@ class Point:
     """One value of a swept parameter: as data has it, as people read it, its place on an axis."""
 
     axis: Axis
-    value: int | str
+    value: int | float | str
     text: str
     place: int
 

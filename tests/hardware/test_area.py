@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.experiment.recording import accelerator_document
+from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import BufferSpec
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.hardware.area.spec import Areas, NoAreaError, area_um2, pe_um2

@@ -20,8 +20,8 @@ from pathlib import Path
 import yaml
 
 from simaccel.cli.progress import Bar
+from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.parallel import run_all
-from simaccel.experiment.recording import accelerator_document
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
