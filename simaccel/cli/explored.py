@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
+
 from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.output import show, show_json
 from simaccel.experiment.exploration.explore import Exploration
@@ -21,6 +23,7 @@ from simaccel.files.targets import (
 )
 from simaccel.report.exploration import (
     counted_lines,
+    effort_lines,
     exploration_csv,
     exploration_json,
     exploration_table,
@@ -91,10 +94,13 @@ class Outputs:
         """Write the files, and print what goes to the terminal."""
         title = exploration_title(found, space)
         written = self._write(found, title)
+        quiet = as_json or STDOUT in {self.table, self.page}
         if as_json:
             show_json(exploration_json(found))
-        elif STDOUT not in {self.table, self.page}:
-            show(title, exploration_table(found), *counted_lines(found), *written)
+        elif not quiet:
+            show(title, exploration_table(found), *counted_lines(found))
+        for line in (*effort_lines(found), *written):
+            click.echo(line, err=quiet)
 
     def _write(self, found: Exploration, title: str) -> list[str]:
         how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}

@@ -56,7 +56,7 @@ def exploration_table(found: Exploration) -> Table:
     shown = rows_shown(found)
     names = [one.name for one in found.dimensions]
     heads = [head for head, _ in _SHOWN.values()]
-    table = make_table(names, [*heads, "est. error"], ("",))
+    table = make_table(names, [*heads, "error"], ("",))
     for one in shown:
         add_row(table, _cells(one), style="bold" if one.best else "")
     return table
@@ -76,7 +76,7 @@ def _cells(one: Explored) -> list[str]:
     figures = one.figures or {}
     texts = [setting.text for setting in one.design.settings]
     shown = [write(figures[name]) for name, (_, write) in _SHOWN.items()]
-    return [*texts, *shown, _error_text(one), mark(one)]
+    return [*texts, *shown, _error_text(one), "best" if one.best else mark(one)]
 
 
 def _error_text(one: Explored) -> str:
@@ -112,17 +112,21 @@ def counted_lines(found: Exploration) -> list[str]:
     outside = sum(not one.within and not one.problem for one in points)
     confirmed = [one for one in points if one.machine is not None]
     on = [one for one in points if one.frontier]
-    lines = [
+    reasons = Counter(one.problem for one in failed)
+    return [
         f"{len(points):,} designs: {len(failed):,} do not run, {outside:,} outside the limits, "
         f"{len(confirmed):,} confirmed on the machine, {len(on):,} on the frontier"
         + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
-        f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
+        *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
     ]
-    lines += [f"damaged, run again: {name}" for name in found.damaged]
-    reasons = Counter(one.problem for one in failed)
-    for reason, count in reasons.most_common(3):
-        lines.append(f"does not run ({count:,}): {reason}")
-    return lines
+
+
+def effort_lines(found: Exploration) -> list[str]:
+    """Say what it took this time; of all that is said, only this is another in a second run."""
+    return [
+        f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
+        *(f"damaged, run again: {name}" for name in found.damaged),
+    ]
 
 
 # -- files
@@ -174,9 +178,6 @@ def exploration_json(found: Exploration) -> dict[str, Any]:
         "objective": found.plan.objective,
         "limits": [str(one) for one in found.plan.limits],
         "confirm": found.plan.confirm,
-        "runs": found.ran,
-        "reused": found.reused,
-        "damaged": list(found.damaged),
         "designs": rows(found),
     }
 

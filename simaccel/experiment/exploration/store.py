@@ -76,7 +76,7 @@ class Store:
             return None
         except OSError:
             data = b""
-        record = _read(data, asked.key)
+        record = _read(data, asked)
         if record is None:
             self.damaged.append(f"{RUNS}/{path.parent.name}/{path.name}")
             return None
@@ -95,9 +95,9 @@ class Store:
         self._known[asked.key] = json.loads(text)
         if self.folder is None:
             return
-        entry = {"key": asked.key, "sha256": _digest(text), "asked": json.loads(asked.text)}
+        entry = {"asked": json.loads(asked.text), "found": json.loads(text)}
         try:
-            _write(self._path(asked.key), {**entry, "found": json.loads(text)})
+            _write(self._path(asked.key), {**entry, "sha256": _digest(_text(entry))})
         except OSError as error:
             raise not_written(self._path(asked.key), error) from None
 
@@ -197,12 +197,12 @@ def _write(path: Path, document: object) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _read(data: bytes, key: str) -> Record | None:
+def _read(data: bytes, asked: Asked) -> Record | None:
     """Read an entry; None if it is damaged, or of another run."""
     try:
         entry = json.loads(data)
-        found = entry["found"]
-        whole = entry["key"] == key and entry["sha256"] == _digest(_text(found))
+        digest, found = entry.pop("sha256"), entry["found"]
+        whole = digest == _digest(_text(entry)) and entry["asked"] == json.loads(asked.text)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return found if whole and isinstance(found, dict) else None

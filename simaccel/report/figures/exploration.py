@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,21 +16,21 @@ from simaccel.report.figures.style import (
     SERIES_MARKERS,
     new_figure,
 )
+from simaccel.report.units import bytes_text, energy_text, seconds_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-_LABELS: Final = {
-    "seconds": "time (s)",
-    "energy_pj": "energy (J)",
-    "area_mm2": "area (mm2)",
-    "buffer_bytes": "buffer needed (KiB)",
-    "edp_js": "energy x delay (Js)",
-    "dram_bytes": "DRAM (B)",
-    "power_mw": "power (mW)",
+_LABELS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
+    "seconds": ("time", seconds_text),
+    "energy_pj": ("energy", energy_text),
+    "area_mm2": ("area (mm2)", lambda mm2: f"{mm2:g}"),
+    "buffer_bytes": ("buffer needed", bytes_text),
 }
-_SCALES: Final = {"energy_pj": 1e-12, "buffer_bytes": 1 / 1024}
+"""What people read for a figure, and how its values are written."""
+_LOG_TICKS: Final = (1.0, 2.0, 5.0)
 _LIGHT, _GREY, _ON = "#DDDDDD", "#999999", SERIES_COLOURS[1]
 _LOG_RATIO: Final = 8
 _ACROSS: Final = 3
@@ -48,7 +48,7 @@ def _drawn(found: Exploration) -> list[Explored]:
 
 def _value(figures: dict[str, Any], name: str) -> float:
     value = figures[name]
-    return math.nan if value is None else float(value) * _SCALES.get(name, 1)
+    return math.nan if value is None else float(value)
 
 
 def draw_frontier(found: Exploration, title: str) -> Figure:
@@ -87,8 +87,28 @@ def _scatter(ax: Axes, found: Exploration, x: str, y: str) -> None:
         if some:
             xs, ys = ([_value(one, name) for one in some] for name in (x, y))
             ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
-    ax.set_xlabel(_LABELS[x])
-    ax.set_ylabel(_LABELS[y])
+    for axis, name in ((ax.xaxis, x), (ax.yaxis, y)):
+        _write(axis, *_LABELS[name])
+
+
+def _write(axis: Axis, label: str, write: Callable[[float], str]) -> None:
+    """Name an axis, and write its ticks as tables do."""
+    axis.set_label_text(label)
+    axis.set_major_formatter(lambda value, _at: write(value) if value >= 0 else "")
+
+
+def _spread(axis: Axis, low: float, high: float) -> None:
+    """Let an axis be logarithmic where values are far from each other, with few ticks."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    write = axis.get_major_formatter()
+    if 0 < low * _LOG_RATIO <= high < math.inf:
+        (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
+        axis.set_major_locator(LogLocator(subs=_LOG_TICKS, numticks=6))
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(write)
 
 
 def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
@@ -112,13 +132,8 @@ def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
 def _finish(figure: Figure, axes: Sequence[Axes], title: str, found: Exploration) -> None:
     for ax in axes:
         ax.grid(visible=True, linewidth=0.3, alpha=0.6)
-        for axis, limits in (
-            (ax.set_xscale, ax.dataLim.intervalx),
-            (ax.set_yscale, ax.dataLim.intervaly),
-        ):
-            low, high = limits
-            if 0 < low * _LOG_RATIO <= high < math.inf:
-                axis("log")
+        _spread(ax.xaxis, *ax.dataLim.intervalx)
+        _spread(ax.yaxis, *ax.dataLim.intervaly)
     named: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
