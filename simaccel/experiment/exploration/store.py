@@ -203,7 +203,7 @@ def _read(data: bytes, asked: Asked) -> Record | None:
         entry = json.loads(data)
         digest, found = entry.pop("sha256"), entry["found"]
         whole = digest == _digest(_text(entry)) and entry["asked"] == json.loads(asked.text)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return found if whole and isinstance(found, dict) else None
 
