@@ -178,7 +178,9 @@ def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
         return 0.0, [(error, None)] * count
     except ClusterError:
         raise
-    except (Exception, CancelledError) as error:  # noqa: BLE001 - whatever Dask raises
+    except CancelledError:
+        raise ClusterError("the scheduler of the cluster is gone") from None
+    except Exception as error:  # noqa: BLE001 - whatever Dask raises
         raise ClusterError(f"the cluster gave up: {type(error).__name__}: {error}") from None
     return found
 
@@ -192,8 +194,7 @@ def _together(task_seconds: float, size: int, most: int) -> int:
 @contextmanager
 def started(jobs: int) -> Iterator[Processes]:
     """Start a local cluster of that many processes, which ends with the block."""
-    for name in _LOGS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    _silence()
     with dask.config.set(_CONFIG), _undisturbed():
         cluster = LocalCluster(
             n_workers=jobs,
@@ -212,6 +213,13 @@ def started(jobs: int) -> Iterator[Processes]:
             cluster.close(_END_SECONDS)
 
 
+def _silence() -> None:
+    """Leave what is to be said to errors: Dask has loggers, with levels of their own."""
+    for name in [*logging.root.manager.loggerDict, *_LOGS]:
+        if name.partition(".")[0] in _LOGS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
 def _kill(cluster: LocalCluster) -> None:
     """Kill the processes of a cluster: nobody waits for what they do, and they keep nothing."""
     for nanny in cluster.workers.values():
@@ -228,8 +236,7 @@ def connected(address: str) -> Iterator[Processes]:
         InputError: none answers there, or it has no processes.
 
     """
-    for name in _LOGS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    _silence()
     allowed = "the address of a Dask scheduler that answers, as in tcp://127.0.0.1:8786"
     try:
         client = Client(address, timeout=_ANSWER_SECONDS)

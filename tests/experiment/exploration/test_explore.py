@@ -31,9 +31,7 @@ AXES = (
     )),
 )  # fmt: skip
 WORK = (gemm(m=30, k=20, n=10), gemm(m=7, k=9, n=64))
-SPACE = Space(
-    (load_accelerator("toy"),), (Load(WORK[0], 3), Load(WORK[1])), AXES, ("naive",)
-)
+SPACE = Space((load_accelerator("toy"),), (Load(WORK[0], 3), Load(WORK[1])), AXES, ("naive",))
 
 
 def explored(confirm: Confirm = "pareto", *limits: str, store: Store | None = None) -> Exploration:
@@ -102,9 +100,7 @@ def test_limits_leave_designs_out_before_and_after_they_run() -> None:
 def test_a_design_that_does_not_run_is_a_row_with_the_reason() -> None:
     spatial = replace(SPACE, accelerators=(load_accelerator("toy_linear"),), axes=())
     with working(1) as team:
-        found = explore(
-            spatial.dimensions, spatial.designs([0]), Plan(), team, store=Store()
-        )
+        found = explore(spatial.dimensions, spatial.designs([0]), Plan(), team, store=Store())
     assert [one.figures for one in found.points] == [None]
     assert found.points[0].problem == (
         "dataflow naive takes systolic arrays; toy_linear has a spatial one"
@@ -169,7 +165,10 @@ def test_a_damaged_entry_is_run_again_and_told(tmp_path: Path) -> None:
 def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     class Losing(_Stopping):
         def numbered(
-            self, work: Callable[[Any], Any], tasks: Sequence[Any], _lost: Any  # noqa: ANN401
+            self,
+            work: Callable[[Any], Any],
+            tasks: Sequence[Any],
+            _lost: Any,  # noqa: ANN401
         ) -> Iterator[tuple[int, Any]]:
             for number, task in enumerate(tasks):
                 yield number, _lost(task) if number == 1 else work(task)
