@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,7 @@ from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec
+from simaccel.hardware.presets import with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
 from simaccel.hardware.spec import Spec
@@ -66,6 +68,8 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     else:
         raw, faults = read_yaml(path, _EXPECTED)
         _refuse_others(raw, str(path))
+        raw, unknown = with_presets(raw, str(path), list_accelerators(), _sections_of)
+        faults += unknown
     files, unknown = _override(raw, overrides)
     faults += unknown
     accelerator, wrong = _build(raw, str(path))
@@ -103,6 +107,12 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     if found is None:
         raise InputError(faults)
     return found
+
+
+@lru_cache
+def _sections_of(name: str) -> dict[str, Any]:
+    """Read a shipped accelerator as it is written."""
+    return read_yaml(_shipped()[name], _EXPECTED)[0]
 
 
 def _shipped() -> dict[str, Path]:

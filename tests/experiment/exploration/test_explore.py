@@ -84,7 +84,7 @@ def test_the_machine_confirms_what_is_wanted() -> None:
 
 def test_limits_leave_designs_out_before_and_after_they_run() -> None:
     free = explored("all")
-    areas = sorted({one.machine["area_mm2"] for one in free.points if one.machine})
+    areas = sorted({one.machine["area_mm2"] or 0 for one in free.points if one.machine})
     powers = sorted(one.machine["power_mw"] or 0 for one in free.points if one.machine)
     limits = (f"area_mm2<={areas[-2]}", f"power_mw<={powers[len(powers) // 2]}")
     found = explored("all", *limits)
