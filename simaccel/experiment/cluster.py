@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 import dask
 from distributed import Client, Future, LocalCluster, as_completed
+from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from simaccel.errors import Fault, InputError, SimaccelError, WorkerDiedError
@@ -178,7 +179,7 @@ def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
         return 0.0, [(error, None)] * count
     except ClusterError:
         raise
-    except CancelledError:
+    except (CancelledError, FutureCancelledError):
         raise ClusterError("the scheduler of the cluster is gone") from None
     except Exception as error:  # noqa: BLE001 - whatever Dask raises
         raise ClusterError(f"the cluster gave up: {type(error).__name__}: {error}") from None

@@ -20,8 +20,8 @@ Victim = Literal["parent", "worker", "scheduler"]
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 LINE = (
     *("explore", "--hw", "toy", "--dataflow", "naive", "--confirm", "pareto"),
-    *("--workload", "gemm shape=M=50,K=40,N=30 weight=2"),
-    *("--workload", "gemm shape=M=30,K=20,N=10"),
+    *("--workload", "gemm shape=M=18,K=14,N=10 weight=2"),
+    *("--workload", "gemm shape=M=12,K=8,N=6"),
     *("--axis", "array=2,4", "--axis", "dram-latency=0:40:+8"),
     *("--store", "store", "--csv", "rows.csv", "--force"),
 )
@@ -39,13 +39,21 @@ if __name__ == "__main__":
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
-    """Read all files of a folder, apart from what names a number of processes or an address."""
+    """Read all files of a folder, apart from what names a number of processes or an address.
+
+    A table that SIGKILL met while it was written lies beside its target; the store has none of it.
+    """
     found = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    return {name: data for name, data in found.items() if not name.endswith("manifest.json")}
+    return {
+        name: data
+        for name, data in found.items()
+        if not name.endswith("manifest.json")
+        and not (name.startswith("rows.csv.") and name.endswith(".partial"))
+    }
 
 
 def whole(server: Server, folder: Path) -> tuple[dict[str, bytes], float]:
@@ -77,7 +85,9 @@ def require_same(server: Server, folder: Path, expected: dict[str, bytes]) -> Do
     """Start it again, and compare all that lies there with what lies there without a kill."""
     done = server.run(*LINE, "--jobs", "1", folder=folder)
     assert done.code == 0, done
-    assert bytes_in(folder) == expected
+    found = bytes_in(folder)
+    different = {name for name in {*found, *expected} if found.get(name) != expected.get(name)}
+    assert not different
     return done
 
 
