@@ -47,7 +47,7 @@ _CONFIG: Final = {
     # a process has one task: what dies with it is this one, and no other
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.allowed-failures": 0,
-    # it takes 1 to 2% of the time, and nobody looks
+    # nobody looks at it
     "distributed.worker.profile.enabled": False,
 }
 _LOGS: Final = ("distributed", "tornado", "asyncio")
