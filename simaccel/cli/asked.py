@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from simaccel.cli.asked_workload import AskedWorkload, is_described
+from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.errors import InputError, suggest
@@ -22,9 +22,7 @@ from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import DATAFLOWS, Options
-from simaccel.workload import (
-    Workload,
-)
+from simaccel.workload import Workload, is_described
 
 DATAFLOW = "flat"
 """What is used where nothing is given."""
@@ -180,10 +178,10 @@ def require_dataflows(names: list[str]) -> list[str]:
     """
     faults = []
     for name in names:
-        allowed = suggest(name, DATAFLOWS)
-        if "," in name:
-            allowed = "one dataflow; `simaccel compare` takes several"
-        if name not in DATAFLOWS:
-            faults.append(fault("--dataflow", name, allowed))
+        if name in DATAFLOWS:
+            continue
+        several = "one dataflow; `simaccel compare` takes several"
+        allowed = several if "," in name else suggest(name, DATAFLOWS)
+        faults.append(fault("--dataflow", name, allowed))
     require_none(faults)
     return names

@@ -21,7 +21,7 @@ from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Compared
 from simaccel.schedulers import DATAFLOWS
 from simaccel.trace.interrupts import undisturbed
-from simaccel.workload.files import load_workload
+from simaccel.workload import load_workload
 
 Call = Callable[[str], Result]
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
