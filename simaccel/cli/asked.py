@@ -120,7 +120,14 @@ class Asked:
         """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
         if self.mapping is not None or self.is_directed():
             return False
-        return self.sought.mapspace is not None or self.is_spatial()
+        if self.sought.mapspace is not None:
+            return True
+        return self.is_spatial() and not self._is_plugged()
+
+    def _is_plugged(self) -> bool:
+        """Say whether a plug-in schedules, which may take spatial arrays, too."""
+        name = self.dataflow
+        return name is not None and name not in DATAFLOWS.own and name in DATAFLOWS
 
     def is_directed(self) -> bool:
         """Say whether the dataflows of a MAESTRO description are asked for."""

@@ -54,7 +54,7 @@ from simaccel.workload.matmul import (
 )
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
 from simaccel.workload.products import bmm, gbmm, parse_product
-from simaccel.workload.topology import load_topology, read_topology
+from simaccel.workload.topology import load_estimates, load_topology, read_topology
 from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
 
@@ -116,6 +116,7 @@ __all__ = [
     "layers_workload",
     "load_described",
     "load_document",
+    "load_estimates",
     "load_topology",
     "load_workload",
     "network",

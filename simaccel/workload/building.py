@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.directives.reading import is_description
 from simaccel.files.documents import read_text
 from simaccel.plugins import Plugin, Registry
@@ -132,7 +132,7 @@ def _refuse_unknown(
     if any(one.kind is Parameter.VAR_KEYWORD for one in taken.values()):
         return
     allowed = f"nothing with {plugin.name}; its plug-in takes {', '.join(taken) or 'nothing'}"
-    _require_none(Fault("workload", n, v, allowed) for n, v in given.items() if n not in taken)
+    require_none(Fault("workload", n, v, allowed) for n, v in given.items() if n not in taken)
 
 
 def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
@@ -216,7 +216,7 @@ def is_described(name: str) -> bool:
 def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what was not given, and refuse what is no size."""
     known = Sizes.__annotations__
-    _require_none(
+    require_none(
         Fault("workload", name, value, f"no such size; {suggest(name, known)}")
         for name, value in sizes.items()
         if name not in known
@@ -235,16 +235,11 @@ def require_taken(name: str, kind: str, given: Mapping[str, object]) -> None:
 
 
 def _refuse(name: str, reasons: Mapping[str, str], given: Mapping[str, object]) -> None:
-    _require_none(
+    require_none(
         Fault("workload", field, value, f"nothing with {name}; {reasons[field]}")
         for field, value in given.items()
         if field in reasons
     )
-
-
-def _require_none(faults: Any) -> None:  # noqa: ANN401 - any iterable of faults
-    if found := list(faults):
-        raise InputError(found)
 
 
 def _model_names() -> set[str]:
