@@ -61,7 +61,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever stands there
     if name == "__version__":
-        value: object = _version()
+        from simaccel.version import version  # noqa: PLC0415 - as slow as numpy
+
+        value: object = version()
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
@@ -72,13 +74,3 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever stands there
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as slow as numpy
-
-    try:
-        return version("simaccel")
-    except PackageNotFoundError:
-        # A checkout that is imported without being installed has no version to state.
-        return "0+uninstalled"

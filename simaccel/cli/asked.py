@@ -21,13 +21,11 @@ from simaccel.mapping.directives.translating import DIRECTIVES, directed_mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
-from simaccel.schedulers import DATAFLOWS, Options
+from simaccel.schedulers import COMPARED, DATAFLOWS, Options
 from simaccel.workload import Workload, is_described
 
 DATAFLOW = "flat"
 """What is used where nothing is given."""
-COMPARED = ("naive", "flex", "flat", "flash")
-"""What a systolic array is compared with where nothing is given."""
 Inputs = tuple[Workload, Accelerator, str | Mapping]
 """What an experiment is made of: the last is a dataflow's name or a mapping."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from simaccel.workload import (
     Sizes,
     Workload,
     is_file,
+    load_estimates,
     load_workload,
     require_taken,
     transformer_names,
@@ -107,6 +108,21 @@ class AskedWorkload:
     def is_onnx(self) -> bool:
         """Say whether the name is that of an ONNX file."""
         return self.name.lower().endswith(".onnx")
+
+    def estimates(self) -> Mapping[str, float]:
+        """Read estimates of one's own, in cycles by layer, where the file has them.
+
+        Raises:
+            InputError: the file is wrong, or they are of other sizes than what is asked for.
+
+        """
+        if not self.name.lower().endswith(".csv"):
+            return {}
+        found = load_estimates(self.name)
+        if found and self.batch is not None and number(self.batch) != 1:
+            allowed = f"1, as the estimates in {self.name} are of its own sizes"
+            raise InputError([fault("--batch", self.batch, allowed)])
+        return {name: n for name, n in found.items() if self.layer in (None, name)}
 
     def imported(self) -> Imported:
         """Read an ONNX file with what became of its nodes.

@@ -13,7 +13,7 @@ from simaccel.report.results import dram_bytes
 Row = dict[str, Any]
 
 
-def operator_rows(result: Result, given: Mapping[str, int] | None = None) -> list[Row]:
+def operator_rows(result: Result, given: Mapping[str, float] | None = None) -> list[Row]:
     """Return a row for each operator or fused group: cycles, estimate, bound, bytes, energy.
 
     ``given`` has estimates of one's own, in cycles by operator, which stand beside with their
@@ -41,10 +41,11 @@ def operator_rows(result: Result, given: Mapping[str, int] | None = None) -> lis
     return rows
 
 
-def given_figures(cycles: int | None, simulated: int | None) -> Row:
+def given_figures(cycles: float | None, simulated: int | None) -> Row:
     """Return an estimate of one's own and its error, None where one of both is not there."""
-    both = cycles is not None and simulated is not None
-    error = (cycles - simulated) / simulated if both else None  # type: ignore[operator]
+    error = None
+    if cycles is not None and simulated is not None:
+        error = (cycles - simulated) / simulated
     return {"given_estimate_cycles": cycles, "given_relative_error": error}
 
 

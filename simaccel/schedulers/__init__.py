@@ -37,6 +37,8 @@ DATAFLOWS = Registry(
     _accept,
 )
 """On systolic arrays; a new one is a module with such a table, listed, or a plug-in."""
+COMPARED = ("naive", "flex", "flat", "flash")
+"""What a systolic array is compared with where nothing is given."""
 MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
@@ -74,6 +76,7 @@ def make_mapping(
 
 
 __all__ = [
+    "COMPARED",
     "DATAFLOWS",
     "MAPSPACES",
     "NotMappableError",

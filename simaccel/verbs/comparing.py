@@ -14,7 +14,7 @@ from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Axis, Compared, Point
-from simaccel.schedulers import Options
+from simaccel.schedulers import COMPARED, Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, load_estimates
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-COMPARED: Final = ("naive", "flex", "flat", "flash")
-"""What a systolic array is compared with where nothing is given."""
 EACH: Final = ("operator",)
 """What ``each`` may be."""
 Each = Callable[[Callable[["Task"], Compared], Sequence["Task"]], Iterable[Compared]]
@@ -235,7 +233,8 @@ def alone_tasks(
     """Return a task without a dataflow, or one for each operator, with its own estimate."""
     length = seq_len_of(workload)
     if each is None:
-        whole = sum(given.values()) if given else None
+        complete = all(one.name in given for one in workload.operators)
+        whole = sum(given.values()) if complete else None
         return [Task(workload, accelerator, None, "", seq_len=length, given=whole)]
     return [
         Task(alone, accelerator, point, "", seq_len=length, given=given.get(point.text))

@@ -141,7 +141,7 @@ def test_all_faults_of_a_file_are_reported_with_line_and_column(file: Path) -> N
         (
             ("Layer,M,N,J", "a,1,2,3"),
             [
-                "line 1, column 4: got 'J'; allowed: one of Layer, M, N, K, Batch, Sparsity",
+                "line 1, column 4: got 'J'; allowed: one of Layer, M, N, K, Batch, Sparsity, Estimate",
                 (
                     "line 1: got 'Layer, M, N, J'; allowed: a header with Layer, M, N, K; "
                     "K is not there"
