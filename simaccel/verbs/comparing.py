@@ -13,7 +13,8 @@ from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapspace.space import STRATEGIES
-from simaccel.report.comparison import Axis, Compared, Point
+from simaccel.report.comparison import Axis, Compared, Point, varied
+from simaccel.report.results import experiment_title, workload_title
 from simaccel.schedulers import COMPARED, Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
@@ -34,7 +35,7 @@ class Task:
     """One run, as it may be sent to another process.
 
     ``point``: its place among runs that differ in something beside the dataflow. ``given``: an
-    estimate of one's own, in cycles.
+    estimate of one's own, in cycles. ``title``: what it is a part of, without the length.
     """
 
     workload: Workload
@@ -45,6 +46,7 @@ class Task:
     fast_forward: bool = True
     seq_len: int | None = None
     given: float | None = None
+    title: str = ""
 
     @property
     def row(self) -> Compared:
@@ -153,11 +155,11 @@ def compare(
 
 def title_of(tasks: Sequence[Task]) -> str:
     """Return what all tasks have in common."""
-    from simaccel.report.comparison import varied
-    from simaccel.report.results import experiment_title
-
     rows = [task.row for task in tasks]
     point = rows[0].point
+    if tasks[0].title:
+        lengths = {task.seq_len for task in tasks} - {None}
+        return tasks[0].title + (f", seq-len {lengths.pop()}" if len(lengths) == 1 else "")
     if point is not None and point.axis in (_RUN, _WORKLOAD):
         return "several workloads" if point.axis == _WORKLOAD else "several runs"
     names = {*varied(rows), "seq-len"} if point is None else varied(rows)
@@ -236,8 +238,17 @@ def alone_tasks(
         complete = all(one.name in given for one in workload.operators)
         whole = sum(given.values()) if complete else None
         return [Task(workload, accelerator, None, "", seq_len=length, given=whole)]
+    title = experiment_title(workload, accelerator, varied=("seq-len",))
     return [
-        Task(alone, accelerator, point, "", seq_len=length, given=given.get(point.text))
+        Task(
+            alone,
+            accelerator,
+            point,
+            "",
+            seq_len=length,
+            given=given.get(point.text),
+            title=title,
+        )
         for point, alone in operators_alone(workload)
     ]
 
@@ -255,8 +266,6 @@ def _estimates(given: WorkloadLike) -> Mapping[str, float]:
 
 
 def _name(axis: Axis, workload: Workload, accelerator: Accelerator) -> str:
-    from simaccel.report.results import workload_title
-
     if axis == _ACCELERATOR:
         return accelerator.name
     title = workload_title(workload)

@@ -25,7 +25,7 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - nbformat has no types
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_valid_and_without_outputs(path: Path) -> None:
     notebook = _read(path)
-    nbformat.validate(notebook)  # type: ignore[no-untyped-call]
+    nbformat.validate(notebook)
     for cell in notebook.cells:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
@@ -34,14 +34,15 @@ def test_a_notebook_is_valid_and_without_outputs(path: Path) -> None:
 def test_the_notebooks_run_and_show_their_tables_and_pictures() -> None:
     """One kernel for all of them, as starting one takes a second; each begins without names."""
     assert [path.stem for path in NOTEBOOKS] == sorted(SHOWS)
-    whole, place = nbformat.v4.new_notebook(), []  # type: ignore[no-untyped-call]
+    whole = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    place: list[str] = []
     for path in NOTEBOOKS:
         for cell in [nbformat.v4.new_code_cell("%reset -f"), *_read(path).cells]:  # type: ignore[no-untyped-call]
             cell.id = f"{path.stem}-{len(place)}"
             whole.cells.append(cell)
             place.append(path.stem)
-    environment = {"resources": {"metadata": {"path": str(EXAMPLES)}}}
-    NotebookClient(whole, timeout=100, kernel_name="python3", **environment).execute()
+    there = {"metadata": {"path": str(EXAMPLES)}}
+    NotebookClient(whole, timeout=100, kernel_name="python3", resources=there).execute()
     shown: dict[str, dict[str, int]] = {}
     for name, cell in zip(place, whole.cells, strict=True):
         for output in cell.get("outputs", ()):
