@@ -11,6 +11,7 @@ import numpy as np
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled
+from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
     ARRAY,
     CHANNEL,
@@ -27,7 +28,6 @@ from simaccel.analytic.times import (
     WRITE,
     ZERO,
     Sizes,
-    State,
     Times,
     pick,
 )
@@ -86,12 +86,12 @@ def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
     ]
 
 
-class Traffic(State):
+class Traffic(Systolic):
     """Tiles that come and go, with the slots that they wait for."""
 
     def __init__(self, units: Units, accelerator: Accelerator) -> None:
-        super().__init__()
-        self.units, self.accelerator = units, accelerator
+        super().__init__(accelerator)
+        self.units = units
         self.slid: Bools = FALSE
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.analytic.schedule import FALSE, TRUE, Bodies
+from simaccel.analytic.schedule import TRUE, Bodies
 from simaccel.analytic.times import RING, ZERO, Times
 
 
@@ -22,8 +22,6 @@ class Trips:
         self.most, self.least = int(self.full.max()), int(self.full.min())
         self.has_rest: Bools = rest > 0
         self.ragged = bool(self.has_rest.any())
-        once = self.full + self.has_rest == 1
-        self.once: Bools = TRUE if once.all() else once if once.any() else FALSE
         self.rest: Ints = np.maximum(rest, 1)
         self.tile = tile
         self.known: dict[int, Ints] = {}
