@@ -8,32 +8,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simaccel.experiment.run import Result, result_json, simulate
+    from simaccel.experiment.run import result_json
     from simaccel.hardware.load import load_accelerator
-    from simaccel.workload import build, conv2d, gemm, network
+    from simaccel.schedulers import Options
+    from simaccel.verbs.bounding import bound
+    from simaccel.verbs.comparing import compare
+    from simaccel.verbs.estimating import estimate
+    from simaccel.verbs.running import Result, record, simulate
+    from simaccel.verbs.tracing import Trace
+    from simaccel.workload import build, conv2d, gemm, load_workload, network
 
     __version__: str
 
 _HOMES = {
-    "Result": "simaccel.experiment.run",
+    "Options": "simaccel.schedulers",
+    "Result": "simaccel.verbs.running",
+    "Trace": "simaccel.verbs.tracing",
+    "bound": "simaccel.verbs.bounding",
     "build": "simaccel.workload",
+    "compare": "simaccel.verbs.comparing",
     "conv2d": "simaccel.workload",
+    "estimate": "simaccel.verbs.estimating",
     "gemm": "simaccel.workload",
     "load_accelerator": "simaccel.hardware.load",
+    "load_workload": "simaccel.workload",
     "network": "simaccel.workload",
+    "record": "simaccel.verbs.running",
     "result_json": "simaccel.experiment.run",
-    "simulate": "simaccel.experiment.run",
+    "simulate": "simaccel.verbs.running",
 }
 """Where each name comes from; it is loaded when it is used, so that `simaccel` alone is quick."""
 
 __all__ = [
+    "Options",
     "Result",
+    "Trace",
     "__version__",
+    "bound",
     "build",
+    "compare",
     "conv2d",
+    "estimate",
     "gemm",
     "load_accelerator",
+    "load_workload",
     "network",
+    "record",
     "result_json",
     "simulate",
 ]
@@ -41,7 +61,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever stands there
     if name == "__version__":
-        value: object = _version()
+        from simaccel.version import version  # noqa: PLC0415 - as slow as numpy
+
+        value: object = version()
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
@@ -52,13 +74,3 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever stands there
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as slow as numpy
-
-    try:
-        return version("simaccel")
-    except PackageNotFoundError:
-        # A checkout that is imported without being installed has no version to state.
-        return "0+uninstalled"

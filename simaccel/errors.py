@@ -1,9 +1,9 @@
 """The errors that a user's input can cause: each names the field, its value and what is allowed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 _LONGEST_VALUE = 80
 
@@ -55,6 +55,37 @@ class InputError(SimaccelError):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.faults))
+
+
+def gather(*reads: Callable[[], object]) -> list[Any]:
+    """Read several inputs and report the faults of all of them together.
+
+    Raises:
+        InputError: at least one of them is wrong.
+
+    """
+    found: list[object] = []
+    faults: list[Fault] = []
+    for read in reads:
+        try:
+            found.append(read())
+        except InputError as error:
+            faults += [one for one in error.faults if one not in faults]
+    if faults:
+        raise InputError(faults)
+    return found
+
+
+def require_none(faults: Iterable[Fault]) -> None:
+    """Report faults, if there are any.
+
+    Raises:
+        InputError: all of them.
+
+    """
+    found = list(faults)
+    if found:
+        raise InputError(found)
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from simaccel.cli.asked_workload import AskedWorkload, is_described
+from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.errors import InputError, suggest
@@ -21,15 +21,11 @@ from simaccel.mapping.directives.translating import DIRECTIVES, directed_mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
-from simaccel.schedulers import DATAFLOWS, Options
-from simaccel.workload import (
-    Workload,
-)
+from simaccel.schedulers import COMPARED, DATAFLOWS, Options
+from simaccel.workload import Workload, is_described
 
 DATAFLOW = "flat"
 """What is used where nothing is given."""
-COMPARED = ("naive", "flex", "flat", "flash")
-"""What a systolic array is compared with where nothing is given."""
 Inputs = tuple[Workload, Accelerator, str | Mapping]
 """What an experiment is made of: the last is a dataflow's name or a mapping."""
 
@@ -122,7 +118,14 @@ class Asked:
         """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
         if self.mapping is not None or self.is_directed():
             return False
-        return self.sought.mapspace is not None or self.is_spatial()
+        if self.sought.mapspace is not None:
+            return True
+        return self.is_spatial() and not self._is_plugged()
+
+    def _is_plugged(self) -> bool:
+        """Say whether a plug-in schedules, which may take spatial arrays, too."""
+        name = self.dataflow
+        return name is not None and name not in DATAFLOWS.own and name in DATAFLOWS
 
     def is_directed(self) -> bool:
         """Say whether the dataflows of a MAESTRO description are asked for."""
@@ -180,10 +183,10 @@ def require_dataflows(names: list[str]) -> list[str]:
     """
     faults = []
     for name in names:
-        allowed = suggest(name, DATAFLOWS)
-        if "," in name:
-            allowed = "one dataflow; `simaccel compare` takes several"
-        if name not in DATAFLOWS:
-            faults.append(fault("--dataflow", name, allowed))
+        if name in DATAFLOWS:
+            continue
+        several = "one dataflow; `simaccel compare` takes several"
+        allowed = several if "," in name else suggest(name, DATAFLOWS)
+        faults.append(fault("--dataflow", name, allowed))
     require_none(faults)
     return names

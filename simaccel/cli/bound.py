@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from simaccel.analytic.bounds.compulsory import compulsory_bytes
 from simaccel.analytic.bounds.halo import HALOS, Halo
 from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
+from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
@@ -25,8 +24,7 @@ from simaccel.mapping.files import mapping_text
 from simaccel.report.bounds import BoundReport, bound_csv, bound_json, bound_lines, bound_table
 from simaccel.report.figures.bound import draw_bound
 from simaccel.report.figures.style import require_figure_target, save_figure, style
-from simaccel.report.results import workload_title
-from simaccel.workload import Workload
+from simaccel.verbs.bounding import bound_of
 
 UNITS = ("array",)
 
@@ -137,29 +135,13 @@ def bound(
     require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})
     require_stdout_free(output, "-o", others={"--json": as_json})
     outputs.require()
-    found = workload_bound(workload, mapspace, fuse)
-    if room is None and accelerator is not None:
-        room = accelerator.buffer.capacity_bytes
-    report = BoundReport(
-        found=found,
-        mapspace=mapspace,
-        fuse=fuse,
-        compulsory_bytes=_compulsory(workload, fuse),
-        accelerator=accelerator,
-        room=room,
-    )
-    title = f"{workload_title(workload)}: least DRAM traffic"
+    found = bound_of(workload, mapspace, fuse, accelerator, room)
+    report, title = found.report, found.title
     if as_json:
         show_json(bound_json(report))
     elif "-" not in (table, output):
         show(title, bound_table(report), *bound_lines(report))
     outputs.write(report, title)
-
-
-def _compulsory(workload: Workload, fuse: str) -> int:
-    """Return the algorithmic minimum: of operators one by one, or of all of them as one."""
-    names = [one.name for one in workload.operators]
-    return compulsory_bytes(workload, [[one] for one in names] if fuse == UNFUSED else [names])
 
 
 def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:

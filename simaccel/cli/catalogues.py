@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Final
 
 import click
+from rich.table import Table
 
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
+from simaccel.errors import SimaccelError
 from simaccel.experiment.documents import accelerator_document
 from simaccel.files.targets import STDOUT, writing_text
+from simaccel.hardware import Accelerator
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
 from simaccel.hardware.presets import template
 from simaccel.mapping.checks import require_mapping
@@ -33,7 +36,7 @@ from simaccel.report.catalogues import (
 from simaccel.report.figures.style import require_figure_target, save_figure, style
 from simaccel.report.imports import import_lines, import_table
 from simaccel.report.units import cycles_text
-from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, Workload, describe
+from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS, Workload, describe
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -46,12 +49,19 @@ def hw() -> None:
 @hw.command("list", cls=Command)
 @json_option
 def list_hw(as_json: bool) -> None:
-    """List the accelerators that come with simaccel."""
-    found = [load_accelerator(name) for name in list_accelerators()]
+    """List the accelerators that come with simaccel or with plug-ins."""
+    found: list[Accelerator] = []
+    broken: dict[str, str] = {}
+    for name in list_accelerators():
+        try:
+            found.append(load_accelerator(name))
+        except SimaccelError as error:  # of a plug-in, which is nobody else's fault
+            broken[name] = str(error)
     if as_json:
-        show_json([{"name": one.name, "description": one.description} for one in found])
+        listed = [{"name": one.name, "description": one.description} for one in found]
+        show_json([*listed, *({"name": n, "error": why} for n, why in broken.items())])
     else:
-        show(accelerators_table(found))
+        show(accelerators_table(found), *(f"{name}: {why}" for name, why in broken.items()))
 
 
 @hw.command("show", cls=Command)
@@ -119,7 +129,8 @@ def list_workloads(as_json: bool) -> None:
             }
             for one in NETWORKS
         ]
-        show_json(models + transformers + networks)
+        plugged = [{"name": name, "plugin": package} for name, package in PLUGGED.added().items()]
+        show_json(models + transformers + networks + plugged)
         return
     sources = [(one.name, one.source) for one in (*MODELS, *TRANSFORMERS, *NETWORKS)]
     show(
@@ -130,10 +141,17 @@ def list_workloads(as_json: bool) -> None:
         "Networks:",
         networks_table(NETWORKS),
         fields_table(sources, ("name", "source")),
+        *_plugged(),
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
         "conv with --shape M=..,C=..,P=..,Q=..,R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML "
         "file, a SCALE-Sim topology (CSV), an ONNX model, or a MAESTRO description (.m).",
     )
+
+
+def _plugged() -> tuple[str | Table, ...]:
+    """Tabulate the workloads of plug-ins, if there are any."""
+    rows = list(PLUGGED.added().items())
+    return ("Of plug-ins:", fields_table(rows, ("name", "plug-in"))) if rows else ()
 
 
 @workload.command("show", cls=Command)

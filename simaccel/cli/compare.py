@@ -14,7 +14,7 @@ import click
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
-from simaccel.cli.faults import gather, require_stdout_free
+from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.kept import keeping
 from simaccel.cli.options import (
@@ -27,9 +27,8 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.parameters import PARAMETERS
 from simaccel.cli.progress import Bar
 from simaccel.cli.sweep import Sweep, read_sweep
-from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.errors import WorkerDiedError, suggest
 from simaccel.experiment.parallel import noted
-from simaccel.experiment.run import result_json, simulate
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
@@ -39,57 +38,23 @@ from simaccel.report.comparison import (
     comparison_json,
     comparison_table,
     problem_lines,
-    varied,
 )
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.report.figures.comparison import draw_comparison
 from simaccel.report.figures.style import require_figure_target, save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
-from simaccel.report.results import experiment_title
-from simaccel.schedulers import Options
+from simaccel.verbs.comparing import (
+    EACH,
+    Task,
+    alone_tasks,
+    run_task,
+    seq_len_of,
+    title_of,
+)
 from simaccel.workload import Workload
 
 
-@dataclass(frozen=True)
-class _Task:
-    """One run, as it is sent to a process."""
-
-    workload: Workload
-    accelerator: Accelerator
-    point: Point | None
-    dataflow: str
-    options: Options
-    fast_forward: bool
-
-    @property
-    def seq_len(self) -> int | None:
-        """The sequence length of a model."""
-        length = self.workload.parameters.get("seq_len")
-        return None if length is None else int(length)
-
-    @property
-    def row(self) -> Compared:
-        """Its row, without a result."""
-        return Compared(self.dataflow, self.seq_len, point=self.point)
-
-
-def _run(task: _Task) -> Compared:
-    """Run one task; what the user can cause becomes a row with its reason."""
-    row = task.row
-    try:
-        result = simulate(
-            task.workload,
-            task.accelerator,
-            task.dataflow,
-            options=task.options,
-            fast_forward=task.fast_forward,
-        )
-    except SimaccelError as error:
-        return replace(row, problem=str(error), exit_code=error.exit_code)
-    return replace(row, result=result_json(result))
-
-
-def _lost(task: _Task) -> Compared:
+def _lost(task: Task) -> Compared:
     """Give the row of a run whose process died."""
     problem = "its process died; is there enough memory?"
     return replace(task.row, problem=problem, exit_code=WorkerDiedError.exit_code)
@@ -129,7 +94,8 @@ class _Files:
                 stream.write(comparison_csv(rows))
             lines.append(f"table: {self.table}")
         if self.plot is not None:
-            draw = draw_comparison if rows[0].point is None else draw_sweep
+            point = rows[0].point
+            draw = draw_comparison if point is None or point.axis.named else draw_sweep
             with style():
                 save_figure(draw(rows, title), self.plot, force=self.force, inputs=self.inputs)
             lines.append(f"figure: {self.plot}")
@@ -148,6 +114,11 @@ class _Files:
 @click.option(
     "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
 )
+@click.option(
+    "--each",
+    metavar="WHAT",
+    help="Run each operator (or layer) alone, a row for each: --each operator.",
+)
 @click.option("--plot", metavar="FILE", help="Draw utilisation and stalls (.png, .svg or .pdf).")
 @force_option
 @jobs_options(AT_A_TIME)
@@ -159,6 +130,7 @@ def compare(
     *,
     asked: Asked,
     sweep: tuple[str, ...],
+    each: str | None,
     table: str | None,
     plot: str | None,
     force: bool,
@@ -173,12 +145,11 @@ def compare(
     """
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = _Files(table, plot, force, asked.inputs())
-    tasks = _tasks(asked, sweep, files, fast_forward=fast_forward)
+    tasks = _tasks(asked, sweep, each, files, fast_forward=fast_forward)
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
         with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
-            rows = noted(team, _run, tasks, bar.show, lost=_lost, note=note)
-        names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
-        title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
+            rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=note)
+        title = title_of(tasks)
         written = files.write(rows, title)
     if as_json:
         show_json(comparison_json(rows))
@@ -197,33 +168,52 @@ def _exit_code(rows: Sequence[Compared]) -> int:
 
 
 def _tasks(
-    asked: Asked, sweep_texts: tuple[str, ...], files: _Files, *, fast_forward: bool
-) -> list[_Task]:
+    asked: Asked,
+    sweep_texts: tuple[str, ...],
+    each: str | None,
+    files: _Files,
+    *,
+    fast_forward: bool,
+) -> list[Task]:
     """Cross points, lengths and dataflows; all faults are reported before anything runs."""
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
-    _, accelerator, names, sweep, *workloads = gather(
+    _, accelerator, names, sweep, _, given, *workloads = gather(
         files.require,
         asked.accelerator,
         lambda: asked.names(several=True),
         lambda: read_sweep(sweep_texts, asked),
+        lambda: _require_each(each, sweep_texts),
+        asked.workload.estimates,
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
+    places = (
+        [task for one in workloads for task in alone_tasks(one, accelerator, each, given)]
+        if sweep is None
+        else _places(sweep, workloads, accelerator)
+    )
     return [
-        _Task(workload, there, point, name, asked.options, fast_forward)
-        for workload, there, point in _places(sweep, workloads, accelerator)
+        replace(task, dataflow=name, options=asked.options, fast_forward=fast_forward)
+        for task in places
         for name in names
     ]
 
 
-def _places(
-    sweep: Sweep | None, workloads: Sequence[Workload], accelerator: Accelerator
-) -> list[tuple[Workload, Accelerator, Point | None]]:
+def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
+    """Refuse what --each can't be, and what it doesn't go with."""
+    if each is None:
+        return
+    faults = [] if each in EACH else [fault("--each", each, suggest(each, EACH))]
+    if sweep_texts:
+        faults.append(fault("--each", each, "nothing beside --sweep"))
+    require_none(faults)
+
+
+def _places(sweep: Sweep, workloads: Sequence[Workload], accelerator: Accelerator) -> list[Task]:
     """Give what is run at each point of the sweep and each length."""
-    if sweep is None:
-        return [(workload, accelerator, None) for workload in workloads]
-    return gather(
+    found: list[tuple[Workload, Accelerator, Point]] = gather(
         *(
             partial(sweep.apply, values, workload, accelerator)
             for values, workload in product(sweep.points, workloads)
         )
     )
+    return [Task(one, there, point, "", seq_len=seq_len_of(one)) for one, there, point in found]

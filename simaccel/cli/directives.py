@@ -27,7 +27,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.files.directives.reading import load_description
 from simaccel.files.directives.syntax import text_of
 from simaccel.files.documents import read_text
-from simaccel.hardware.load import list_accelerators, load_accelerator
+from simaccel.hardware.load import accelerator_files, load_accelerator
 from simaccel.mapping.directives.reading import (
     MAX_LEVELS,
     Directives,
@@ -175,7 +175,7 @@ def _hardware(given: dict[str, str | None]) -> DirectiveHardware:
 
 
 def _named_hardware(name: str) -> DirectiveHardware:
-    if name not in list_accelerators() and Path(name).is_file():
+    if name not in accelerator_files().own and Path(name).is_file():
         text = read_text(Path(name), "hardware", "utf-8-sig")
         if is_hardware_text(text):
             return parse_hardware(text, name)

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 import yaml
 
-from simaccel.analytic.estimate import estimate as predict
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none, require_stdout_free
@@ -25,23 +24,17 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Mapping
-from simaccel.program.folding import require_sums_fit
-from simaccel.program.lowering import lower
-from simaccel.program.program import require_fit
-from simaccel.report.estimates import estimate_json, estimate_table
+from simaccel.report.estimates import estimate_table
 from simaccel.report.figures.style import require_figure_target
-from simaccel.report.results import experiment_title
 from simaccel.report.units import bytes_text
+from simaccel.verbs.estimating import estimate_of, fitting
 from simaccel.workload import Workload
 
 
 def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
     """Read everything, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = asked.mapped()
-    program = lower(workload, mapping)
-    require_fit(program, accelerator.capacities)
-    require_sums_fit(program, accelerator)
-    return workload, accelerator, mapping
+    return workload, accelerator, fitting(workload, accelerator, mapping)
 
 
 @click.command(cls=Command)
@@ -50,18 +43,11 @@ def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
 @json_option
 def estimate(asked: Asked, as_json: bool) -> None:
     """Predict a run with the closed form alone; nothing is simulated."""
-    workload, accelerator, mapping = _fitting(asked)
-    predicted = predict(workload, mapping, accelerator)
+    found = estimate_of(*_fitting(asked))
     if as_json:
-        names = {
-            "workload": workload.name,
-            "accelerator": accelerator.name,
-            "dataflow": mapping.dataflow,
-        }
-        show_json({**names, **estimate_json(predicted, accelerator)})
-        return
-    title = experiment_title(workload, accelerator, mapping.dataflow)
-    show(f"{title}: closed form", estimate_table(predicted, accelerator))
+        show_json(found.to_dict())
+    else:
+        show(found.title, estimate_table(found.estimate, found.accelerator))
 
 
 @click.command("map", cls=Command)
@@ -122,7 +108,7 @@ def map_workload(
         stream.write(mapping_text(mapping))
     if as_json:
         return
-    predicted = predict(workload, mapping, accelerator)
+    predicted = estimate_of(workload, accelerator, mapping).estimate
     click.echo(f"{output}: {mapping.dataflow}, reserves {bytes_text(predicted.buffer_bytes)}")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, gather, require_none
 from simaccel.files.targets import STDOUT
 
+__all__ = ["fault", "gather", "require_none", "require_stdout_free"]
 _SOURCE = "command line"
 
 
@@ -26,34 +26,3 @@ def require_stdout_free(output: str | None, option: str, *, others: Mapping[str,
     allowed = f"a file for {option}: both go to standard output"
     given = [name for name, value in others.items() if value]
     require_none(fault(name, f"with {option} -", allowed) for name in given if output == STDOUT)
-
-
-def gather(*reads: Callable[[], object]) -> list[Any]:
-    """Read several inputs and report the faults of all of them together.
-
-    Raises:
-        InputError: at least one of them is wrong.
-
-    """
-    found: list[object] = []
-    faults: list[Fault] = []
-    for read in reads:
-        try:
-            found.append(read())
-        except InputError as error:
-            faults += [one for one in error.faults if one not in faults]
-    if faults:
-        raise InputError(faults)
-    return found
-
-
-def require_none(faults: Iterable[Fault]) -> None:
-    """Report faults, if there are any.
-
-    Raises:
-        InputError: all of them.
-
-    """
-    found = list(faults)
-    if found:
-        raise InputError(found)

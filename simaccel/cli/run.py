@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 
 from simaccel.cli.asked import Asked, Inputs
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_none
+from simaccel.cli.faults import fault, require_none, require_stdout_free
 from simaccel.cli.generate import generates
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -24,10 +25,10 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.experiment.check import Checked, check, require_small
 from simaccel.experiment.generation import LENGTHS
-from simaccel.experiment.run import Result, result_json, simulate
+from simaccel.experiment.run import result_json
 from simaccel.experiment.scheduling import scheduled
-from simaccel.files.targets import require_target
-from simaccel.mapping.tree import Mapping
+from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
+from simaccel.mapping.tree import Mapping as Tree
 from simaccel.program.lowering import lower
 from simaccel.report.energy import energy_table
 from simaccel.report.generation import classes_line
@@ -44,13 +45,18 @@ from simaccel.report.results import (
     operators_table,
     size_line,
 )
+from simaccel.report.rows import csv_text, operator_rows
 from simaccel.report.units import cycles_text
+from simaccel.verbs.running import Result, record, simulate
 
 
 @click.command(cls=Command)
 @experiment_options
 @mapping_option
 @click.option("--trace", metavar="FILE", help="Write a trace (HDF5) to this file.")
+@click.option(
+    "--csv", "table", metavar="FILE", help="Write a row for each operator as CSV; - is the output."
+)
 @force_option
 @click.option(
     "--generate",
@@ -75,6 +81,7 @@ def run(
     *,
     asked: Asked,
     trace: str | None,
+    table: str | None,
     force: bool,
     tokens: int | None,
     lengths: int | None,
@@ -87,14 +94,21 @@ def run(
 ) -> None:
     """Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.
 
-    The last line compares the machine with the closed form.
+    The last line compares the machine with the closed form. With a CSV file of layers as workload
+    this checks a spreadsheet: what its column Estimate says stands beside the cycles.
     """
-    others = {"--trace": trace, "--check": checked, "--dry-run": dry_run, **jobs.given()}
+    others = {
+        "--trace": trace,
+        "--check": checked,
+        "--dry-run": dry_run,
+        **jobs.given(),
+        "--csv": table,
+    }
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if generates(asked, tokens, lengths, others, **how):
         return
-    if trace is not None:
-        require_target(trace, force=force, inputs=asked.inputs())
+    _require_files(asked, trace, table, force=force, as_json=as_json)
+    given = asked.workload.estimates()
     if dry_run:
         _forecast(asked, jobs, fast_forward=fast_forward, as_json=as_json)
         return
@@ -102,44 +116,65 @@ def run(
     if checked:
         require_small(inputs[0])
     inputs = _searched(asked, inputs, jobs, quiet=quiet)
+    result = _run(asked, inputs, trace, force=force, fast_forward=fast_forward, quiet=quiet)
+    found = check(result.workload, result.mapping, result.program) if checked else ()
+    if table is not None:
+        with writing_text(table, force=force, inputs=asked.inputs()) as stream:
+            stream.write(csv_text(operator_rows(result, given)))
+    if as_json:
+        show_json({**result_json(result), **_check_json(found)})
+    elif quiet and table != STDOUT:
+        show(against_estimate(result))
+    elif table != STDOUT:
+        _show(asked, result, found, given)
+        files = {"trace": trace, "table": table}
+        show(*(f"{what}: {path}" for what, path in files.items() if path is not None))
+
+
+def _require_files(
+    asked: Asked, trace: str | None, table: str | None, *, force: bool, as_json: bool
+) -> None:
+    """Refuse files that can't be written, before anything runs."""
+    require_stdout_free(table, "--csv", others={"--json": as_json})
+    require_distinct({"--trace": trace, "--csv": table}.items())
+    if trace is not None:
+        require_target(trace, force=force, inputs=asked.inputs())
+    if table is not None:
+        require_target(table, force=force, inputs=asked.inputs(), text=True)
+
+
+def _run(
+    asked: Asked,
+    inputs: Inputs,
+    trace: str | None,
+    *,
+    force: bool,
+    fast_forward: bool,
+    quiet: bool,
+) -> Result:
     with Bar("simulating", quiet=quiet) as bar:
-        kwargs: dict[str, Any] = {
+        how: dict[str, Any] = {
             "options": asked.options,
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
         }
-        result = (
-            simulate(*inputs, **kwargs)
+        return (
+            simulate(*inputs, **how)
             if trace is None
-            else _record(trace, inputs, force=force, **kwargs)
+            else record(trace, *inputs, force=force, **how)
         )
-    found = check(result.workload, result.mapping, result.program) if checked else ()
-    if as_json:
-        show_json({**result_json(result), **_check_json(found)})
-    elif quiet:
-        show(against_estimate(result))
-    else:
-        _show(asked, result, found)
-        if trace is not None:
-            show(f"trace: {trace}")
 
 
 def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Inputs:
     """Search a mapspace, which takes a while, with a bar of its own."""
     workload, accelerator, dataflow = inputs
-    if isinstance(dataflow, Mapping) or not asked.searches():
+    if isinstance(dataflow, Tree) or not asked.searches():
         allowed = "nothing where no mapspace is searched"
         require_none(fault(o, v, allowed) for o, v in jobs.given().items())
         return inputs
     with jobs.working() as team, Bar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=team.each, watch=bar.show)
         return workload, accelerator, scheduled(workload, accelerator, dataflow, options)
-
-
-def _record(trace: str, inputs: Inputs, **kwargs: Any) -> Result:  # noqa: ANN401 - of record
-    from simaccel.experiment.recording import record  # noqa: PLC0415 - h5py only where it is needed
-
-    return record(trace, *inputs, **kwargs)
 
 
 def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) -> None:
@@ -150,7 +185,7 @@ def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) ->
     workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, quiet=False)
     mapping = (
         dataflow
-        if isinstance(dataflow, Mapping)
+        if isinstance(dataflow, Tree)
         else scheduled(workload, accelerator, dataflow, asked.options)
     )
     seconds = time.perf_counter() - started
@@ -174,9 +209,11 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
-def _show(asked: Asked, result: Result, found: tuple[Checked, ...]) -> None:
-    title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
-    show(title, operators_table(result), engines_table(result), energy_table(result))
+def _show(
+    asked: Asked, result: Result, found: tuple[Checked, ...], given: Mapping[str, float]
+) -> None:
+    tables = (operators_table(result, given), engines_table(result), energy_table(result))
+    show(result.title, *tables)
     if found:
         show(checked_table(found))
     show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))

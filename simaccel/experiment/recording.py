@@ -7,7 +7,6 @@ from pathlib import Path
 
 import yaml
 
-from simaccel import __version__
 from simaccel.experiment.documents import accelerator_document, workload_document
 from simaccel.experiment.run import Progress, Result, result_json, simulate
 from simaccel.hardware import Accelerator
@@ -18,6 +17,7 @@ from simaccel.program.program import Program
 from simaccel.program.text import program_text
 from simaccel.schedulers import Options
 from simaccel.trace import TraceHeader, TraceWriter, program_sites
+from simaccel.version import version
 from simaccel.workload import Workload
 
 
@@ -30,7 +30,7 @@ def trace_header(
         workload=yaml.safe_dump(workload_document(workload), sort_keys=False),
         mapping=mapping_text(mapping),
         program=program_text(program),
-        version=__version__,
+        version=version(),
         sites=program_sites(program, accelerator),
     )
 

@@ -21,8 +21,8 @@ from simaccel.experiment.code import code_digest
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import Options
-from simaccel.workload import Workload
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
+from simaccel.workload import VECTORS, Vector, Workload
 from simaccel.workload.workload import canonical_text
 
 VARIABLE: Final = "SIMACCEL_CACHE"
@@ -38,10 +38,12 @@ def remembered(
 ) -> Mapping:
     """Return the mapping that was found before, or search and remember it.
 
-    A search that ends after a time depends on the machine's speed: it is never remembered.
+    A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
+    one with a plug-in, whose code the key doesn't have.
     """
     folder = _folder()
-    if folder is None or options.effort.budget_seconds is not None:
+    timed = options.effort.budget_seconds is not None
+    if folder is None or timed or _is_plugged(workload, dataflow):
         return search()
     path = folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
     with suppress(SimaccelError):  # not there, or damaged
@@ -52,6 +54,13 @@ def remembered(
         folder.mkdir(parents=True, exist_ok=True)
         save_mapping(found, path)
     return found
+
+
+def _is_plugged(workload: Workload, dataflow: str) -> bool:
+    """Say whether a plug-in schedules, or is an operator of the workload."""
+    kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
+    ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
+    return not ours or any(kind not in VECTORS.own for kind in kinds)
 
 
 def _folder() -> Path | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
-from simaccel.errors import Fault, InputError
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
@@ -81,11 +80,9 @@ def simulate(
     the machine, e.g. a trace writer.
 
     Raises:
-        InputError: a name is given where a workload or an accelerator is wanted.
         SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
 
     """
-    _require(workload, accelerator)
     started = time.perf_counter()
     if isinstance(dataflow, Mapping):
         mapping = dataflow
@@ -100,26 +97,6 @@ def simulate(
     predicted = estimate(workload, mapping, accelerator)
     seconds = time.perf_counter() - started
     return Result(workload, accelerator, mapping, program, predicted, run, seconds)
-
-
-def _require(workload: object, accelerator: object) -> None:
-    """Refuse names where the objects of these names are wanted."""
-    wanted = {
-        "workload": (
-            workload,
-            "a",
-            Workload,
-            "build('bert', ...) or gemm(...)",
-        ),
-        "accelerator": (accelerator, "an", Accelerator, "load_accelerator('edge') or of a path"),
-    }
-    faults = [
-        Fault("simulate", name, value, f"{article} {kind.__name__}, as of {example}")
-        for name, (value, article, kind, example) in wanted.items()
-        if not isinstance(value, kind)
-    ]
-    if faults:
-        raise InputError(faults)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:

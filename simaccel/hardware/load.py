@@ -26,6 +26,7 @@ from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.spec import Spec
+from simaccel.plugins import Plugin, Registry
 
 _T = TypeVar("_T")
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
@@ -49,13 +50,24 @@ _SUFFIXES: Final = {
 }
 
 
+def _accept(plugin: Plugin, found: object) -> Path:
+    if not isinstance(found, str | Path):
+        raise plugin.error(f"is a {type(found).__name__}, not the path of a .yaml file")
+    return Path(found)
+
+
+def accelerator_files() -> Registry[Path]:
+    """Return the files of accelerators by name: simaccel's, and behind them those of plug-ins."""
+    return Registry("simaccel.accelerators", _shipped(), _accept)
+
+
 def list_accelerators() -> list[str]:
-    """Name the accelerators that come with simaccel, sorted."""
-    return sorted(_shipped())
+    """Name the accelerators that come with simaccel or with plug-ins, sorted."""
+    return sorted(accelerator_files())
 
 
 def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Accelerator:
-    """Load a shipped accelerator by name, or any by the path of its YAML file.
+    """Load an accelerator of simaccel or of a plug-in by name, or any by the path of its file.
 
     ``overrides`` are ``path.to.field=value`` texts that replace values of the file.
 
@@ -127,17 +139,18 @@ def accelerator_path(name: str) -> Path:
     """Return the file of an accelerator by its name or path.
 
     Raises:
-        InputError: it is no path, and none comes with simaccel of this name.
+        InputError: it is no path, and neither simaccel nor a plug-in has one of this name.
+        PluginError: the plug-in that has it is broken.
 
     """
     is_file = name.lower().endswith((".yaml", ".yml", ".cfg"))
     if is_file or "/" in name or os.sep in name:
         return Path(name)
-    shipped = _shipped()
-    if name not in shipped:
-        allowed = f"an accelerator or the path of a .yaml file; {suggest(name, sorted(shipped))}"
+    known = accelerator_files()
+    if name not in known:
+        allowed = f"an accelerator or the path of a .yaml file; {suggest(name, sorted(known))}"
         raise InputError([Fault("hwconfigs", "accelerator", name, allowed)])
-    return shipped[name]
+    return known[name]
 
 
 def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:

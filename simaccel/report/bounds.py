@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +13,7 @@ from simaccel.analytic.bounds.whole import Chosen, WorkloadBound
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
 from simaccel.report.layout import add_row, make_table
+from simaccel.report.rows import Row, csv_text
 from simaccel.report.units import bytes_text, cycles_text
 
 _ROWS = 16
@@ -145,13 +144,19 @@ def _at(report: BoundReport) -> dict[str, Any]:
 
 def bound_csv(report: BoundReport) -> str:
     """Return one line a point: buffer and accesses in bytes, operations per byte (and second)."""
-    out = io.StringIO()
-    names = ["buffer_bytes", "access_bytes", "operations_per_byte"]
-    names += ["operations_per_second"] if report.accelerator else []
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
+    return csv_text(bound_rows(report))
+
+
+def bound_rows(report: BoundReport) -> list[Row]:
+    """Return the points as plain rows; with an accelerator also what it could do."""
+    rows = []
     for room, moved in report.found.front.points():
-        speed = report.performance(moved)
-        last = [] if speed is None else [speed]
-        writer.writerow([room, moved, report.intensity(moved), *last])
-    return out.getvalue()
+        row: Row = {
+            "buffer_bytes": room,
+            "access_bytes": moved,
+            "operations_per_byte": report.intensity(moved),
+        }
+        if report.accelerator is not None:
+            row["operations_per_second"] = report.performance(moved)
+        rows.append(row)
+    return rows

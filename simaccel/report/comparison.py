@@ -25,12 +25,16 @@ _NOTHING = "-"
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter that is swept: as users name it, as data names it (with unit), as figures do."""
+    """A parameter that is swept: as users name it, as data names it (with unit), as figures do.
+
+    The values of one that is ``named`` are names without an order.
+    """
 
     name: str
     column: str
     label: str
     log: bool = False
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Point:
 class Compared:
     """One row: what was asked for, and the result as JSON or the reason why there is none.
 
-    ``point`` is None where nothing is swept.
+    ``point`` is None where nothing is swept. ``given_cycles``: an estimate of one's own.
     """
 
     dataflow: str
@@ -56,6 +60,7 @@ class Compared:
     problem: str = ""
     exit_code: int = 0
     point: Point | None = None
+    given_cycles: float | None = None
 
     @property
     def place(self) -> tuple[Point | None, int | None]:
@@ -79,17 +84,52 @@ def speedups(rows: Sequence[Compared]) -> list[float | None]:
 def comparison_table(rows: Sequence[Compared]) -> Table:
     """Tabulate runs; one that has no result gets its reason from ``problem_lines``."""
     names = varied(rows)
-    figures = ("cycles", "time", "util.", "DRAM", "at least", "energy", "power", "error", "speedup")
-    table = make_table((), (*names, "dataflow", *figures))
+    given = ("given", "given error") if has_given(rows) else ()
+    last = ("speedup",) if several_dataflows(rows) else ()
+    figures = ("cycles", "time", "util.", "DRAM", "at least", "energy", "power", "error")
+    table = make_table((), (*names, "dataflow", *figures, *given, *last))
     table.columns[len(names)].justify = "left"
+    if rows[0].point is not None and rows[0].point.axis.named:
+        table.columns[0].justify = "left"
     before = rows[0].place
-    several = len({row.dataflow for row in rows}) > 1
+    several = several_dataflows(rows)
     for row, faster in zip(rows, speedups(rows), strict=True):
         if several and row.place != before:
             table.add_section()
         before = row.place
-        add_row(table, [*_place_texts(row, names), row.dataflow, *_figures(row, faster)])
+        cells = _figures(row)
+        if given:
+            cells += _given_texts(row)
+        if last:
+            cells.append(_NOTHING if faster is None else f"{faster:.2f} x")
+        add_row(table, [*_place_texts(row, names), row.dataflow, *cells])
     return table
+
+
+def has_given(rows: Sequence[Compared]) -> bool:
+    """Say whether any row has an estimate of one's own."""
+    return any(row.given_cycles is not None for row in rows)
+
+
+def several_dataflows(rows: Sequence[Compared]) -> bool:
+    """Say whether rows differ in their dataflow, so that there is a speedup."""
+    return len({row.dataflow for row in rows}) > 1
+
+
+def given_error(row: Compared) -> float | None:
+    """Return (given - simulated) / simulated cycles, None where one of both is not there."""
+    if row.given_cycles is None or row.result is None:
+        return None
+    return float((row.given_cycles - row.result["cycles"]) / row.result["cycles"])
+
+
+def _given_texts(row: Compared) -> list[str]:
+    error = given_error(row)
+    given = row.given_cycles
+    return [
+        _NOTHING if given is None else cycles_text(round(given)),
+        _NOTHING if error is None else error_text(error),
+    ]
 
 
 def area_lines(rows: Sequence[Compared]) -> list[str]:
@@ -124,10 +164,10 @@ def _place_texts(row: Compared, names: Sequence[str]) -> list[str]:
     return [texts[name] for name in names]
 
 
-def _figures(row: Compared, faster: float | None) -> list[str]:
+def _figures(row: Compared) -> list[str]:
     result = row.result
     if result is None:
-        return ["does not run", *[_NOTHING] * 8]
+        return ["does not run", *[_NOTHING] * 7]
     return [
         cycles_text(result["cycles"]),
         seconds_text(result["seconds"]),
@@ -137,7 +177,6 @@ def _figures(row: Compared, faster: float | None) -> list[str]:
         energy_text(sum(result["energy_pj"].values())),
         power_text(result["power_mw"]),
         error_text(result["estimate"]["relative_error"]),
-        _NOTHING if faster is None else f"{faster:.2f} x",
     ]
 
 
@@ -184,5 +223,14 @@ def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
         if row.result is None:
             found.append({**asked, "error": row.problem, "exit_code": row.exit_code})
         else:
-            found.append({**row.result, **asked, "speedup": faster})
+            given = given_json(row) if has_given(rows) else {}
+            found.append({**row.result, **asked, "speedup": faster, **given})
     return found
+
+
+def given_json(row: Compared) -> dict[str, float | None]:
+    """Return an estimate of one's own and its error."""
+    return {
+        "given_estimate_cycles": row.given_cycles,
+        "given_relative_error": given_error(row),
+    }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
 from simaccel.machine.accounts import STALLS
-from simaccel.report.comparison import Compared, dram_bytes, place_json, speedups
+from simaccel.report.comparison import (
+    Compared,
+    dram_bytes,
+    given_json,
+    has_given,
+    place_json,
+    speedups,
+)
+from simaccel.report.rows import Row, csv_text
 
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
@@ -20,17 +26,22 @@ def comparison_csv(rows: Sequence[Compared]) -> str:
     names. ``array_*_cycles`` say where the cycles of the array went and sum to ``cycles``. There
     are no wall times: the same input gives the same text.
     """
-    out = io.StringIO()
-    names = (*place_json(rows[0]), *_FIGURES, "speedup", "error")
-    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
-    writer.writeheader()
+    return csv_text(comparison_rows(rows))
+
+
+def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
+    """Return what ``comparison_csv`` writes as plain rows, None where there is nothing.
+
+    With estimates of one's own, they and their errors stand before ``error``.
+    """
+    found = []
+    with_given = has_given(rows)
     for row, faster in zip(rows, speedups(rows), strict=True):
-        asked = place_json(row)
-        if row.result is None:
-            writer.writerow({**asked, "error": row.problem})
-        else:
-            writer.writerow({**asked, **_figures(row.result), "speedup": faster})
-    return out.getvalue()
+        figures = dict.fromkeys(_FIGURES) if row.result is None else _figures(row.result)
+        given = given_json(row) if with_given else {}
+        problem = {"error": row.problem or None}
+        found.append({**place_json(row), **figures, "speedup": faster, **given, **problem})
+    return found
 
 
 _FIGURES = (

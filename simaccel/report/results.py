@@ -65,21 +65,33 @@ def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
     return [workload.name, *sizes]
 
 
-def operators_table(result: Result) -> Table:
-    """Tabulate the operators and their total."""
+def operators_table(result: Result, given: Mapping[str, float] | None = None) -> Table:
+    """Tabulate the operators and their total; beside them estimates of one's own, if there are."""
     table = make_table(
         ("operator",),
-        ("cycles", "util.", "DRAM", "energy"),
+        (*(("given", "error") if given else ()), "cycles", "util.", "DRAM", "energy"),
         ("bound by", "stalls of the array"),
     )
     for run, predicted in result.operators():
         figures = _figures(run, result.accelerator)
+        if given:
+            figures = (*_given_texts(given.get(run.name), run.cycles), *figures)
         add_row(table, (run.name, *figures, predicted.bound_by, _stalls_of_array(run)))
     table.add_section()
     figures = _figures(result.run, result.accelerator)
+    if given:
+        whole = all(run.name in given for run in result.run.operators)
+        total = sum(given.values()) if whole else None
+        figures = (*_given_texts(total, result.run.cycles), *figures)
     last = (busiest(result.estimate.operators), _stalls_of_array(result.run))
     add_row(table, ("total", *figures, *last), style="bold")
     return table
+
+
+def _given_texts(given: float | None, cycles: int) -> tuple[str, str]:
+    if given is None:
+        return "", ""
+    return cycles_text(round(given)), error_text((given - cycles) / cycles)
 
 
 def _figures(run: Run | OperatorRun, accelerator: Accelerator) -> tuple[str, ...]:

@@ -3,17 +3,46 @@
 from simaccel.analytic.estimate import require_countable
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
+from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import best, flat, flex, naive, spatial, strips
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.workload import Workload
 
-DATAFLOWS: dict[str, Scheduler] = (
-    naive.SCHEDULERS | strips.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS | best.SCHEDULERS
+
+def _accept(plugin: Plugin, found: object) -> Scheduler:
+    """Make a scheduler of a plug-in's: what it fails at and what it gives is checked."""
+    if not callable(found):
+        raise plugin.error(f"is a {type(found).__name__}, not a function")
+
+    def schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
+        with plugin.running("scheduling"):
+            mapping = found(workload, accelerator, options)
+        if not isinstance(mapping, Mapping):
+            raise plugin.error(f"gives a {type(mapping).__name__}, not a Mapping")
+        require_same(workload, mapping)
+        require_mapping(workload, mapping, accelerator, str(plugin))
+        return mapping
+
+    return schedule
+
+
+DATAFLOWS = Registry(
+    "simaccel.dataflows",
+    naive.SCHEDULERS
+    | strips.SCHEDULERS
+    | flex.SCHEDULERS
+    | flat.SCHEDULERS
+    | best.SCHEDULERS,
+    _accept,
 )
-"""On systolic arrays; a new one is a module with such a table, listed."""
+"""On systolic arrays; a new one is a module with such a table, listed, or a plug-in."""
+COMPARED = ("naive", "flex", "flat", "flash")
+"""What a systolic array is compared with where nothing is given."""
 MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
@@ -37,18 +66,21 @@ def make_mapping(
         EstimateError: the workload is too large to count.
 
     """
-    known = {**DATAFLOWS, **MAPSPACES}
-    if dataflow not in known:
+    if dataflow not in MAPSPACES and dataflow not in DATAFLOWS:
+        known = (*DATAFLOWS, *MAPSPACES)
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
-    if dataflow in DATAFLOWS and not isinstance(accelerator.array, ArraySpec):
+    if dataflow in MAPSPACES:
+        return MAPSPACES[dataflow](workload, accelerator, options or Options())
+    if dataflow in DATAFLOWS.own and not isinstance(accelerator.array, ArraySpec):
         raise NotMappableError(
             f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"
         )
-    return known[dataflow](workload, accelerator, options or Options())
+    return DATAFLOWS[dataflow](workload, accelerator, options or Options())
 
 
 __all__ = [
+    "COMPARED",
     "DATAFLOWS",
     "MAPSPACES",
     "NotMappableError",

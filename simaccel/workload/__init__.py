@@ -1,7 +1,16 @@
 """What is computed: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
 
 from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
-from simaccel.workload.catalogue import MODELS, Model, build, find_model
+from simaccel.workload.building import (
+    PLUGGED,
+    Sizes,
+    build,
+    is_described,
+    is_file,
+    load_workload,
+    require_taken,
+)
+from simaccel.workload.catalogue import MODELS, Model, attention_model, find_model
 from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
 from simaccel.workload.described import DescribedLayer, load_described
@@ -18,7 +27,7 @@ from simaccel.workload.einsum import (
     operands_of,
     softmax,
 )
-from simaccel.workload.files import load_workload, parse_workload
+from simaccel.workload.files import load_document, parse_workload
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.gemm import GemmShape, gemm, parse_shape
 from simaccel.workload.language import (
@@ -45,7 +54,7 @@ from simaccel.workload.matmul import (
 )
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
 from simaccel.workload.products import bmm, gbmm, parse_product
-from simaccel.workload.topology import load_topology, read_topology
+from simaccel.workload.topology import load_estimates, load_topology, read_topology
 from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
 
@@ -55,6 +64,7 @@ __all__ = [
     "MODELS",
     "NETWORKS",
     "PHASES",
+    "PLUGGED",
     "SCOPES",
     "TRANSFORMERS",
     "VECTORS",
@@ -77,6 +87,7 @@ __all__ = [
     "Product",
     "Rows",
     "Scope",
+    "Sizes",
     "Tensor",
     "Tokens",
     "Transformer",
@@ -87,6 +98,7 @@ __all__ = [
     "as_matmul",
     "as_rows",
     "attention",
+    "attention_model",
     "bmm",
     "build",
     "canonical_text",
@@ -99,8 +111,12 @@ __all__ = [
     "from_matrix",
     "gbmm",
     "gemm",
+    "is_described",
+    "is_file",
     "layers_workload",
     "load_described",
+    "load_document",
+    "load_estimates",
     "load_topology",
     "load_workload",
     "network",
@@ -112,6 +128,7 @@ __all__ = [
     "parse_shape",
     "parse_workload",
     "read_topology",
+    "require_taken",
     "softmax",
     "to_matrix",
     "transformer",

@@ -84,7 +84,7 @@ def find_model(name: str) -> Model:
     return known[key]
 
 
-def build(
+def attention_model(
     name: str,
     *,
     batch: int,

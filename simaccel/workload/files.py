@@ -84,7 +84,7 @@ from pydantic import ValidationError
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.schema import faults_of, read_yaml
 from simaccel.workload.attention import Dimensions, attention
-from simaccel.workload.catalogue import build
+from simaccel.workload.catalogue import attention_model
 from simaccel.workload.conv import Conv, conv2d
 from simaccel.workload.einsum import Affine, Einsum, Operand, Operator, Tensor, Vector, Visible
 from simaccel.workload.forms import (
@@ -117,7 +117,7 @@ _OTHERS = {
 """What files look like that are no workloads, by a field that they have."""
 
 
-def load_workload(path: str | Path) -> Workload:
+def load_document(path: str | Path) -> Workload:
     """Return the workload of a YAML file; InputError with every fault, each with the file."""
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     if faults:
@@ -192,7 +192,7 @@ def _operator_of_shape(form: GemmForm | ConvForm, parameters: dict[str, Any]) ->
 
 def _attention(form: Document, parameters: dict[str, Any]) -> Workload:
     if isinstance(form, ModelAttentionForm):
-        return build(parameters.pop("model"), **parameters)
+        return attention_model(parameters.pop("model"), **parameters)
     names = ("hidden", "heads", "head_size", "ff_size", "layers")
     dimensions = Dimensions(**{name: parameters.pop(name) for name in names})
     return attention(dimensions, **parameters)

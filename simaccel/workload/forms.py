@@ -41,10 +41,10 @@ def _as_known(value: str, find: Callable[[str], Model | Network | Transformer]) 
 
 
 def _as_operator(value: object) -> object:
-    known = ("einsum", *VECTORS)
-    if isinstance(value, str) and value in known:
+    if isinstance(value, str) and (value == "einsum" or value in VECTORS):
         return value
-    raise PydanticCustomError("kind", "{allowed}", {"allowed": suggest(str(value), known)})
+    allowed = suggest(str(value), ("einsum", *VECTORS))
+    raise PydanticCustomError("kind", "{allowed}", {"allowed": allowed})
 
 
 def _as_pair(value: object) -> object:

@@ -15,7 +15,8 @@ the width may follow that for the height. Read as SCALE-Sim 3 does (scalesim/top
 - A product is O[M,N] = I[M,K] W[K,N]; a column Batch repeats it with other factors.
 
 A column Sparsity must say that nothing is sparse (1:1). Layers of the same name get _2, _3, ...;
-blanks inside a name become underscores.
+blanks inside a name become underscores; of products the names may be left out (layer1, layer2,
+...). A column Estimate has the cycles that one expects of a layer, for `load_estimates`.
 """
 
 import csv
@@ -51,11 +52,13 @@ _CONV = {
     "stride": "Strides",
 }
 _PRODUCT = {"name": "Layer", "m": "M", "n": "N", "k": "K"}
-_OPTIONAL_CONV = {"stride_w": "Stride Width", "sparsity": "Sparsity"}
-_OPTIONAL_PRODUCT = {"b": "Batch", "sparsity": "Sparsity"}
+_OPTIONAL_CONV = {"stride_w": "Stride Width", "sparsity": "Sparsity", "given": "Estimate"}
+_OPTIONAL_PRODUCT = {"b": "Batch", "sparsity": "Sparsity", "given": "Estimate"}
 _ALIASES = {"layer": "layername", "strideheight": "strides", "stride": "strides"}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _MOST_COLUMNS = 100
+_DIGITS = 18
+_CYCLES = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
 _DENSE = re.compile(r"([0-9]+):\1")
 
 
@@ -134,6 +137,21 @@ def read_topology(path: str | Path) -> Layers:
         InputError: all faults of the file, each with line and column.
 
     """
+    return {name: shape for name, (shape, _) in _read(path).items()}
+
+
+def load_estimates(path: str | Path) -> dict[str, float]:
+    """Return the cycles that the column Estimate has, by layer; nothing where it is empty.
+
+    Raises:
+        InputError: all faults of the file, each with line and column.
+
+    """
+    return {name: given for name, (_, given) in _read(path).items() if given is not None}
+
+
+def _read(path: str | Path) -> dict[str, tuple[Shape, float | None]]:
+    """Read the layers and what is expected of them."""
     header, *rows = _rows(str(path))
     if len(rows) > MAX_OPERATORS:
         allowed = f"at most {MAX_OPERATORS} layers"
@@ -141,9 +159,9 @@ def read_topology(path: str | Path) -> Layers:
     sheet = _sheet(str(path), header)
     read = _product if "k" in sheet.titles else _conv
     names, shapes = [], []
-    for row in rows:
-        names.append(_name(sheet, row))
-        shapes.append(read(sheet, row))
+    for number, row in enumerate(rows, 1):
+        names.append(_name(sheet, row) if "name" in sheet.columns else f"layer{number}")
+        shapes.append((read(sheet, row), _estimate(sheet, row)))
         _refuse_surplus(sheet, row)
     if not rows:
         after = f"line {header.line + 1}"
@@ -200,7 +218,8 @@ def _sheet(file: str, header: _Row) -> _Sheet:
             sheet.columns[known[key]] = at
     if not is_product and sheet.columns.get("stride") == len(header.cells) - 1:
         sheet.columns.setdefault("stride_w", len(header.cells))  # as in SCALE-Sim's own files
-    lacking = [title for name, title in needed.items() if name not in sheet.columns]
+    nameless = {"name"} if is_product else set()
+    lacking = [needed[name] for name in needed if name not in {*sheet.columns, *nameless}]
     if lacking:
         allowed = f"a header with {', '.join(needed.values())}; {', '.join(lacking)} is not there"
         sheet.faults.append(Fault(file, f"line {header.line}", ", ".join(header.cells), allowed))
@@ -221,6 +240,17 @@ def _name(sheet: _Sheet, row: _Row) -> str:
     for one in name_faults(sheet.file, "name", [name] if name else []):
         sheet.fault(row, "name", one.value, one.allowed)
     return name
+
+
+def _estimate(sheet: _Sheet, row: _Row) -> float | None:
+    """Read the cycles that are expected of a layer, of which there may be parts."""
+    text = sheet.cell(row, "given")
+    if not text:
+        return None
+    if _CYCLES.fullmatch(text) and float(text) > 0:
+        return int(text) if text.isdigit() else float(text)
+    sheet.fault(row, "given", text, f"cycles: a number above 0, at most {_DIGITS} digits")
+    return None
 
 
 def _conv(sheet: _Sheet, row: _Row) -> Shape:

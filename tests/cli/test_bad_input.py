@@ -155,12 +155,12 @@ def refused(result: Result) -> list[str]:
             "run --hw toy --workload vgg16 --seq-len 4 --scope la",
             [
                 (
-                    "command line: --seq-len: got '4'; "
-                    "allowed: nothing with --workload vgg16; it has no attention blocks"
+                    "command line: --seq-len: got 4; "
+                    "allowed: nothing with vgg16; it has no attention blocks"
                 ),
                 (
                     "command line: --scope: got 'la'; "
-                    "allowed: nothing with --workload vgg16; it has no attention blocks"
+                    "allowed: nothing with vgg16; it has no attention blocks"
                 ),
             ],
             id="a network with a length",
@@ -169,7 +169,7 @@ def refused(result: Result) -> list[str]:
             f"run {BERT} --layer L",
             [
                 (
-                    "command line: --layer: got 'L'; allowed: nothing with --workload bert; "
+                    "command line: --layer: got 'L'; allowed: nothing with bert; "
                     "only networks, topologies and descriptions have layers to choose"
                 )
             ],
@@ -278,7 +278,7 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --shape: got 'M=1,K=1,N=1'; "
-                    "allowed: nothing with --workload bert; "
+                    "allowed: nothing with bert; "
                     "only the workloads gemm, bmm, gbmm and conv have a shape"
                 )
             ],
@@ -288,8 +288,8 @@ def refused(result: Result) -> list[str]:
             f"run {GEMM} --seq-len 5",
             [
                 (
-                    "command line: --seq-len: got '5'; "
-                    "allowed: nothing with --workload gemm; --shape says it (B is the batch)"
+                    "command line: --seq-len: got 5; "
+                    "allowed: nothing with gemm; --shape says it (B is the batch)"
                 )
             ],
             id="a gemm with a length",

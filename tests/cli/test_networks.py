@@ -55,7 +55,7 @@ def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
         ("--workload gpt2 --lengths 3", "--lengths: got 3; allowed: nothing without --generate"),
         ("--workload bert --generate 3", "--workload: got 'bert'; allowed: a transformer"),
         ("--workload bert --phase decode", "--phase: got 'decode'; allowed: nothing with"),
-        ("--workload gpt2 --seq-len 3", "--seq-len: got '3'; allowed: nothing with"),
+        ("--workload gpt2 --seq-len 3", "--seq-len: got 3; allowed: nothing with"),
         ("--workload gpt2 --dim n=3", "--dim: got 'n=3'; allowed: nothing with"),
         ("--workload gpt2 --prompt x", "--prompt: got 'x'; allowed: a whole number"),
         ("--workload gpt2 --experts many", "--experts: got 'many'; allowed: uniform, drawn"),
@@ -78,7 +78,7 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     for options, said in (
         ("", "--dim n: got nothing; allowed: n=SIZE, the size of dimension"),
         ("--dim n", "--dim: got 'n'; allowed: NAME=SIZE"),
-        ("--dim n=5 --batch 3", "--batch: got '3'; allowed: nothing with"),
+        ("--dim n=5 --batch 3", "--batch: got 3; allowed: nothing with"),
     ):
         failed = cli(f"run --hw edge --workload {path} {options}")
         assert said in failed.stderr

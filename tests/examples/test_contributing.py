@@ -18,7 +18,7 @@ from simaccel.machine.steps import Act
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import VECTORS, Vector, load_workload, operand
-from simaccel.workload.catalogue import build
+from simaccel.workload.catalogue import attention_model
 from tests.examples.documents import Block, blocks_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_the_scheduler_runs_and_passes_its_test(monkeypatch: pytest.MonkeyPatch)
 def test_the_model_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _module("MODEL =").MODEL
     monkeypatch.setattr("simaccel.workload.catalogue.MODELS", (model,))
-    assert build("gpt2-small", batch=1, seq_len=8).name == "gpt2"
+    assert attention_model("gpt2-small", batch=1, seq_len=8).name == "gpt2"
 
 
 def test_the_vector_operator_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:

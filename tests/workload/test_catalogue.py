@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.workload import MODELS, build, find_model, parse_workload
+from simaccel.workload import MODELS, attention_model, build, find_model, parse_workload
 
 MIB = 2**20
 SIZE = "a whole number from 1 to 1099511627776"
@@ -71,7 +71,7 @@ def test_models_come_back_from_their_parameters(model: str) -> None:
 
 def _faults(name: str, **changed: Any) -> list[str]:  # noqa: ANN401 - wrong types on purpose
     with pytest.raises(InputError) as caught:
-        build(name, **{"batch": 1, "seq_len": 512, **changed})
+        attention_model(name, **{"batch": 1, "seq_len": 512, **changed})
     return str(caught.value).splitlines()
 
 

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.workload import Conv, Product, load_topology, parse_workload, read_topology
+from simaccel.workload import (
+    Conv,
+    Product,
+    load_estimates,
+    load_topology,
+    parse_workload,
+    read_topology,
+)
 from simaccel.workload.layers import Layers
 
 HEADER = (
@@ -141,7 +148,10 @@ def test_all_faults_of_a_file_are_reported_with_line_and_column(file: Path) -> N
         (
             ("Layer,M,N,J", "a,1,2,3"),
             [
-                "line 1, column 4: got 'J'; allowed: one of Layer, M, N, K, Batch, Sparsity",
+                (
+                    "line 1, column 4: got 'J'; "
+                    "allowed: one of Layer, M, N, K, Batch, Sparsity, Estimate"
+                ),
                 (
                     "line 1: got 'Layer, M, N, J'; allowed: a header with Layer, M, N, K; "
                     "K is not there"
@@ -190,3 +200,28 @@ def test_files_that_are_no_text(tmp_path: Path, name: str, got: str, allowed: st
     with pytest.raises(InputError) as caught:
         read_topology(tmp_path / name)
     assert str(caught.value) == f"{tmp_path / name}: file: got {got}; allowed: {allowed}"
+
+
+def test_products_need_no_names(file: Path) -> None:
+    file.write_text("M,N,K\n2,3,4\n5,6,7\n")
+    assert {name: shape.ranks for name, shape in read_topology(file).items()} == {
+        "layer1": {"b": 1, "m": 2, "k": 4, "n": 3},
+        "layer2": {"b": 1, "m": 5, "k": 7, "n": 6},
+    }
+
+
+def test_estimates_stand_in_a_column_of_their_own(file: Path) -> None:
+    file.write_text("Layer,M,N,K,Estimate\na,2,3,4,100\nb,5,6,7,\na,5,6,7,12.5\n")
+    assert load_estimates(file) == {"a": 100, "a_2": 12.5}
+    assert load_topology(file).macs == 24 + 210 + 210
+    file.write_text(f"{HEADER} Estimate\nc,8,8,3,3,2,4,1,9\n")
+    assert load_estimates(file) == {"c": 9}
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "x", "1e3", "nan", "1.", "9" * 19])
+def test_estimates_that_are_none_are_refused(file: Path, text: str) -> None:
+    where = f"line 2, column 5 (Estimate): got {text!r}"
+    allowed = "cycles: a number above 0, at most 18 digits"
+    assert _faults(file, "Layer,M,N,K,Estimate", f"a,2,3,4,{text}") == [
+        f"{where}; allowed: {allowed}"
+    ]

@@ -113,14 +113,22 @@ def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
 
 
 def _groups(rows: Sequence[Compared]) -> list[int]:
-    """Number the lengths, as each row has one."""
-    lengths = list(dict.fromkeys(row.seq_len for row in rows))
-    return [lengths.index(row.seq_len) for row in rows]
+    """Number the places, as each row has one; those with one row each stand together."""
+    places = list(dict.fromkeys(row.place for row in rows))
+    if len(places) == len(rows):
+        return [0] * len(rows)
+    return [places.index(row.place) for row in rows]
 
 
 def _label(row: Compared, rows: Sequence[Compared]) -> str:
-    several = len({one.seq_len for one in rows}) > 1
-    return f"{row.dataflow}, {row.seq_len} tokens" if several else row.dataflow
+    names = {
+        "dataflow": row.dataflow,
+        "point": "" if row.point is None else row.point.text,
+        "seq_len": f"{row.seq_len} tokens",
+    }
+    differ = [name for name in ("point", "seq_len") if len({getattr(r, name) for r in rows}) > 1]
+    several = len({one.dataflow for one in rows}) > 1 or not differ
+    return ", ".join(names[name] for name in (*["dataflow"] * several, *differ))
 
 
 def _draw_utilisation(axes: Axes, rows: Sequence[Compared], places: Sequence[float]) -> None:

@@ -1,5 +1,6 @@
 """Vector operators: a file for each kind, with passes and numpy meaning; the list of kinds."""
 
+from simaccel.plugins import Plugin, Registry
 from simaccel.workload.vectors.average_pooling import AVERAGE_POOLING
 from simaccel.workload.vectors.gelu import GELU
 from simaccel.workload.vectors.kind import (
@@ -43,8 +44,17 @@ _KINDS = (
     LARGEST,
 )
 
-VECTORS: dict[str, VectorKind] = {kind.name: kind for kind in _KINDS}
-"""The kinds of vector operators by name."""
+
+def _accept(plugin: Plugin, found: object) -> VectorKind:
+    if not isinstance(found, VectorKind):
+        raise plugin.error(f"is a {type(found).__name__}, not a VectorKind")
+    if found.name != plugin.name:
+        raise plugin.error(f"its kind has another name, {found.name!r}")
+    return found
+
+
+VECTORS = Registry("simaccel.vector_operators", {kind.name: kind for kind in _KINDS}, _accept)
+"""The kinds of vector operators by name, with those of plug-ins."""
 
 __all__ = [
     "MAKES_STATISTICS",

@@ -1,0 +1,163 @@
+"""`bound`: the least DRAM traffic of any mapping, and what it shows in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simaccel.analytic.bounds.compulsory import compulsory_bytes
+from simaccel.analytic.bounds.halo import HALOS
+from simaccel.analytic.bounds.single import Mapspace
+from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
+from simaccel.errors import Fault, InputError, gather, suggest
+from simaccel.hardware import Accelerator
+from simaccel.hardware.quantity import parse_quantity
+from simaccel.mapping.tree import Mapping
+from simaccel.report.bounds import BoundReport
+from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
+from simaccel.verbs.showing import Plot, frame
+from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, repr=False)
+class Bound:
+    """Points (bytes kept on chip, bytes moved) that no mapping of the mapspace beats in both."""
+
+    report: BoundReport
+
+    @property
+    def title(self) -> str:
+        """What is bounded."""
+        from simaccel.report.results import workload_title
+
+        return f"{workload_title(self.report.found.workload)}: least DRAM traffic"
+
+    @property
+    def points(self) -> list[tuple[int, int]]:
+        """Bytes of the buffer and bytes that are moved with it, at least."""
+        return [(room, moved) for room, moved in self.report.found.front.points()]
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The mapping that attains the bound for ``buffer``; None where there is none."""
+        chosen = self.report.chosen
+        return None if chosen is None else self.report.found.mapping(chosen)
+
+    def __repr__(self) -> str:
+        from simaccel.report.units import bytes_text
+
+        room, moved = self.report.found.largest
+        least = f"{bytes_text(moved)} with {bytes_text(room)} or more"
+        return f"<Bound {self.title}: {least}, {len(self.points)} points>"
+
+    def _repr_html_(self) -> str:
+        from simaccel.report.bounds import bound_lines, bound_table
+        from simaccel.report.html import parts_html
+
+        return parts_html(self.title, (bound_table(self.report), *bound_lines(self.report)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bound as plain data (the format of ``simaccel bound --json``)."""
+        from simaccel.report.bounds import bound_json
+
+        return bound_json(self.report)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row for each point.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        """
+        from simaccel.report.bounds import bound_rows
+
+        return frame(bound_rows(self.report))
+
+    def plot(self) -> Plot:
+        """Draw the bytes that are moved against the buffer, and what that allows."""
+        return Plot(self._draw)
+
+    def _draw(self) -> Figure:
+        from simaccel.report.figures.bound import draw_bound
+
+        return draw_bound(self.report, self.title)
+
+
+def bound(
+    workload: WorkloadLike,
+    accelerator: AcceleratorLike | None = None,
+    *,
+    buffer: int | str | None = None,
+    mapspace: Mapspace | None = None,
+    fuse: str = UNFUSED,
+) -> Bound:
+    """Bound the DRAM traffic of any mapping, for every size of the buffer (Orojenesis).
+
+    ``buffer``: bytes (or text, ``64 KiB``) whose point and mapping are wanted; by default the
+    accelerator's, if there is one. ``mapspace`` says which mappings count, ``fuse`` which
+    operators may share loops.
+
+    Raises:
+        SimaccelError: what can't be read, or an operator whose bound isn't known.
+
+    """
+    found, there, room, _ = gather(
+        lambda: as_workload(workload),
+        lambda: None if accelerator is None else as_accelerator(accelerator),
+        lambda: _bytes(buffer),
+        lambda: _require_known(mapspace or Mapspace(), fuse),
+    )
+    return bound_of(found, mapspace or Mapspace(), fuse, there, room)
+
+
+def bound_of(
+    workload: Workload,
+    mapspace: Mapspace,
+    fuse: str,
+    accelerator: Accelerator | None,
+    room: int | None,
+) -> Bound:
+    """Bound a workload; ``room``: bytes of the buffer whose mapping is wanted."""
+    if room is None and accelerator is not None:
+        room = accelerator.buffer.capacity_bytes
+    names = [one.name for one in workload.operators]
+    parts = [[one] for one in names] if fuse == UNFUSED else [names]
+    return Bound(
+        BoundReport(
+            found=workload_bound(workload, mapspace, fuse),
+            mapspace=mapspace,
+            fuse=fuse,
+            compulsory_bytes=compulsory_bytes(workload, parts),
+            accelerator=accelerator,
+            room=room,
+        )
+    )
+
+
+def _bytes(buffer: int | str | None) -> int | None:
+    try:
+        return parse_quantity(buffer, "B") if isinstance(buffer, str) else buffer
+    except ValueError as error:
+        raise InputError([Fault("bound", "buffer", buffer, str(error))]) from None
+
+
+def _require_known(mapspace: Mapspace, fuse: str) -> None:
+    """Refuse what no bound knows, and what doesn't go together.
+
+    Raises:
+        InputError: all of it.
+
+    """
+    faults = []
+    if fuse not in FUSIONS:
+        faults.append(Fault("bound", "fuse", fuse, suggest(fuse, FUSIONS)))
+    if mapspace.halo not in HALOS:
+        faults.append(Fault("bound", "mapspace.halo", mapspace.halo, suggest(mapspace.halo, HALOS)))
+    if mapspace.bypass and (mapspace.uneven or mapspace.array or fuse != UNFUSED):
+        faults.append(Fault("bound", "mapspace.bypass", "True", "False with uneven, array or fuse"))
+    if faults:
+        raise InputError(faults)

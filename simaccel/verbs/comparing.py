@@ -1,0 +1,278 @@
+"""`compare`: runs side by side, and what they show in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
+from simaccel.experiment.run import result_json
+from simaccel.experiment.run import simulate as simulated
+from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.mapspace.space import STRATEGIES
+from simaccel.report.comparison import Axis, Compared, Point, varied
+from simaccel.report.results import experiment_title, workload_title
+from simaccel.schedulers import COMPARED, Options
+from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
+from simaccel.verbs.showing import Plot, frame
+from simaccel.workload import Workload, load_estimates
+from simaccel.workload.documents import einsums_document
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+EACH: Final = ("operator",)
+"""What ``each`` may be."""
+Each = Callable[[Callable[["Task"], Compared], Sequence["Task"]], Iterable[Compared]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run, as it may be sent to another process.
+
+    ``point``: its place among runs that differ in something beside the dataflow. ``given``: an
+    estimate of one's own, in cycles. ``title``: what it is a part of, without the length.
+    """
+
+    workload: Workload
+    accelerator: Accelerator
+    point: Point | None
+    dataflow: str
+    options: Options = field(default_factory=Options)
+    fast_forward: bool = True
+    seq_len: int | None = None
+    given: float | None = None
+    title: str = ""
+
+    @property
+    def row(self) -> Compared:
+        """Its row, without a result."""
+        return Compared(self.dataflow, self.seq_len, point=self.point, given_cycles=self.given)
+
+
+def run_task(task: Task) -> Compared:
+    """Run one task; what the user can cause becomes a row with its reason."""
+    try:
+        result = simulated(
+            task.workload,
+            task.accelerator,
+            task.dataflow,
+            options=task.options,
+            fast_forward=task.fast_forward,
+        )
+    except SimaccelError as error:
+        return replace(task.row, problem=str(error), exit_code=error.exit_code)
+    return replace(task.row, result=result_json(result))
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Runs side by side: a row each, in order; one that does not run has its reason."""
+
+    title: str
+    rows: tuple[Compared, ...]
+
+    def __repr__(self) -> str:
+        ran = [row for row in self.rows if row.result is not None]
+        best = min(ran, key=lambda row: row.result["cycles"] if row.result else 0, default=None)
+        fastest = "none of them runs" if best is None else f"{best.dataflow} is the fastest"
+        if best is not None and best.point is not None:
+            fastest = f"{len(ran)} of them run"
+        return f"<Comparison {self.title}: {len(self.rows)} runs, {fastest}>"
+
+    def _repr_html_(self) -> str:
+        from simaccel.report.comparison import comparison_table, problem_lines
+        from simaccel.report.html import parts_html
+
+        return parts_html(self.title, (comparison_table(self.rows), *problem_lines(self.rows)))
+
+    def __iter__(self) -> Iterator[Compared]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the rows as plain data (the format of ``simaccel compare --json``)."""
+        from simaccel.report.comparison import comparison_json
+
+        return comparison_json(self.rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row for each run, and the columns of ``compare --csv``.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        """
+        from simaccel.report.comparison_csv import comparison_rows
+
+        return frame(comparison_rows(self.rows))
+
+    def plot(self) -> Plot:
+        """Draw utilisation and where the cycles of the array went, a bar for each run."""
+        return Plot(self._draw)
+
+    def _draw(self) -> Figure:
+        from simaccel.report.figures.comparison import draw_comparison
+
+        return draw_comparison(self.rows, self.title)
+
+
+def compare(
+    workload: WorkloadLike | Sequence[WorkloadLike],
+    accelerator: AcceleratorLike | Sequence[AcceleratorLike],
+    dataflows: Sequence[str] | str | None = None,
+    *,
+    each: str | None = None,
+    options: Options | None = None,
+    fast_forward: bool = True,
+    run_all: Each = map,
+) -> Comparison:
+    """Run workloads on accelerators with several dataflows, one after the other.
+
+    Names or objects, as for ``simulate``, one or several of each. ``dataflows`` may be mapspaces,
+    too; None takes naive, flex, flat and flash, on a spatial array the mapspaces. With
+    ``each="operator"`` every operator runs alone. A CSV file of layers with a column ``Estimate``
+    has estimates of one's own, whose errors stand beside. ``run_all`` may run tasks in parallel.
+
+    Raises:
+        InputError: what can't be read. A run that fails is a row that says why.
+
+    """
+    places = _places(_several(workload), _several(accelerator), each)
+    tasks = [
+        replace(task, dataflow=name, options=options or Options(), fast_forward=fast_forward)
+        for task in places
+        for name in _dataflows(dataflows, task.accelerator)
+    ]
+    return Comparison(title_of(tasks), tuple(run_all(run_task, tasks)))
+
+
+def title_of(tasks: Sequence[Task]) -> str:
+    """Return what all tasks have in common."""
+    rows = [task.row for task in tasks]
+    point = rows[0].point
+    if tasks[0].title:
+        lengths = {task.seq_len for task in tasks} - {None}
+        return tasks[0].title + (f", seq-len {lengths.pop()}" if len(lengths) == 1 else "")
+    if point is not None and point.axis in (_RUN, _WORKLOAD):
+        return "several workloads" if point.axis == _WORKLOAD else "several runs"
+    names = {*varied(rows), "seq-len"} if point is None else varied(rows)
+    title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
+    if point is not None and point.axis == _ACCELERATOR:
+        title = title.replace(f" on {tasks[0].accelerator.name}", "", 1)
+    return title
+
+
+def operators_alone(workload: Workload) -> Iterator[tuple[Point, Workload]]:
+    """Return each operator of a workload as a workload of its own, that runs once."""
+    for at, operator in enumerate(workload.operators):
+        alone = workload.alone([operator.name])
+        document = einsums_document(alone.name, alone.operators, alone.tensors.values())
+        point = Point(_OPERATOR, operator.name, operator.name, at)
+        yield point, replace(alone, parameters=document)
+
+
+def require_each(each: str | None) -> None:
+    """Refuse what ``each`` can't be.
+
+    Raises:
+        InputError: says what it may be.
+
+    """
+    if each is not None and each not in EACH:
+        raise InputError([Fault("simaccel", "each", each, suggest(each, EACH))])
+
+
+def _axis(name: str) -> Axis:
+    return Axis(name, name, name, named=True)
+
+
+_RUN, _WORKLOAD, _ACCELERATOR = _axis("run"), _axis("workload"), _axis("accelerator")
+_OPERATOR = _axis("operator")
+
+
+def _several(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _places(
+    workloads: Sequence[WorkloadLike], accelerators: Sequence[AcceleratorLike], each: str | None
+) -> list[Task]:
+    """Read everything; give a task without a dataflow for each workload on each accelerator."""
+    one = len(workloads) * len(accelerators) == 1
+    if each is not None and not one:
+        allowed = "nothing beside several workloads or accelerators"
+        raise InputError([Fault("simaccel", "each", each, allowed)])
+    _, *found = gather(
+        lambda: require_each(each),
+        *(lambda given=given: as_workload(given) for given in workloads),
+        *(lambda given=given: as_accelerator(given) for given in accelerators),
+    )
+    there: list[Accelerator] = found[len(workloads) :]
+    if not found or not there or len(found) == len(there):
+        raise InputError([Fault("simaccel", "compare", "nothing", "a workload, an accelerator")])
+    pairs = list(product(found[: len(workloads)], there))
+    if one:
+        ((workload, accelerator),) = pairs
+        given = _estimates(workloads[0])
+        return alone_tasks(workload, accelerator, each, given)
+    axis = _ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(there) == 1 else _RUN
+    return [
+        Task(a, b, Point(axis, _name(axis, a, b), _name(axis, a, b), at), "", seq_len=seq_len_of(a))
+        for at, (a, b) in enumerate(pairs)
+    ]
+
+
+def alone_tasks(
+    workload: Workload, accelerator: Accelerator, each: str | None, given: Mapping[str, float]
+) -> list[Task]:
+    """Return a task without a dataflow, or one for each operator, with its own estimate."""
+    length = seq_len_of(workload)
+    if each is None:
+        complete = all(one.name in given for one in workload.operators)
+        whole = sum(given.values()) if complete else None
+        return [Task(workload, accelerator, None, "", seq_len=length, given=whole)]
+    title = experiment_title(workload, accelerator, varied=("seq-len",))
+    return [
+        Task(
+            alone,
+            accelerator,
+            point,
+            "",
+            seq_len=length,
+            given=given.get(point.text),
+            title=title,
+        )
+        for point, alone in operators_alone(workload)
+    ]
+
+
+def seq_len_of(workload: Workload) -> int | None:
+    """Return the sequence length of a model."""
+    length = workload.parameters.get("seq_len")
+    return None if length is None else int(length)
+
+
+def _estimates(given: WorkloadLike) -> Mapping[str, float]:
+    """Read estimates of one's own where the workload is a file that may have them."""
+    is_sheet = isinstance(given, str | Path) and str(given).lower().endswith(".csv")
+    return load_estimates(str(given)) if is_sheet else {}
+
+
+def _name(axis: Axis, workload: Workload, accelerator: Accelerator) -> str:
+    if axis == _ACCELERATOR:
+        return accelerator.name
+    title = workload_title(workload)
+    return title if axis == _WORKLOAD else f"{title} on {accelerator.name}"
+
+
+def _dataflows(given: Sequence[str] | str | None, accelerator: Accelerator) -> Sequence[str]:
+    if given is None:
+        return COMPARED if isinstance(accelerator.array, ArraySpec) else STRATEGIES
+    return [given] if isinstance(given, str) else given

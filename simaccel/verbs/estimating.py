@@ -1,0 +1,114 @@
+"""`estimate`: what the closed form predicts of a run, and what it shows in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simaccel.analytic.estimate import Estimate
+from simaccel.analytic.estimate import estimate as predict
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Mapping
+from simaccel.program.folding import require_sums_fit
+from simaccel.program.lowering import lower
+from simaccel.program.program import require_fit
+from simaccel.schedulers import Options
+from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs, mapped
+from simaccel.verbs.showing import frame
+from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """What the closed form says of a mapping; nothing was simulated."""
+
+    workload: Workload
+    accelerator: Accelerator
+    mapping: Mapping
+    estimate: Estimate
+
+    @property
+    def title(self) -> str:
+        """What would run on what."""
+        from simaccel.report.results import experiment_title
+
+        title = experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
+        return f"{title}: closed form"
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the whole run."""
+        return self.estimate.cycles
+
+    def __repr__(self) -> str:
+        from simaccel.report.units import cycles_text
+
+        bound = cycles_text(self.estimate.resource_bound_cycles)
+        return f"<Prediction {self.title} {cycles_text(self.cycles)} cycles, bound {bound}>"
+
+    def _repr_html_(self) -> str:
+        from simaccel.report.estimates import estimate_table
+        from simaccel.report.html import parts_html
+
+        return parts_html(self.title, [estimate_table(self.estimate, self.accelerator)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as plain data (the format of ``simaccel estimate --json``)."""
+        from simaccel.report.estimates import estimate_json
+
+        names = {
+            "workload": self.workload.name,
+            "accelerator": self.accelerator.name,
+            "dataflow": self.mapping.dataflow,
+        }
+        return {**names, **estimate_json(self.estimate, self.accelerator)}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row for each operator.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        """
+        rows = self.to_dict()["operators"]
+        return frame([{n: v for n, v in row.items() if not isinstance(v, dict)} for row in rows])
+
+
+def estimate(
+    workload: WorkloadLike,
+    accelerator: AcceleratorLike,
+    dataflow: DataflowLike = None,
+    *,
+    options: Options | None = None,
+) -> Prediction:
+    """Predict a run with the closed form alone.
+
+    Names or objects, as for ``simulate``.
+
+    Raises:
+        SimaccelError: what can't be read, or the mapping needs more than the buffer.
+
+    """
+    found, there, how = as_inputs(workload, accelerator, dataflow)
+    return estimate_of(found, there, fitting(found, there, mapped(found, there, how, options)))
+
+
+def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Mapping:
+    """Return a mapping that fits the buffer.
+
+    Raises:
+        DoesNotFitError: it needs more.
+
+    """
+    program = lower(workload, mapping)
+    require_fit(program, accelerator.capacities)
+    require_sums_fit(program, accelerator)
+    return mapping
+
+
+def estimate_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Prediction:
+    """Return what the closed form says of a mapping."""
+    return Prediction(workload, accelerator, mapping, predict(workload, mapping, accelerator))

@@ -1,0 +1,93 @@
+"""Names or objects: what a verb takes for a workload, an accelerator and a dataflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from simaccel.errors import Fault, InputError, gather
+from simaccel.experiment.scheduling import scheduled
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.files import load_mapping, require_same
+from simaccel.mapping.tree import Mapping
+from simaccel.schedulers import Options, default_dataflow
+from simaccel.workload import Workload, load_workload
+
+WorkloadLike = Workload | str | Path
+"""A workload, or what ``load_workload`` reads."""
+AcceleratorLike = Accelerator | str | Path
+"""An accelerator, or what ``load_accelerator`` reads."""
+DataflowLike = Mapping | str | Path | None
+"""A mapping, the path of its file, the name of a dataflow or mapspace; None: what suits."""
+
+
+def as_workload(given: WorkloadLike) -> Workload:
+    """Return a workload as it is, or load it.
+
+    Raises:
+        InputError: it is neither, or it can't be read.
+
+    """
+    if isinstance(given, Workload):
+        return given
+    if isinstance(given, str | Path):
+        return load_workload(given)
+    allowed = "a Workload (of build('bert'), gemm(...)), a name or the path of a file"
+    raise InputError([Fault("simaccel", "workload", given, allowed)])
+
+
+def as_accelerator(given: AcceleratorLike) -> Accelerator:
+    """Return an accelerator as it is, or load it.
+
+    Raises:
+        InputError: it is neither, or it can't be read.
+
+    """
+    if isinstance(given, Accelerator):
+        return given
+    if isinstance(given, str | Path):
+        return load_accelerator(given)
+    allowed = "an Accelerator (of load_accelerator('edge')), a name or the path of a file"
+    raise InputError([Fault("simaccel", "accelerator", given, allowed)])
+
+
+def as_inputs(
+    workload: WorkloadLike, accelerator: AcceleratorLike, dataflow: DataflowLike
+) -> tuple[Workload, Accelerator, str | Mapping]:
+    """Read all three; a path of a mapping is read for the workload.
+
+    Raises:
+        InputError: the faults of all of them.
+
+    """
+    found, there = gather(lambda: as_workload(workload), lambda: as_accelerator(accelerator))
+    if isinstance(dataflow, Path):
+        mapping = load_mapping(dataflow, found)
+        require_mapping(found, mapping, there, str(dataflow))
+        return found, there, mapping
+    if dataflow is None:
+        return found, there, default_dataflow(there)
+    if isinstance(dataflow, str | Mapping):
+        return found, there, dataflow
+    allowed = "the name of a dataflow or mapspace, a Mapping, or the Path of one"
+    raise InputError([Fault("simaccel", "dataflow", dataflow, allowed)])
+
+
+def mapped(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping,
+    options: Options | None = None,
+) -> Mapping:
+    """Return a mapping as it is, checked, or let a scheduler make it.
+
+    Raises:
+        SimaccelError: nothing fits, or the mapping is for another workload.
+
+    """
+    if not isinstance(dataflow, Mapping):
+        return scheduled(workload, accelerator, dataflow, options)
+    require_same(workload, dataflow)
+    require_mapping(workload, dataflow, accelerator, "mapping")
+    return dataflow

@@ -1,0 +1,77 @@
+"""What a notebook shows: tables as HTML, rows as data frames, figures as pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from simaccel.errors import Fault, InputError, suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Rows = Sequence[Mapping[str, Any]]
+_DPI: Final = 110
+"""Of pictures inline: about 770 pixels for the width of two columns."""
+
+
+class Plot:
+    """A figure that a notebook shows as a picture; ``figure`` is matplotlib's."""
+
+    def __init__(self, draw: Callable[[], Figure]) -> None:
+        from simaccel.report.figures.style import style
+
+        with style():
+            self.figure = draw()
+            picture = io.BytesIO()
+            self.figure.savefig(picture, format="png", dpi=_DPI, metadata={"Software": None})
+        self._png = picture.getvalue()
+
+    def __repr__(self) -> str:
+        width, height = self.figure.get_size_inches()
+        return f"<Plot of {width:.1f} x {height:.1f} in; save('figure.pdf') writes it>"
+
+    def _repr_png_(self) -> bytes:
+        return self._png
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the figure: png, svg or pdf by the suffix.
+
+        Raises:
+            InputError: the file exists and ``force`` is not given, or it can't be written.
+
+        """
+        from simaccel.report.figures.style import save_figure, style
+
+        with style():
+            return save_figure(self.figure, path, force=force)
+
+
+def frame(rows: Rows) -> pd.DataFrame:
+    """Return rows as a data frame.
+
+    Raises:
+        ImportError: pandas is not installed.
+
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        text = "to_pandas needs pandas: pip install 'simaccel[notebook]'"
+        raise ImportError(text) from error
+    return pd.DataFrame.from_records(list(rows))
+
+
+def chosen(what: str, kinds: Mapping[str, Callable[[], Rows]]) -> Rows:
+    """Return the rows of a kind.
+
+    Raises:
+        InputError: there is no such kind.
+
+    """
+    if what not in kinds:
+        raise InputError([Fault("to_pandas", "what", what, suggest(what, kinds))])
+    return kinds[what]()

@@ -1,0 +1,151 @@
+"""`Trace`: a recorded run, and what it shows in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simaccel import trace
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.verbs.showing import Plot, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from simaccel.report.stalls import Analysis
+
+
+@dataclass(frozen=True, repr=False)
+class StallReport:
+    """Where the cycles of a run went and why, and what freeing a resource would gain."""
+
+    title: str
+    analysis: Analysis
+    operator: str | None
+
+    @property
+    def verdict(self) -> str:
+        """What an expert would say, in a few sentences."""
+        from simaccel.report.stalls import verdicts
+
+        return " ".join(verdicts(self.analysis, self._part))
+
+    @property
+    def _part(self) -> Any:  # noqa: ANN401 - a Part, whose module loads h5py
+        return self.analysis.diagnosis.part(self.operator)
+
+    def __repr__(self) -> str:
+        return f"<StallReport {self.title}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        from simaccel.report.html import parts_html
+
+        return parts_html(self.title, self._parts())
+
+    def _parts(self) -> Iterator[Table | str]:
+        from simaccel.report import stalls
+
+        part = self._part
+        yield self.verdict
+        if self.operator is None:
+            yield stalls.overview_table(self.analysis.diagnosis)
+        yield stalls.engines_table(part)
+        waits = stalls.waits_table(part)
+        if waits is not None:
+            yield waits
+        if self.analysis.what_if is not None:
+            yield stalls.what_if_table(self.analysis.what_if, part.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as plain data (the format of ``simaccel trace stalls --json``)."""
+        from simaccel.report.stalls import stalls_json
+
+        return stalls_json(self.analysis, self.operator)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row for each operator, engine and cause, in cycles.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        """
+        found = self.analysis.diagnosis
+        parts = found.operators if self.operator is None else (self._part,)
+        return frame(
+            [
+                {"operator": part.name, "engine": engine, "cause": cause, "cycles": cycles}
+                for part in parts
+                for engine, causes in part.engines.items()
+                for cause, cycles in causes.items()
+                if cycles
+            ]
+        )
+
+
+class Trace(trace.Trace):
+    """An open trace. Use ``Trace.open``; a context manager that closes the file."""
+
+    @property
+    def title(self) -> str:
+        """What ran on what."""
+        from simaccel.report.results import experiment_title
+
+        return experiment_title(self.workload(), self.accelerator(), self.dataflow())
+
+    def __repr__(self) -> str:
+        partial = ", partial" if self.partial else ""
+        return f"<Trace {self.title}: {self.cycles:,} cycles, {self.n_rows:,} rows{partial}>"
+
+    def diagnose(self, operator: str | None = None, *, what_if: bool = True) -> StallReport:
+        """Say where the cycles went and why; ``what_if`` also what freeing a resource would gain.
+
+        Raises:
+            InputError: the run has no such operator.
+            TraceError: the trace is damaged, or holds no cycle.
+
+        """
+        from simaccel.experiment import diagnosis
+        from simaccel.experiment.what_if import what_if as free
+        from simaccel.report.stalls import Analysis
+
+        self.check()
+        found = diagnosis.diagnose(self, 0, self.cycles)
+        found.part(operator)
+        whole = what_if and not self.partial and not self.unreadable()
+        accelerator = self.accelerator()
+        freed = free(accelerator, self.program()) if whole else None
+        return StallReport(self.title, Analysis(found, accelerator, freed), operator)
+
+    def plot(
+        self,
+        kind: str | None = None,
+        *,
+        operator: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> Plot:
+        """Draw a figure of the trace (timeline, bandwidth, occupancy, stalls), or all of them.
+
+        As ``simaccel trace plot``: a readable window of the run, of an operator, or of the cycles
+        from ``start`` up to ``end``.
+
+        Raises:
+            InputError: there is no such figure, operator or window.
+
+        """
+        from simaccel.report.figures import KINDS
+        from simaccel.report.figures.page import Asked, draw_page, what_is_shown
+
+        if kind is not None and kind not in KINDS:
+            raise InputError([Fault("plot", "kind", kind, suggest(kind, KINDS))])
+        kinds = KINDS if kind is None else (kind,)
+        asked = Asked(kinds=kinds, start=start, end=end, operator=operator, columns=2)
+        shown = what_is_shown(self, asked)
+
+        def draw() -> Figure:
+            return draw_page(self, shown, asked)
+
+        return Plot(draw)

@@ -1,0 +1,294 @@
+"""Workloads by name: of the catalogue, of a shape, of a file of any kind, or of a plug-in.
+
+What a kind of workload does not take is refused with the reason; nothing that is given is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Final, TypedDict, Unpack
+
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
+from simaccel.files.directives.reading import is_description
+from simaccel.files.documents import read_text
+from simaccel.plugins import Plugin, Registry
+from simaccel.workload.catalogue import MODELS, attention_model
+from simaccel.workload.conv import conv2d, parse_conv
+from simaccel.workload.described import load_described
+from simaccel.workload.files import load_document
+from simaccel.workload.gemm import gemm, parse_shape
+from simaccel.workload.language import TRANSFORMERS, transformer, transformer_names
+from simaccel.workload.networks import NETWORKS, network, network_names
+from simaccel.workload.products import bmm, gbmm, parse_product
+from simaccel.workload.topology import load_topology
+from simaccel.workload.workload import Workload
+
+SEQ_LEN: Final = 512
+BATCH: Final = 1
+SCOPE: Final = "block"
+"""What is used where nothing is given."""
+
+
+class Sizes(TypedDict, total=False):
+    """What may be said of a workload beside its name; None is as if it was not given.
+
+    ``seq_len``, ``batch``, ``scope``: of models (512 tokens, a batch of 1, scope ``block``).
+    ``batch``, ``layer``: of networks, topologies and descriptions. ``phase``, ``prompt``,
+    ``kv_len``, ``experts``, ``causal_blocks``, ``batch``, ``scope``: of transformers. ``shape``: of
+    gemm, bmm, gbmm and conv, as text (``M=512,K=64,N=512``). ``dims``: sizes of the dynamic
+    dimensions of an ONNX model. ``bytes_per_element`` of all tensors (2), ``bytes_by_tensor`` of
+    some.
+    """
+
+    seq_len: int | None
+    batch: int | None
+    scope: str | None
+    shape: str | None
+    layer: str | None
+    phase: str | None
+    prompt: int | None
+    kv_len: int | None
+    experts: str | list[int] | None
+    causal_blocks: int | None
+    bytes_per_element: int | None
+    bytes_by_tensor: Mapping[str, int] | None
+    dims: Mapping[str, int] | None
+
+
+_NO_ATTENTION = "it has no attention blocks"
+_NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
+_NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
+_FILE_SAYS = "the file says it"
+_BYTES = ("bytes_per_element", "bytes_by_tensor")
+PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
+_ALWAYS: Final = dict.fromkeys(PHASE_FIELDS, "only transformers have phases, masks and experts") | {
+    "dims": "only ONNX models have dynamic dimensions"
+}
+REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
+    "transformer": {
+        "seq_len": "`prompt` and `kv_len` say it",
+        "shape": _NO_SHAPE,
+        "layer": _NO_LAYERS,
+        "dims": _ALWAYS["dims"],
+    },
+    "network": {
+        **_ALWAYS,
+        **dict.fromkeys(("seq_len", "scope"), _NO_ATTENTION),
+        "shape": _NO_SHAPE,
+    },
+    "model": {**_ALWAYS, "shape": _NO_SHAPE, "layer": _NO_LAYERS},
+    "onnx": dict.fromkeys(
+        ("seq_len", "batch", "scope", "shape", "layer", *PHASE_FIELDS), f"{_FILE_SAYS}, and `dims`"
+    ),
+    "topology": {
+        **_ALWAYS,
+        **dict.fromkeys(("seq_len", "scope"), _NO_ATTENTION),
+        "shape": _NO_SHAPE,
+    },
+    "description": {**_ALWAYS, **dict.fromkeys(("seq_len", "batch", "scope", "shape"), _FILE_SAYS)},
+    "document": {
+        **_ALWAYS,
+        **dict.fromkeys(("seq_len", "batch", "scope", "shape", "layer", *_BYTES), _FILE_SAYS),
+    },
+}
+"""What a kind of workload does not take, with the reason."""
+_OF_SHAPE: Final[Mapping[str, tuple[str, str]]] = {
+    "gemm": ("B", "M=512,K=64,N=512"),
+    "bmm": ("H", "H=32,M=4096,K=128,N=4096"),
+    "gbmm": ("H", "G=8,H=32,M=4096,K=128,N=4096"),
+    "conv": ("N", "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2"),
+}
+"""Workloads of a shape: the rank of the batch, and an example."""
+
+
+def _accept(plugin: Plugin, found: object) -> Callable[..., Workload]:
+    """Make a function of a plug-in's: what it fails at and what it gives is checked."""
+    if not callable(found):
+        raise plugin.error(f"is a {type(found).__name__}, not a function that returns a Workload")
+
+    def made(**given: Any) -> Workload:  # noqa: ANN401 - whatever the plug-in takes
+        with plugin.running("building"):
+            _refuse_unknown(plugin, found, given)
+            workload = found(**given)
+        if not isinstance(workload, Workload):
+            raise plugin.error(f"gives a {type(workload).__name__}, not a Workload")
+        return workload
+
+    return made
+
+
+PLUGGED: Registry[Callable[..., Workload]] = Registry("simaccel.workloads", {}, _accept)
+"""Functions of plug-ins that return workloads, by name."""
+
+
+def _refuse_unknown(
+    plugin: Plugin, make: Callable[..., object], given: Mapping[str, object]
+) -> None:
+    """Refuse what the function of a plug-in does not take."""
+    taken = signature(make).parameters
+    if any(one.kind is Parameter.VAR_KEYWORD for one in taken.values()):
+        return
+    allowed = f"nothing with {plugin.name}; its plug-in takes {', '.join(taken) or 'nothing'}"
+    require_none(Fault("workload", n, v, allowed) for n, v in given.items() if n not in taken)
+
+
+def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
+    """Return the workload of a name (see ``build``) or of a file of any kind.
+
+    Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
+    (.onnx), a MAESTRO description (.m). ``Sizes`` says what else can be given.
+
+    Raises:
+        InputError: all faults of the file, of the sizes, or a name that nothing has.
+        PluginError: the plug-in that has the name is broken.
+
+    """
+    name = str(name_or_path)
+    kind = kind_of_file(name)
+    if kind is None:
+        return build(name, **sizes)
+    given = _given(sizes)
+    require_taken(name, kind, given)
+    return _READERS[kind](name, **given)
+
+
+def build(name: str, **sizes: Unpack[Sizes]) -> Workload:
+    """Return a workload of the catalogue, of a shape, or of a plug-in, by its name.
+
+    >>> build("bert", seq_len=128).name
+    'bert'
+
+    Raises:
+        InputError: all that is wrong, or a name that nothing has.
+        PluginError: the plug-in that has the name is broken.
+
+    """
+    given, key = _given(sizes), str(name).lower()
+    for kind, names, make in (
+        ("transformer", transformer_names(), transformer),
+        ("network", network_names(), network),
+    ):
+        if key in names:
+            require_taken(name, kind, given)
+            return make(name, **given)
+    if key in _OF_SHAPE:
+        return _of_shape(key, given)
+    if key not in _model_names() and name in PLUGGED:
+        return PLUGGED[name](**given)
+    require_taken(name, "model", given)
+    try:
+        return attention_model(
+            name, **{"batch": BATCH, "seq_len": SEQ_LEN, "scope": SCOPE, **given}
+        )
+    except InputError as error:
+        raise InputError([_of_name(one) for one in error.faults]) from None
+
+
+def kind_of_file(name: str) -> str | None:
+    """Say what kind of file a name is the path of (a key of ``REFUSED``); None: of no file."""
+    lower = name.lower()
+    for ending, kind in ((".onnx", "onnx"), (".csv", "topology")):
+        if lower.endswith(ending):
+            return kind
+    if is_described(name):
+        return "description"
+    return "document" if is_file(name) else None
+
+
+def is_file(name: str) -> bool:
+    """Say whether a name is the path of a file, which need not exist."""
+    endings = (".yaml", ".yml", ".m", ".csv", ".onnx")
+    return name.lower().endswith(endings) or "/" in name or os.sep in name
+
+
+def is_described(name: str) -> bool:
+    """Say whether a file is a MAESTRO description, by its ending or else by its content."""
+    if name.lower().endswith(".m"):
+        return True
+    if not is_file(name) or not Path(name).is_file():
+        return False
+    return is_description(read_text(Path(name), "workload"))
+
+
+def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what was not given, and refuse what is no size."""
+    known = Sizes.__annotations__
+    require_none(
+        Fault("workload", name, value, f"no such size; {suggest(name, known)}")
+        for name, value in sizes.items()
+        if name not in known
+    )
+    return {name: value for name, value in sizes.items() if value is not None and value != {}}
+
+
+def require_taken(name: str, kind: str, given: Mapping[str, object]) -> None:
+    """Refuse what has no meaning for a workload of a kind (a key of ``REFUSED``).
+
+    Raises:
+        InputError: all that is given and refused, with the reasons.
+
+    """
+    _refuse(name, REFUSED[kind], given)
+
+
+def _refuse(name: str, reasons: Mapping[str, str], given: Mapping[str, object]) -> None:
+    require_none(
+        Fault("workload", field, value, f"nothing with {name}; {reasons[field]}")
+        for field, value in given.items()
+        if field in reasons
+    )
+
+
+def _model_names() -> set[str]:
+    return {name for one in MODELS for name in (one.name, *one.aliases)}
+
+
+def _of_shape(name: str, given: dict[str, Any]) -> Workload:
+    batch, example = _OF_SHAPE[name]
+    said = f"`shape` says it ({batch} is the batch)"
+    reasons = {**_ALWAYS, **dict.fromkeys(("seq_len", "batch", "scope"), said), "layer": _NO_LAYERS}
+    _refuse(name, reasons, given)
+    shape = given.pop("shape", None)
+    if shape is None:
+        allowed = f"the sizes of the {name}, as in `shape` {example}"
+        raise InputError([Fault("workload", "shape", ABSENT, allowed)])
+    if name == "gemm":
+        return gemm(**parse_shape(shape, "shape"), **given)
+    if name == "conv":
+        return conv2d(**vars(parse_conv(shape, "shape")), **given)
+    make: Callable[..., Workload] = gbmm if name == "gbmm" else bmm
+    return make(**parse_product(shape, grouped=name == "gbmm", source="shape"), **given)
+
+
+def _of_name(fault: Fault) -> Fault:
+    """Say of an unknown name what there is."""
+    if fault.field != "model":
+        return fault
+    every = (*MODELS, *TRANSFORMERS, *NETWORKS)
+    names = [known.name for known in every]
+    aliases = [alias for known in every for alias in known.aliases]
+    allowed = suggest(str(fault.value).lower(), [*names, *aliases, *_OF_SHAPE, *PLUGGED])
+    if not allowed.startswith("did"):
+        allowed = suggest("", [*names, *PLUGGED])
+    kinds = "a model, a network, gemm, bmm, gbmm, conv or a .yaml, .csv, .onnx or .m file"
+    return Fault("workload", "name", fault.value, f"{kinds}; {allowed}")
+
+
+def _onnx(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.workload.onnx_files import load_onnx  # noqa: PLC0415 - onnx is optional, and slow
+
+    if named := given.pop("bytes_by_tensor", None):
+        allowed = "a number for all tensors of an ONNX model"
+        raise InputError([Fault("workload", "bytes_per_element", ", ".join(named), allowed)])
+    return load_onnx(path, **given).workload
+
+
+_READERS: Final[Mapping[str, Callable[..., Workload]]] = {
+    "onnx": _onnx,
+    "topology": load_topology,
+    "description": load_described,
+    "document": load_document,
+}

@@ -1,0 +1,178 @@
+"""Plug-ins that are broken stop those who use them, by name, and nobody else."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simaccel import build, gemm, simulate
+from simaccel.cli import main
+from simaccel.plugins import PluginError, plugins
+from simaccel.workload import VECTORS, Vector, operand
+
+Install = Callable[..., None]
+GEMM = "--workload gemm --shape M=9,K=7,N=5"
+CODE = """
+from pathlib import Path
+from simaccel import gemm
+from simaccel.schedulers import DATAFLOWS
+number = 7
+folder = Path(__file__).parent
+def fails(workload, accelerator, options): raise KeyError("oh")
+def leaves(workload, accelerator, options): raise SystemExit(3)
+def nothing(workload, accelerator, options): pass
+def other(workload, accelerator, options):
+    return DATAFLOWS["naive"](gemm(m=2, k=2, n=2), accelerator, options)
+def no_workload(): return "bert"
+def three(*, size=3): return gemm(m=size, k=1, n=1)
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Write a package's metadata, as an installer would, and its one module."""
+
+    def write(points: str, package: str = "broken", code: str = CODE) -> None:
+        module = f"{package}_{abs(hash((tmp_path, points)))}"
+        (tmp_path / f"{module}.py").write_text(code)
+        info = tmp_path / f"{package}-0.1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1\n")
+        (info / "entry_points.txt").write_text(points.replace("MODULE", module))
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    return write
+
+
+def _run(line: str) -> Result:
+    return CliRunner().invoke(main, line.split(), prog_name="simaccel")
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("nowhere:it", "loading failed: ModuleNotFoundError: No module named 'nowhere'"),
+        ("MODULE:gone", "has no attribute 'gone'"),
+        ("MODULE:number", "is a int, not a function"),
+        ("::::", "loading failed"),
+        ("MODULE:fails", "scheduling failed: KeyError: 'oh'"),
+        ("MODULE:leaves", "scheduling failed: SystemExit: 3"),
+        ("MODULE:nothing", "gives a NoneType, not a Mapping"),
+        ("MODULE:other", "the mapping is for workload gemm"),
+    ],
+)
+def test_a_broken_dataflow_is_named(install: Install, target: str, problem: str) -> None:
+    install(f"[simaccel.dataflows]\nmine = {target}\n")
+    result = _run(f"run --hw toy {GEMM} --dataflow mine")
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert "Traceback" not in result.stderr
+    if "mapping is for" not in problem:
+        assert "error: dataflow 'mine' of the plug-in broken 0.1 (" in result.stderr
+    assert _run(f"run --hw toy {GEMM} --quiet").exit_code == 0
+    assert "did you mean 'mine'" in _run(f"run --hw toy {GEMM} --dataflow min").stderr
+
+
+def test_what_a_plug_in_raised_is_the_cause(install: Install) -> None:
+    install("[simaccel.dataflows]\nmine = MODULE:fails\n")
+    with pytest.raises(PluginError) as caught:
+        simulate(gemm(m=9, k=7, n=5), "toy", "mine")
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("MODULE:number", "is a int, not the path of a .yaml file"),
+        ("nowhere:it", "loading failed: ModuleNotFoundError"),
+        ("MODULE:folder", "allowed: "),
+    ],
+)
+def test_a_broken_accelerator_is_named_in_the_list_of_all(
+    install: Install, target: str, problem: str
+) -> None:
+    install(f"[simaccel.accelerators]\nmine = {target}\n")
+    for line in (f"run --hw mine {GEMM}", "hw show mine"):
+        result = _run(line)
+        assert (result.exit_code, problem in result.stderr) == (2, True)
+    listed = _run("hw list")
+    assert listed.exit_code == 0
+    assert "edge" in listed.stdout
+    assert f"\nmine: " in listed.stdout  # noqa: F541
+    rows = {one["name"]: one for one in json.loads(_run("hw list --json").stdout)}
+    assert problem in rows["mine"]["error"]
+    assert "error" not in rows["toy"]
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "problem"),
+    [
+        ("MODULE:number", {}, "is a int, not a function that returns a Workload"),
+        ("MODULE:no_workload", {}, "gives a str, not a Workload"),
+        ("MODULE:no_workload", {"batch": 3}, "nothing with mine; its plug-in takes nothing"),
+        ("MODULE:three", {"batch": 3}, "nothing with mine; its plug-in takes size"),
+    ],
+)
+def test_a_broken_workload_is_named(
+    install: Install, target: str, given: dict[str, int], problem: str
+) -> None:
+    install(f"[simaccel.workloads]\nmine = {target}\n")
+    option = "".join(f" --{name} {value}" for name, value in given.items())
+    result = _run(f"run --hw toy --workload mine{option}")
+    assert (result.exit_code, problem in result.stderr) == (2, True)
+    listed = _run("workload list")
+    assert (listed.exit_code, "broken 0.1" in listed.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("point", "problem"),
+    [
+        ("mine = MODULE:number", "is a int, not a VectorKind"),
+        ("mine = simaccel.workload.vectors.relu:RELU", "its kind has another name, 'relu'"),
+    ],
+)
+def test_a_broken_vector_operator_is_named(install: Install, point: str, problem: str) -> None:
+    install(f"[simaccel.vector_operators]\n{point}\n")
+    with pytest.raises(PluginError, match=problem):
+        Vector("v", "mine", {"m": 3}, (operand("X m"),), operand("Y m"))
+    assert Vector("v", "relu", {"m": 3}, (operand("X m"),), operand("Y m")).kind == "relu"
+
+
+def test_a_name_of_simaccel_is_never_a_plug_ins(install: Install) -> None:
+    install("[simaccel.dataflows]\nflat = nowhere:it\n[simaccel.workloads]\nbert = nowhere:it\n")
+    assert _run(f"run --hw toy {GEMM} --dataflow flat --quiet").exit_code == 0
+    assert build("bert", seq_len=8).name == "bert"
+    assert "nowhere" not in _run("workload list").stdout
+
+
+def test_one_name_in_two_plug_ins_names_both(install: Install) -> None:
+    for package in ("one", "two"):
+        install("[simaccel.dataflows]\nmine = MODULE:nothing\n", package)
+    result = _run(f"run --hw toy {GEMM} --dataflow mine")
+    assert result.exit_code == 2
+    assert "dataflow 'mine' is in several plug-ins: one 0.1, two 0.1" in result.stderr
+
+
+def test_damaged_metadata_of_any_package_is_left_out(install: Install, tmp_path: Path) -> None:
+    install("[simaccel.dataflows]\nmine = MODULE:nothing\n", "good")
+    install("", "damaged")
+    (tmp_path / "damaged-0.1.dist-info" / "entry_points.txt").write_bytes(b"\xff\xfe[[[")
+    assert [*plugins("simaccel.dataflows")] == ["mine"]
+    assert _run("hw list").exit_code == 0
+
+
+def test_nothing_is_looked_for_where_simaccel_has_the_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def scanned(*_: object) -> None:
+        raise AssertionError("entry points were looked for")
+
+    monkeypatch.setattr("simaccel.plugins._scanned", scanned)
+    assert _run(f"run --hw toy {GEMM} --dataflow flat").exit_code == 0
+    line = "compare --hw toy --workload bert --seq-len 4 --scope la --dataflow naive --jobs 1"
+    assert _run(line).exit_code == 0
+    assert _run(f"run --hw toy {GEMM} --mapspace pfm --quiet").exit_code == 0
+    assert _run("run --help").exit_code == 0
+    assert VECTORS["softmax"].needs_axis

@@ -1,0 +1,325 @@
+"""The verbs of Python: names or objects, and what their results say and show."""
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+from click.testing import CliRunner
+
+import simaccel
+from simaccel import (
+    bound,
+    build,
+    compare,
+    estimate,
+    gemm,
+    load_accelerator,
+    load_workload,
+    record,
+    simulate,
+)
+from simaccel.cli import main
+from simaccel.errors import InputError
+from simaccel.mapping.files import save_mapping
+from simaccel.verbs.comparing import Comparison
+from simaccel.verbs.running import Result
+
+GEMM = gemm(m=9, k=7, n=5)
+SHEET = "Layer,M,N,K,Estimate\na,9,5,7,1000\nb,4,4,4,\n"
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    workload = build("bert", seq_len=8, scope="la")
+    return simulate(workload, "toy", "naive")
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    file = tmp_path / "sheet.csv"
+    file.write_text(SHEET)
+    return file
+
+
+def _json(line: str) -> Any:  # noqa: ANN401 - whatever a command prints
+    ran = CliRunner().invoke(main, line.split(), prog_name="simaccel", catch_exceptions=False)
+    assert ran.exit_code == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+class _Tags(HTMLParser):
+    """Checks that tags close in the order in which they were opened, and keeps the texts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, _: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data.strip())
+
+
+def test_all_names_are_there() -> None:
+    wanted = "load_accelerator load_workload build estimate simulate record compare bound Trace"
+    assert set(wanted.split()) <= set(simaccel.__all__)
+    for name in simaccel.__all__:
+        assert getattr(simaccel, name) is not None
+        assert name in dir(simaccel)
+
+
+def test_names_objects_and_paths_are_the_same_run(tmp_path: Path) -> None:
+    named = simulate("alexnet", "edge", "naive")
+    objects = simulate(build("alexnet"), load_accelerator("edge"), "naive")
+    assert named.run.cycles == objects.run.cycles
+    workload, accelerator = tmp_path / "w.yaml", tmp_path / "a.yaml"
+    workload.write_text("kind: gemm\nshape: {M: 9, K: 7, N: 5}\n")
+    text = Path(simaccel.__file__).parents[1] / "hwconfigs" / "toy.yaml"
+    accelerator.write_text(text.read_text())
+    by_path = simulate(workload, accelerator, "naive")
+    assert by_path.run.cycles == simulate(str(workload), "toy", "naive").run.cycles
+    assert by_path.run.cycles == simulate(GEMM, "toy", by_path.mapping).run.cycles
+    save_mapping(by_path.mapping, tmp_path / "m.yaml")
+    assert simulate(GEMM, "toy", tmp_path / "m.yaml").run.cycles == by_path.run.cycles
+
+
+def test_what_suits_the_array_is_taken_where_nothing_is_said() -> None:
+    assert simulate(GEMM, "toy").mapping.dataflow == "flat"
+
+
+@pytest.mark.parametrize(
+    ("call", "faults"),
+    [
+        (
+            lambda: simulate("brt", "tpy"),
+            ["workload: name: got 'brt'", "hwconfigs: accelerator: got 'tpy'"],
+        ),
+        (
+            lambda: simulate(3, None),  # type: ignore[arg-type]
+            ["simaccel: workload: got 3", "simaccel: accelerator: got None"],
+        ),
+        (lambda: simulate(GEMM, "toy", 3), ["simaccel: dataflow: got 3"]),  # type: ignore[arg-type]
+        (lambda: simulate(GEMM, "toy", "flt"), ["got 'flt'; allowed: did you mean 'flat'?"]),
+        (lambda: compare(GEMM, "toy", each="layer"), ["simaccel: each: got 'layer'"]),
+        (lambda: compare([GEMM, GEMM], "toy", each="operator"), ["nothing beside several"]),
+        (lambda: compare([], "toy"), ["simaccel: compare: got 'nothing'"]),
+        (lambda: compare("bert", []), ["simaccel: compare: got 'nothing'"]),
+        (lambda: bound(GEMM, fuse="al", buffer="7 KB/s"), ["bound: buffer", "bound: fuse"]),
+        (lambda: build("bert", seqlen=4), ["no such size; did you mean 'seq_len'?"]),  # type: ignore[call-arg]
+        (lambda: build("vgg16", seq_len=4), ["nothing with vgg16; it has no attention blocks"]),
+        (lambda: build("gpt2", seq_len=4), ["nothing with gpt2; `prompt` and `kv_len` say it"]),
+        (lambda: build("gemm"), ["workload: shape: got nothing"]),
+        (lambda: build("gemm", shape="M=0,K=1,N=1"), ["shape: M: got 0"]),
+        (lambda: load_workload("nowhere.csv", dims={"n": 3}), ["only ONNX models"]),
+        (lambda: load_workload("nowhere.csv"), ["nowhere.csv: file: got nothing"]),
+    ],
+)
+def test_bad_input_names_what_is_allowed(call: Callable[[], object], faults: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        call()
+    said = str(caught.value).splitlines()
+    assert len(said) == len(faults)
+    assert all(part in line for part, line in zip(faults, said, strict=True)), said
+
+
+def test_build_knows_all_kinds_of_names() -> None:
+    assert build("gemm", shape="M=9,K=7,N=5") == GEMM
+    assert build("BERT", seq_len=8, batch=2).macs == 2 * build("bert", seq_len=8).macs
+    assert build("alexnet", layer="fc8").macs == 4096 * 1000
+    step = build("gpt2", phase="decode", kv_len=10)
+    assert step.parameters["phase"] == "decode"
+    assert build("bert", seq_len=8, batch=None) == build("bert", seq_len=8)
+
+
+def test_a_result_is_one_line_and_the_json_of_the_command_line(result: Result) -> None:
+    text = repr(result)
+    assert "\n" not in text
+    assert re.fullmatch(r"<Result bert on toy, scope la, .*: simulated [\d,]+ cycles .*>", text)
+    line = "run --hw toy --workload bert --seq-len 8 --scope la --dataflow naive --json"
+    expected, found = _json(line), json.loads(json.dumps(result.to_dict()))
+    del expected["wall_seconds"], found["wall_seconds"]
+    assert found == expected
+
+
+def test_the_frames_of_a_result_add_up(result: Result) -> None:
+    operators, engines = result.to_pandas(), result.to_pandas("engines")
+    stalls = result.to_pandas("stalls")
+    assert operators["cycles"].sum() == result.run.cycles
+    assert operators["macs"].sum() == 12 * 2 * 8 * 8 * 64  # L and A of 12 heads
+    assert list(operators["operator"]) == [one.name for one in result.run.operators]
+    total = engines.drop(columns="engine").sum(axis=1)
+    assert set(total) == {result.run.cycles}
+    array = engines.set_index("engine").loc["array"].drop(["busy", "idle"])
+    assert stalls[stalls["engine"] == "array"]["cycles"].sum() == array.sum()
+    with pytest.raises(InputError, match="did you mean 'stalls'"):
+        result.to_pandas("stall")
+
+
+def test_html_is_closed_and_escaped(result: Result) -> None:
+    tags = _Tags(result._repr_html_())
+    assert {"L", "softmax", "A", "total", "array", "dma_in0"} <= set(tags.texts)
+    odd = simulate(gemm(m=2, k=2, n=2), "toy", "naive")
+    object.__setattr__(odd.mapping, "dataflow", "<b>&")
+    assert "&lt;b&gt;&amp;" in odd._repr_html_()
+
+
+def test_what_can_be_shown_is_html_and_frames(sheet: Path) -> None:
+    predicted = estimate(GEMM, "toy", "naive")
+    compared = compare(str(sheet), "toy", ["naive", "flex"], each="operator")
+    limit = bound(GEMM, "toy")
+    for one in (predicted, compared, limit):
+        assert "\n" not in repr(one)
+        _Tags(one._repr_html_())
+    assert predicted.cycles == simulate(GEMM, "toy", predicted.mapping).estimate.cycles
+    assert list(predicted.to_pandas()["cycles"]) == [predicted.cycles]
+    assert limit.points == [tuple(one) for one in limit.to_dict()["points"]]
+    # with room for everything each operand crosses once
+    assert limit.points[-1][1] == 2 * (9 * 7 + 7 * 5 + 9 * 5)
+    assert list(limit.to_pandas()["access_bytes"]) == [moved for _, moved in limit.points]
+    assert limit.mapping is not None
+    moved = simulate(GEMM, "toy", limit.mapping).run.moved
+    dram = sum(n for (place, _), n in moved.items() if place.startswith("dram"))
+    assert dram == 2 * (9 * 7 + 7 * 5 + 9 * 5)
+
+
+def test_a_sheet_is_checked_layer_by_layer(sheet: Path) -> None:
+    compared = compare(sheet, "toy", ["naive", "flex"], each="operator")
+    frame = compared.to_pandas()
+    assert compared.title == "sheet on toy"
+    assert list(frame["operator"]) == ["a", "a", "b", "b"]
+    assert list(frame["macs"]) == [9 * 5 * 7] * 2 + [4 * 4 * 4] * 2
+    alone = simulate(GEMM, "toy", "naive")
+    assert frame["cycles"][0] == alone.run.cycles
+    assert frame["given_estimate_cycles"].tolist()[:2] == [1000, 1000]
+    expected = (1000 - alone.run.cycles) / alone.run.cycles
+    assert frame["given_relative_error"][0] == pytest.approx(expected)
+    assert frame["given_relative_error"].isna().tolist() == [False, False, True, True]
+    line = f"compare --hw toy --workload {sheet} --each operator --dataflow naive,flex --jobs 1"
+    shown = [{**one, "wall_seconds": 0} for one in _json(f"{line} --json")]
+    assert shown == json.loads(
+        json.dumps([{**one, "wall_seconds": 0} for one in compared.to_dict()])
+    )
+
+
+def test_every_operator_of_any_workload_runs_alone() -> None:
+    step = build("gpt2", phase="decode", kv_len=7)
+    compared = compare(step, "edge", "naive", each="operator")
+    assert compared.title == "gpt2 on edge, phase decode, kv-len 7, scope block, batch 1"
+    frame = compared.to_pandas()
+    assert list(frame["operator"]) == [one.name for one in step.operators]
+    assert frame["macs"].sum() == step.macs
+    assert frame["error"].isna().all()
+
+
+def test_several_workloads_and_accelerators_are_rows() -> None:
+    small = gemm(m=4, k=4, n=4)
+    both = compare([GEMM, small], "toy", "naive")
+    assert [row.point.text for row in both if row.point] == [
+        "gemm, M=9, K=7, N=5, B=1",
+        "gemm, M=4, K=4, N=4, B=1",
+    ]
+    fast = load_accelerator("toy", ["dram.bandwidth_bytes_per_second=16 GB/s"])
+    cycles = [row.result["cycles"] for row in compare(GEMM, ["toy", fast], "naive") if row.result]
+    assert cycles[1] < cycles[0]
+
+
+def test_what_does_not_run_is_a_row_that_says_why() -> None:
+    narrow = load_accelerator("toy", ["buffer.capacity_bytes=64"])
+    compared = compare(GEMM, narrow, "naive")
+    assert "none of them runs" in repr(compared)
+    assert "the buffer has 64 B" in compared.to_pandas()["error"][0]
+    assert "the buffer has 64 B" in compared._repr_html_()
+
+
+def test_figures_are_pictures_and_leave_matplotlib_alone(result: Result, tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    plot = result.plot()
+    assert plot._repr_png_().startswith(b"\x89PNG")
+    names = [text.get_text() for text in plot.figure.axes[0].get_yticklabels()]
+    assert names == ["L", "softmax", "A", "total"]
+    assert plot.save(tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
+    with pytest.raises(InputError):
+        plot.save(tmp_path / "p.svg")
+    assert Comparison("t", tuple(compare(GEMM, "toy", "naive"))).plot()._repr_png_()
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_recorded_run_says_why_it_waits(tmp_path: Path) -> None:
+    done = record(tmp_path / "run.h5", build("bert", seq_len=8, scope="la"), "toy", "naive")
+    with simaccel.Trace.open(tmp_path / "run.h5") as trace:
+        assert trace.cycles == done.run.cycles
+        assert repr(trace).startswith("<Trace bert on toy, scope la")
+        found = trace.diagnose("softmax")
+        _Tags(found._repr_html_())
+        assert found.verdict in repr(found)
+        frame = found.to_pandas()
+        cycles = next(one.cycles for one in done.run.operators if one.name == "softmax")
+        assert set(frame.groupby("engine")["cycles"].sum()) == {cycles}
+        told = _json(f"trace stalls {tmp_path / 'run.h5'} --operator softmax --json")
+        assert json.loads(json.dumps(found.to_dict())) == told
+        assert trace.plot("timeline")._repr_png_().startswith(b"\x89PNG")
+        with pytest.raises(InputError, match="plot: kind: got 'time'"):
+            trace.plot("time")
+        with pytest.raises(InputError):
+            trace.diagnose("nothing")
+
+
+def test_the_csv_of_a_run_is_its_operators(sheet: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    line = f"run --hw toy --workload {sheet} --dataflow naive --csv {out}"
+    ran = CliRunner().invoke(main, line.split())
+    assert ran.exit_code == 0, ran.stderr
+    assert f"table: {out}" in ran.stdout
+    first, *rows = out.read_text().splitlines()
+    names = first.split(",")
+    cells = [dict(zip(names, row.split(","), strict=True)) for row in rows]
+    assert [one["operator"] for one in cells] == ["a", "b"]
+    result = simulate(sheet, "toy", "naive")
+    assert sum(int(one["cycles"]) for one in cells) == result.run.cycles
+    assert [int(one["resource_bound_cycles"]) <= int(one["cycles"]) for one in cells] == [True] * 2
+    assert float(cells[0]["given_estimate_cycles"]) == 1000
+    assert cells[1]["given_relative_error"] == ""
+    assert ran.stdout.splitlines()[1].split()[:3] == ["operator", "given", "error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--csv - --json", "--json"),
+        ("--csv out.csv --trace out.csv", "out.csv"),
+        ("--csv nowhere/out.csv", "nowhere"),
+        ("--csv {sheet}", "sheet.csv"),
+        ("--batch 2", "--batch: got '2'; allowed: 1, as the estimates in"),
+    ],
+)
+def test_what_a_csv_does_not_go_with_is_refused(sheet: Path, options: str, problem: str) -> None:
+    line = f"run --hw toy --workload {sheet} --dataflow naive {options.format(sheet=sheet)}"
+    ran = CliRunner().invoke(main, line.split())
+    assert ran.exit_code == 2
+    assert problem in ran.stderr
+    assert sheet.read_text() == SHEET
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--each layer", "--each: got 'layer'; allowed: one of operator"),
+        ("--each operator --sweep buffer=1KiB,2KiB", "nothing beside --sweep"),
+    ],
+)
+def test_each_is_refused_where_it_means_nothing(options: str, problem: str) -> None:
+    line = f"compare --hw toy --workload gemm --shape M=9,K=7,N=5 {options}"
+    ran = CliRunner().invoke(main, line.split())
+    assert (ran.exit_code, problem in ran.stderr) == (2, True)
