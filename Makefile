@@ -40,6 +40,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.orojenesis.run
 	$(BIN)/python -m validation.fast_forward.run
 	$(BIN)/python -m validation.robust.run
+	$(BIN)/python -m validation.explore.run
 	$(BIN)/python -m validation.maestro.run
 	$(BIN)/python -m validation.language_models.run
 	$(BIN)/python -m validation.onnx.run

@@ -17,7 +17,17 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import bounds, event_core, exactness, long_sequences, nests, ruby, scalesim, search
+from benchmarks import (
+    bounds,
+    event_core,
+    exactness,
+    exploring,
+    long_sequences,
+    nests,
+    ruby,
+    scalesim,
+    search,
+)
 from benchmarks.measure import Benchmark, Row
 
 FOLDER = Path(__file__).parent
@@ -31,6 +41,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     nests.BENCHMARK,
     exactness.BENCHMARK,
     bounds.BENCHMARK,
+    exploring.BENCHMARK,
 )
 
 Results = dict[str, dict[str, Any]]

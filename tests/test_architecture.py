@@ -51,7 +51,7 @@ HIDDEN: dict[str, tuple[str, ...]] = {
 }
 
 # Third-party packages with a single home.
-HOMES = {"simpy": "machine", "click": "cli", "h5py": "trace"}
+HOMES = {"simpy": "machine", "click": "cli", "h5py": "trace", "distributed": "experiment"}
 MAY_PRINT = {"cli", "report"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

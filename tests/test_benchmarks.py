@@ -6,7 +6,17 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import bounds, event_core, exactness, long_sequences, nests, ruby, scalesim, search
+from benchmarks import (
+    bounds,
+    event_core,
+    exactness,
+    exploring,
+    long_sequences,
+    nests,
+    ruby,
+    scalesim,
+    search,
+)
 from benchmarks.measure import FailedError, Row, run_child
 from benchmarks.run import BEGIN, BENCHMARKS, END, fill, main, tables
 from simaccel.analytic.family import ints
@@ -62,6 +72,13 @@ def _bounds() -> list[Row]:
     return [bounds.measure(point | small) for point in cheap]
 
 
+def _exploring() -> list[Row]:
+    seen_outside = {"cpu_seconds": 1.0, "peak_rss_bytes": 10**8}
+    some = [point | {"jobs": 1, "count": 2} for point in exploring.points()]
+    tiny = [point | ({"seconds": 0.01} if point["seconds"] else {}) for point in some]
+    return [exploring.work(point) | seen_outside for point in tiny]
+
+
 @pytest.fixture(scope="module")
 def rows() -> dict[str, list[Row]]:
     return {
@@ -73,6 +90,7 @@ def rows() -> dict[str, list[Row]]:
         "nests": _nests(),
         "exactness": _exactness(),
         "bounds": _bounds(),
+        "exploring": _exploring(),
     }
 
 
@@ -93,6 +111,7 @@ def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
         "Nests",
         "Exactness",
         "Bounds",
+        "Exploring",
     ):
         assert f"## {title}\n\n`python -m benchmarks.run " in text
     assert text.count("|---|") >= len(rows)

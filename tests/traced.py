@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from simaccel.experiment.recording import accelerator_document
+from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.text import program_text

@@ -18,6 +18,7 @@ from simaccel.cli.directives import directives
 from simaccel.cli.dram import dram
 from simaccel.cli.estimate import estimate, map_workload
 from simaccel.cli.explain import explain
+from simaccel.cli.explore import explore_command
 from simaccel.cli.run import run
 from simaccel.cli.trace import trace
 from simaccel.errors import InputError, SimaccelError, printable
@@ -100,7 +101,7 @@ def main() -> None:
 
 
 _COMMANDS = (
-    *(run, compare, explain, estimate, bound, directives, map_workload),
+    *(run, compare, explore_command, explain, estimate, bound, directives, map_workload),
     *(hw, workload, dram, trace),
 )
 for _command in _COMMANDS:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 from rich.table import Table
@@ -14,8 +16,11 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
 from simaccel.errors import SimaccelError
+from simaccel.experiment.documents import accelerator_document
+from simaccel.files.targets import STDOUT, writing_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.hardware.presets import template
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping
 from simaccel.report.catalogues import (
@@ -32,6 +37,8 @@ from simaccel.report.figures.style import require_figure_target, save_figure, st
 from simaccel.report.imports import import_lines, import_table
 from simaccel.report.units import cycles_text
 from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS, Workload, describe
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @click.group()
@@ -68,11 +75,29 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     accelerator = load_accelerator(name, overrides)
     if as_json:
-        from simaccel.experiment.recording import accelerator_document  # noqa: PLC0415 - it loads h5py
-
         show_json(accelerator_document(accelerator))
     else:
         show(fields_table(accelerator_rows(accelerator)))
+
+
+@hw.command("new", cls=Command)
+@click.argument("name", metavar="NAME")
+@click.option(
+    "-o", "output", metavar="FILE", help="Write it here (default: NAME.yaml); - prints it."
+)
+@force_option
+def new_hw(name: str, output: str | None, force: bool) -> None:
+    """Write the file of an accelerator of your own, with comments, to be changed.
+
+    Its sections are presets by name: other accelerators', topologies, nodes, DRAM parts.
+    """
+    if not _NAME.fullmatch(name):
+        require_none([fault("NAME", name, "letters, digits, and any of _ . -")])
+    output = output or f"{name}.yaml"
+    with writing_text(output, force=force) as stream:
+        stream.write(template(name, list_accelerators()))
+    if output != STDOUT:
+        show(f"{output}: change it, and look at it with simaccel hw show {output}")
 
 
 @click.group()

@@ -15,6 +15,7 @@ import click
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
+from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.kept import keeping
 from simaccel.cli.options import (
     experiment_options,
@@ -23,15 +24,17 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.parallel import run_all
+from simaccel.cli.parameters import PARAMETERS
 from simaccel.cli.progress import Bar
-from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
+from simaccel.cli.sweep import Sweep, read_sweep
 from simaccel.errors import WorkerDiedError, suggest
+from simaccel.experiment.parallel import noted
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
     Compared,
     Point,
+    area_lines,
     comparison_json,
     comparison_table,
     problem_lines,
@@ -118,12 +121,7 @@ class _Files:
 )
 @click.option("--plot", metavar="FILE", help="Draw utilisation and stalls (.png, .svg or .pdf).")
 @force_option
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=None,
-    help="Processes at a time (default: one a processor).",
-)
+@jobs_options(AT_A_TIME)
 @fast_forward_option
 @json_option
 @click.pass_context
@@ -136,7 +134,7 @@ def compare(
     table: str | None,
     plot: str | None,
     force: bool,
-    jobs: int | None,
+    jobs: Jobs,
     fast_forward: bool,
     as_json: bool,
 ) -> None:
@@ -149,13 +147,15 @@ def compare(
     files = _Files(table, plot, force, asked.inputs())
     tasks = _tasks(asked, sweep, each, files, fast_forward=fast_forward)
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
-        rows = run_all(run_task, tasks, jobs or os.cpu_count() or 1, bar, lost=_lost, note=note)
+        with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
+            rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=note)
         title = title_of(tasks)
         written = files.write(rows, title)
     if as_json:
         show_json(comparison_json(rows))
     elif table != STDOUT:
-        show(title, comparison_table(rows), *problem_lines(rows), *written)
+        lines = (*area_lines(rows), *problem_lines(rows), *written)
+        show(title, comparison_table(rows), *lines)
     ctx.exit(_exit_code(rows))
 
 

@@ -10,11 +10,11 @@ import yaml
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none, require_stdout_free
+from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.nests import Wanted, map_nests
 from simaccel.cli.options import (
     experiment_options,
     force_option,
-    jobs_option,
     json_option,
     mapping_option,
 )
@@ -58,7 +58,7 @@ def estimate(asked: Asked, as_json: bool) -> None:
     metavar="FILE",
     help="Write the mapping here, - prints it (default: print its tree).",
 )
-@jobs_option
+@jobs_options(OF_A_SEARCH)
 @click.option("--explain", is_flag=True, help="Say what limits the best mapping of a mapspace.")
 @click.option("--plot", metavar="FILE", help="Draw how the search went on, as .png, .svg or .pdf.")
 @force_option
@@ -67,7 +67,7 @@ def map_workload(
     *,
     asked: Asked,
     output: str | None,
-    jobs: int | None,
+    jobs: Jobs,
     explain: bool,
     plot: str | None,
     force: bool,
@@ -92,10 +92,10 @@ def map_workload(
             as_json=as_json,
             text=text,
         )
-        map_nests(asked, jobs or 1, wanted)
+        map_nests(asked, jobs, wanted)
         return
     allowed = "nothing where no mapspace is searched"
-    given = {"--jobs": jobs, "--explain": explain or None, "--plot": plot}
+    given = {**jobs.given(), "--explain": explain or None, "--plot": plot}
     require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
     workload, accelerator, mapping = _fitting(asked)
     if as_json:

@@ -11,8 +11,8 @@ import click
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import gather
+from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
-from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import Sought
 from simaccel.files.targets import writing_text
@@ -48,7 +48,7 @@ class Wanted:
     """What is printed where nothing is written."""
 
 
-def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
+def map_nests(asked: Asked, jobs: Jobs, wanted: Wanted) -> None:
     """Search, print, and save."""
     output, explain, as_json = wanted.output, wanted.explain, wanted.as_json
     workload, accelerator, strategy, constraints, _ = gather(
@@ -59,8 +59,8 @@ def map_nests(asked: Asked, jobs: int, wanted: Wanted) -> None:
         lambda: asked.names(several=False),
     )
     found = choices(workload, accelerator, strategy, constraints)
-    with workers(jobs) as each, Bar("searching") as bar:
-        mapped = search_all(found, replace(asked.options, each=each, watch=bar.show))
+    with jobs.working() as team, Bar("searching") as bar:
+        mapped = search_all(found, replace(asked.options, each=team.each, watch=bar.show))
     mapping = mapping_from(workload, accelerator, strategy, mapped)
     if output is not None:
         with writing_text(output, force=wanted.force, inputs=wanted.inputs) as stream:

@@ -33,11 +33,6 @@ fast_forward_option = click.option(
     default=True,
     help="Skip repetitions (exact; on) or simulate each of them.",
 )
-jobs_option = click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    help="Processes of a mapspace search; the result is the same.",
-)
 mapping_option = click.option(
     "--mapping", metavar="FILE", help="Take this mapping (see `simaccel map`); no scheduler."
 )

@@ -11,20 +11,18 @@ import click
 
 from simaccel.cli.asked import Asked, Inputs
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_stdout_free
+from simaccel.cli.faults import fault, require_none, require_stdout_free
 from simaccel.cli.generate import generates
+from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
     force_option,
-    jobs_option,
     json_option,
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.parallel import workers
 from simaccel.cli.progress import Bar
-from simaccel.errors import InputError
 from simaccel.experiment.check import Checked, check, require_small
 from simaccel.experiment.generation import LENGTHS
 from simaccel.experiment.run import result_json
@@ -45,6 +43,7 @@ from simaccel.report.results import (
     engines_table,
     experiment_title,
     operators_table,
+    size_line,
 )
 from simaccel.report.rows import csv_text, operator_rows
 from simaccel.report.units import cycles_text
@@ -75,7 +74,7 @@ from simaccel.verbs.running import Result, record, simulate
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @click.option("--dry-run", is_flag=True, help="Say what the run would cost, and do not run.")
 @fast_forward_option
-@jobs_option
+@jobs_options(OF_A_SEARCH)
 @json_option
 @click.option("--quiet", is_flag=True, help="Print the last line only, and no progress.")
 def run(
@@ -89,7 +88,7 @@ def run(
     checked: bool,
     dry_run: bool,
     fast_forward: bool,
-    jobs: int | None,
+    jobs: Jobs,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -98,8 +97,13 @@ def run(
     The last line compares the machine with the closed form. With a CSV file of layers as workload
     this checks a spreadsheet: what its column Estimate says stands beside the cycles.
     """
-    others = {"--trace": trace, "--check": checked, "--dry-run": dry_run, "--jobs": jobs}
-    others["--csv"] = table
+    others = {
+        "--trace": trace,
+        "--check": checked,
+        "--dry-run": dry_run,
+        **jobs.given(),
+        "--csv": table,
+    }
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if generates(asked, tokens, lengths, others, **how):
         return
@@ -161,19 +165,19 @@ def _run(
         )
 
 
-def _searched(asked: Asked, inputs: Inputs, jobs: int | None, *, quiet: bool) -> Inputs:
+def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Inputs:
     """Search a mapspace, which takes a while, with a bar of its own."""
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree) or not asked.searches():
-        if jobs is not None:
-            raise InputError([fault("--jobs", jobs, "nothing where no mapspace is searched")])
+        allowed = "nothing where no mapspace is searched"
+        require_none(fault(o, v, allowed) for o, v in jobs.given().items())
         return inputs
-    with workers(jobs or 1) as each, Bar("searching", quiet=quiet) as bar:
-        options = replace(asked.options, each=each, watch=bar.show)
+    with jobs.working() as team, Bar("searching", quiet=quiet) as bar:
+        options = replace(asked.options, each=team.each, watch=bar.show)
         return workload, accelerator, scheduled(workload, accelerator, dataflow, options)
 
 
-def _forecast(asked: Asked, jobs: int | None, *, fast_forward: bool, as_json: bool) -> None:
+def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) -> None:
     from simaccel.experiment.forecast import forecast  # noqa: PLC0415 - h5py only where it is needed
     from simaccel.report.costs import forecast_json, forecast_table  # noqa: PLC0415 - as above
 
@@ -212,7 +216,7 @@ def _show(
     show(result.title, *tables)
     if found:
         show(checked_table(found))
-    show(buffer_line(result), bound_line(result), channels_line(result))
+    show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))
     if result.workload.parameters.get("kind") == "transformer":
         show(classes_line(result))
     if asked.workload.is_onnx():

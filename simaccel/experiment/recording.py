@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Items
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from simaccel.experiment.documents import accelerator_document, workload_document
 from simaccel.experiment.run import Progress, Result, result_json, simulate
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
@@ -20,31 +19,6 @@ from simaccel.schedulers import Options
 from simaccel.trace import TraceHeader, TraceWriter, program_sites
 from simaccel.version import version
 from simaccel.workload import Workload
-
-
-def accelerator_document(accelerator: Accelerator) -> dict[str, Any]:
-    """Give an accelerator as the data of a hwconfigs file, which loads as the same accelerator."""
-    document: dict[str, Any] = _unlimited(accelerator.model_dump(mode="json"))
-    return document
-
-
-def _unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any form
-    """Write ``unlimited`` for None, as files do."""
-    if isinstance(value, dict):
-        return {key: _unlimited(item) for key, item in value.items()}
-    return "unlimited" if value is None else value
-
-
-def workload_document(workload: Workload) -> dict[str, Any]:
-    """Return a workload as the data of a workload file, which loads as the same workload."""
-    document: dict[str, Any] = _plain(workload.parameters)
-    return document
-
-
-def _plain(value: object) -> Any:  # noqa: ANN401 - plain data of any form
-    if isinstance(value, Items):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def trace_header(

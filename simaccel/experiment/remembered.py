@@ -13,11 +13,11 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from simaccel.errors import SimaccelError
+from simaccel.experiment.code import code_digest
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
 from simaccel.mapping.tree import Mapping
@@ -85,7 +85,7 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
     )
     text = "\n".join(
         (
-            _code(),
+            code_digest(),
             workload.name,
             canonical_text(workload),
             repr(accelerator),
@@ -94,14 +94,3 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
         )
     )
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@lru_cache
-def _code() -> str:
-    """Return the digest of the package's sources."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

@@ -12,6 +12,7 @@ from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
+from simaccel.hardware.area.parts import area_and_power
 from simaccel.machine.accounts import Listener
 from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
@@ -142,6 +143,7 @@ def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
 def result_json(result: Result) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.estimate
+    energy = energy_pj(run, result.accelerator)
     return {
         "workload": result.workload.name,
         "accelerator": result.accelerator.name,
@@ -160,8 +162,9 @@ def result_json(result: Result) -> dict[str, Any]:
         "dram_bound": floor_json(result.floor),
         "engines": _engines(run.engines),
         "served_cycles": run.served_cycles,
-        "energy_pj": energy_pj(run, result.accelerator),
+        "energy_pj": energy,
         "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
+        **area_and_power(result.accelerator, energy, run.cycles),
         "peak_buffer_bytes": run.peak_buffer_bytes,
         "reserved_buffer_bytes": predicted.buffer_bytes,
         "operators": [_operator_json(result, *pair) for pair in result.operators()],

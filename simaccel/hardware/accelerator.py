@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.errors import SimaccelError
-from simaccel.hardware.area import AreaSpec
+from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
@@ -149,13 +149,13 @@ class Accelerator(Spec):
     dram: DramSpec
     dma: DmaSpec = DmaSpec()
     energy: EnergySpec
-    area: AreaSpec | None = None
-    """Nothing runs by it; only what is compared by area needs it."""
+    area: AreaSpec = AreaSpec()
+    """Nothing runs by it."""
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        if self.area is None:
+        if self.area == AreaSpec():
             found.pop("area", None)
         return found
 
@@ -193,6 +193,11 @@ class Accelerator(Spec):
         found = self._prices()
         assert found is not None  # noqa: S101 - an accelerator without is refused
         return found
+
+    @cached_property
+    def areas(self) -> Areas:
+        """Areas, from the file or from the tables of its node, or else of the energies' node."""
+        return self.area.areas(self.energy.node or NODE)
 
     @property
     def systolic(self) -> ArraySpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,10 +15,13 @@ from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator, Sections
+from simaccel.hardware.area.parts import area_of
+from simaccel.hardware.area.spec import NODE, AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec
+from simaccel.hardware.presets import with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
 from simaccel.hardware.spec import Spec
@@ -76,6 +80,8 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     else:
         raw, faults = read_yaml(path, _EXPECTED)
         _refuse_others(raw, str(path))
+        raw, unknown = with_presets(raw, str(path), list_accelerators(), _sections_of)
+        faults += unknown
     files, unknown = _override(raw, overrides)
     faults += unknown
     accelerator, wrong = _build(raw, str(path))
@@ -113,6 +119,12 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     if found is None:
         raise InputError(faults)
     return found
+
+
+@lru_cache
+def _sections_of(name: str) -> dict[str, Any]:
+    """Read a shipped accelerator as it is written."""
+    return read_yaml(_shipped()[name], _EXPECTED)[0]
 
 
 def _shipped() -> dict[str, Path]:
@@ -230,7 +242,7 @@ def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
 def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
     hidden = {"source", *(spec.hidden if isinstance(spec, DramSpec) else ())}
     fields = [name for name in type(spec).model_fields if name not in hidden]
-    if isinstance(spec, EnergySpec):
+    if isinstance(spec, EnergySpec | AreaSpec):
         fields = [name for name in fields if name in spec.model_dump()]  # others: see derived
     for name in fields:
         value = getattr(spec, name)
@@ -275,6 +287,16 @@ def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
             yield f"derived.{name}", _with_unit(name, float(f"{price:.6g}"))
     if accelerator.energy.node is not None:
         yield "derived.energy_source", NODES[accelerator.energy.node].source
+    yield from _derived_area(accelerator)
+
+
+def _derived_area(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
+    found, node = area_of(accelerator), accelerator.energy.node or NODE
+    for part, um2 in found.by_part.items():
+        yield f"derived.area.{part}", f"{um2 * 1e-6:.4g} mm2"
+    unknown = f"unknown: {' and '.join(found.unlimited)} unlimited"
+    yield "derived.area", unknown if found.mm2 is None else f"{found.mm2:.4g} mm2"
+    yield "derived.area_source", accelerator.area.table_source(node)
 
 
 def _per_cycle(rate: Rate) -> str:

@@ -10,10 +10,12 @@ from rich.table import Table
 
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
+    area_text,
     bytes_text,
     cycles_text,
     energy_text,
     error_text,
+    power_text,
     seconds_text,
     share_text,
 )
@@ -40,7 +42,7 @@ class Point:
     """One value of a swept parameter: as data has it, as people read it, its place on an axis."""
 
     axis: Axis
-    value: int | str
+    value: int | float | str
     text: str
     place: int
 
@@ -82,9 +84,9 @@ def speedups(rows: Sequence[Compared]) -> list[float | None]:
 def comparison_table(rows: Sequence[Compared]) -> Table:
     """Tabulate runs; one that has no result gets its reason from ``problem_lines``."""
     names = varied(rows)
-    given = ("given", "error") if has_given(rows) else ()
+    given = ("given", "given error") if has_given(rows) else ()
     last = ("speedup",) if several_dataflows(rows) else ()
-    figures = ("cycles", "time", "util.", "DRAM", "at least", "energy", "est. error")
+    figures = ("cycles", "time", "util.", "DRAM", "at least", "energy", "power", "error")
     table = make_table((), (*names, "dataflow", *figures, *given, *last))
     table.columns[len(names)].justify = "left"
     if rows[0].point is not None and rows[0].point.axis.named:
@@ -130,6 +132,19 @@ def _given_texts(row: Compared) -> list[str]:
     ]
 
 
+def area_lines(rows: Sequence[Compared]) -> list[str]:
+    """Say how large the accelerator is: once, or at each point where that differs."""
+    at: dict[str, list[str]] = {}
+    for row in rows:
+        if row.result is not None:
+            where = "" if row.point is None else row.point.text
+            places = at.setdefault(area_text(row.result["area_mm2"]), [])
+            places += [where] if where not in places else []
+    if len(at) == 1:
+        return [f"area: {next(iter(at))}"]
+    return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
+
+
 def varied(rows: Sequence[Compared]) -> list[str]:
     """Name what differs from row to row beside the dataflow: the swept parameter, the length.
 
@@ -152,7 +167,7 @@ def _place_texts(row: Compared, names: Sequence[str]) -> list[str]:
 def _figures(row: Compared) -> list[str]:
     result = row.result
     if result is None:
-        return ["does not run", *[_NOTHING] * 6]
+        return ["does not run", *[_NOTHING] * 7]
     return [
         cycles_text(result["cycles"]),
         seconds_text(result["seconds"]),
@@ -160,6 +175,7 @@ def _figures(row: Compared) -> list[str]:
         bytes_text(dram_bytes(result)),
         bytes_text(result["dram_bound"]["least_bytes"]),
         energy_text(sum(result["energy_pj"].values())),
+        power_text(result["power_mw"]),
         error_text(result["estimate"]["relative_error"]),
     ]
 

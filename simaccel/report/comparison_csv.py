@@ -53,6 +53,9 @@ _FIGURES = (
     "dram_least_bytes",
     "dram_compulsory_bytes",
     "energy_pj",
+    "area_mm2",
+    "power_mw",
+    "chip_power_mw",
     "peak_buffer_bytes",
     "estimated_cycles",
     "estimate_relative_error",
@@ -65,7 +68,8 @@ _FIGURES = (
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
     estimate, array = result["estimate"], result["engines"]["array"]
-    same = ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes")
+    same: tuple[str, ...] = ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes")
+    same += ("area_mm2", "power_mw", "chip_power_mw")
     stalls = {f"array_{cause}_cycles": array["stalls"].get(cause, 0) for cause in _CAUSES}
     return {
         **{name: result[name] for name in same},

@@ -9,6 +9,7 @@ from rich.table import Table
 from simaccel.analytic.estimate import Estimate, OperatorEstimate
 from simaccel.experiment.run import moved_tree
 from simaccel.hardware import Accelerator
+from simaccel.hardware.area.parts import area_and_power
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import busiest, dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
@@ -47,7 +48,9 @@ def estimate_json(predicted: Estimate, accelerator: Accelerator) -> dict[str, An
         {"name": one.name, **_figures(one, accelerator), "bound_by": one.bound_by}
         for one in predicted.operators
     ]
-    return {**_figures(predicted, accelerator), "operators": operators}
+    figures = _figures(predicted, accelerator)
+    size = area_and_power(accelerator, figures["energy_pj"], predicted.cycles)
+    return {**figures, **size, "operators": operators}
 
 
 def _figures(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> dict[str, Any]:

@@ -11,13 +11,16 @@ from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.experiment.check import Checked
 from simaccel.experiment.run import Result, energy_pj, floor_json
 from simaccel.hardware import Accelerator
+from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
+    area_text,
     bytes_text,
     cycles_text,
     energy_text,
     error_text,
+    power_text,
     seconds_text,
     share_text,
     short_share_text,
@@ -148,6 +151,19 @@ def buffer_line(result: Result) -> str:
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
         f"reserved {bytes_text(result.estimate.buffer_bytes)} of {room}"
     )
+
+
+def size_line(result: Result) -> str:
+    """Return how large the accelerator is, and the average power of the run."""
+    energy = energy_pj(result.run, result.accelerator)
+    found = area_and_power(result.accelerator, energy, result.run.cycles)
+    by_part, mm2 = found["area_um2"], found["area_mm2"]
+    every = sum(by_part.values())
+    parts = [f"{part} {short_share_text(um2 / every)}" for part, um2 in by_part.items() if every]
+    notes = [f"{one} is unlimited" for one in area_of(result.accelerator).unlimited]
+    power, chip = power_text(found["power_mw"]), power_text(found["chip_power_mw"])
+    area = f"area: {area_text(mm2)} ({', '.join(notes or parts)})"
+    return f"{area}; power: {power}, on the chip {chip}"
 
 
 def bound_line(result: Result) -> str:

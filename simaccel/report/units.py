@@ -9,6 +9,7 @@ _SECONDS = ("ns", "us", "ms", "s")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _RATES = ("B/s", "KB/s", "MB/s", "GB/s", "TB/s")
 _JOULES = ("pJ", "nJ", "uJ", "mJ", "J", "kJ")
+_WATTS = ("nW", "uW", "mW", "W", "kW")
 _DIGITS = 3
 _TWO_DIGITS = 9.95
 _SMALLEST_ERROR = 5e-5
@@ -67,6 +68,24 @@ def energy_text(picojoules: float) -> str:
     ('12.3 mJ', '0.250 pJ')
     """
     return _scaled(picojoules, 1000, _JOULES)
+
+
+def power_text(milliwatts: float) -> str:
+    """Write a power.
+
+    >>> power_text(450), power_text(1234.5), power_text(0.01)
+    ('450 mW', '1.23 W', '10.0 uW')
+    """
+    return _scaled(milliwatts * 1e6, 1000, _WATTS)
+
+
+def area_text(mm2: float | None) -> str:
+    """Write an area.
+
+    >>> area_text(16.6999), area_text(None)
+    ('16.7 mm2', 'unknown')
+    """
+    return "unknown" if mm2 is None else f"{_significant(mm2)} mm2"
 
 
 def share_text(part: float) -> str:

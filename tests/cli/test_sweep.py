@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.asked_workload import AskedWorkload
-from simaccel.cli.sweep import MOST_POINTS, PARAMETERS, Sweep, read_sweep
+from simaccel.cli.parameters import PARAMETERS
+from simaccel.cli.sweep import MOST_POINTS, Sweep, read_sweep
 from simaccel.errors import InputError
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import build, gemm, parse_workload
@@ -31,7 +32,7 @@ def swept(text: str, asked: Asked = ASKED) -> Sweep:
 
 def numbers(text: str) -> list[int]:
     """Give the first value of each point."""
-    return [values[0] for values in swept(text).points]
+    return [int(values[0]) for values in swept(text).points]
 
 
 def texts(text: str) -> list[str]:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.experiment.recording import accelerator_document
+from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import BufferSpec
-from simaccel.hardware.area import AreaSpec, NoAreaError, area_um2, pe_um2
-from simaccel.hardware.load import accelerator_rows, load_accelerator
+from simaccel.hardware.area.parts import area_of, power_mw
+from simaccel.hardware.area.spec import Areas, NoAreaError, area_um2, pe_um2
+from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 
-AREA = AreaSpec(mac_um2=100, pe_memory_um2_per_byte=2, buffer_um2_per_byte=0.5)
+AREA = Areas(mac_um2=100, pe_memory_um2_per_byte=2, buffer_um2_per_byte=0.5)
 
 
 def _array(**given: object) -> SpatialArraySpec:
@@ -65,20 +66,70 @@ def test_a_memory_without_a_limit_has_no_area() -> None:
 def test_eyeriss_is_as_large_as_in_accelergy_s_output() -> None:
     """Its 192 words of weights, as printed there; ours has 224, which is 32 x 2 x 10.07 more."""
     found = load_accelerator("eyeriss_like", ["array.memories.weight.capacity_bytes=384 B"])
-    assert found.area is not None
     assert isinstance(found.array, SpatialArraySpec)
-    assert pe_um2(found.area, found.array) == pytest.approx(
+    assert pe_um2(found.areas, found.array) == pytest.approx(
         1239.5 + 379.68 + 3634.68 + 414.68, rel=1e-3
     )
-    assert area_um2(found.area, found.array, found.buffer, 0) == pytest.approx(1162549, rel=1e-3)
+    assert area_um2(found.areas, found.array, found.buffer, 0) == pytest.approx(1162549, rel=1e-3)
 
 
 def test_an_area_is_a_section_that_may_be_absent() -> None:
-    with_one, without = load_accelerator("eyeriss_like"), load_accelerator("simba_like")
+    with_one, without = load_accelerator("eyeriss_like"), load_accelerator("toy")
     assert accelerator_document(with_one)["area"]["mac_um2"] == 1239.5
+    assert "number" not in accelerator_document(with_one)["area"]
     assert "area" not in accelerator_document(without)
     assert dict(accelerator_rows(with_one))["area.buffer_um2_per_byte"] == "8.87 um2/B"
-    assert not any(name.startswith("area") for name, _ in accelerator_rows(without))
+
+
+@pytest.mark.parametrize("name", list_accelerators())
+def test_every_accelerator_has_an_area_or_says_why_not(name: str) -> None:
+    accelerator = load_accelerator(name)
+    found, rows = area_of(accelerator), dict(accelerator_rows(accelerator))
+    assert found.by_part["mac"] > 0
+    if found.unlimited:
+        assert found.mm2 is None
+        assert rows["derived.area"] == f"unknown: {' and '.join(found.unlimited)} unlimited"
+    else:
+        assert found.mm2 is not None
+        assert rows["derived.area"] == f"{found.mm2:.4g} mm2"
+
+
+def test_a_systolic_array_by_hand() -> None:
+    """1,024 fp16 MACs, 512 KiB, 512 lanes of fp32; and its node from the energies."""
+    edge = load_accelerator("edge")
+    expected = {
+        "mac": 1024 * (1640 + 4184),
+        "buffer": 512 * 1024 * 8.87,
+        "sfu": 512 * (7700 + 4184),
+    }
+    assert area_of(edge).by_part == pytest.approx(expected)
+    assert area_of(edge).mm2 == pytest.approx(sum(expected.values()) * 1e-6)
+    small = load_accelerator("edge", ["energy.node=7nm"])
+    ratio = 0.027 / 0.242
+    assert area_of(small).mm2 == pytest.approx(ratio * sum(expected.values()) * 1e-6)
+    own = load_accelerator("edge", ["energy.node=7nm", "area.node=45nm", "area.mac_um2=1"])
+    assert area_of(own).by_part == pytest.approx(expected | {"mac": 1024})
+
+
+def test_accumulators_are_memory() -> None:
+    options = ["array.accumulator.capacity_bytes=4 KiB"]
+    assert area_of(load_accelerator("toy", options)).by_part["accumulator"] == 4096 * 8.87
+
+
+def test_a_spatial_array_is_what_its_parts_are() -> None:
+    """Eyeriss' PEs and buffer as the sum that the frontier of Ruby counts, and the SFU's lane."""
+    found = load_accelerator("eyeriss_like")
+    assert isinstance(found.array, SpatialArraySpec)
+    pes = area_um2(found.areas, found.array, found.buffer, 168)
+    lane = 7700 + 4184
+    assert sum(area_of(found).by_part.values()) == pytest.approx(pes + lane)
+    nothing = load_accelerator("toy_linear")
+    assert area_of(nothing).unlimited == (() if nothing.spatial.bypass_buffer else ("buffer",))
+
+
+def test_power_is_energy_over_time() -> None:
+    """1 mJ in 2 ms is 500 mW."""
+    assert power_mw({"mac": 1e9}, 0.002) == {"mac": pytest.approx(500)}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from simaccel.errors import InputError
-from simaccel.experiment.recording import accelerator_document
+from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import Accelerator, Rate
 from simaccel.hardware.accelerator import NotSpatialError, NotSystolicError
 from simaccel.hardware.hierarchy import levels

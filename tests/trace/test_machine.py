@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import yaml
 
-from simaccel.experiment.recording import accelerator_document, record
+from simaccel.experiment.documents import accelerator_document
+from simaccel.experiment.recording import record
 from simaccel.experiment.run import moved_tree
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from simaccel.errors import InputError
-from simaccel.experiment.recording import workload_document
+from simaccel.experiment.documents import workload_document
 from simaccel.workload import (
     VECTORS,
     Einsum,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from simaccel.analytic.estimate import Estimate, estimate
+from simaccel.cli.progress import Bar
+from simaccel.experiment.parallel import run_all
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.tree import Mapping
@@ -118,10 +118,8 @@ def measure_all(
     work: Callable[[T], U], points: Sequence[T], what: str, processes: int | None = None
 ) -> list[U]:
     """Measure in parallel, in the order of the points, with progress."""
-    console = Console(stderr=True)
-    with ProcessPoolExecutor(processes) as pool:
-        found = pool.map(work, points, chunksize=2)
-        return list(track(found, description=what, total=len(points), console=console))
+    with Bar(what) as bar:
+        return run_all(work, points, processes or os.cpu_count() or 1, bar.show)
 
 
 HEAD: Final = ("", "points", "median", "90%", "95%", "99%", "worst", "within 1%", "within 5%")

@@ -12,15 +12,14 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
+from simaccel.cli.progress import Bar
+from simaccel.experiment.parallel import run_all
 from simaccel.hardware.dram.measure import Measured, idle_latencies, measure
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, lying, tile_clocks
@@ -55,10 +54,8 @@ def measured(
     how: Callable[[Point], Measured] = run,
 ) -> list[Measured]:
     """Measure in parallel, in order."""
-    console = Console(stderr=True)
-    with ProcessPoolExecutor(processes) as pool:
-        found = pool.map(how, points, chunksize=8)
-        return list(track(found, description=what, total=len(points), console=console))
+    with Bar(what) as bar:
+        return run_all(how, points, processes, bar.show)
 
 
 def summary(errors: Iterable[tuple[str, float]], order: Sequence[str]) -> list[str]:

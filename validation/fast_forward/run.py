@@ -14,15 +14,14 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import yaml
-from rich.console import Console
-from rich.progress import track
 
-from simaccel.experiment.recording import accelerator_document
+from simaccel.cli.progress import Bar
+from simaccel.experiment.documents import accelerator_document
+from simaccel.experiment.parallel import run_all
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
@@ -31,7 +30,6 @@ from validation.fast_forward.shrink import smallest
 
 HERE = Path(__file__).parent
 CASES = 20_000
-_CHUNK = 20
 _HEAD = (
     "by", "value", "cases", "traces", "repeating", "events", "events_fast", "skipped", "different"
 )  # fmt: skip
@@ -40,10 +38,8 @@ Line = tuple[str, str, int, int, int, int, int, str, int]
 
 def measure_all(seed: int, count: int, processes: int) -> list[Outcome]:
     """Measure in parallel, in the order of the cases, with progress."""
-    console = Console(stderr=True)
-    with ProcessPoolExecutor(processes) as pool:
-        found = pool.map(partial(measure, seed), range(count), chunksize=_CHUNK)
-        return list(track(found, description="cases", total=count, console=console))
+    with Bar("cases") as bar:
+        return run_all(partial(measure, seed), range(count), processes, bar.show)
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[Line]:

@@ -14,13 +14,13 @@ import csv
 import hashlib
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import astuple
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 
+from simaccel.experiment.parallel import working
 from validation.analytic.readme import write_figures
 from validation.frozen.points import HEAD, Point, Row, Table, lines, measure, read
 from validation.frozen.table import summary
@@ -41,10 +41,9 @@ def fingerprint() -> str:
 
 def measured(points: Sequence[Point], processes: int) -> Iterator[list[Row]]:
     """Yield the rows of each point, with progress."""
-    console = Console(stderr=True)
-    with ProcessPoolExecutor(processes) as pool:
-        found = pool.map(measure, points)
-        yield from track(found, description="points", total=len(points), console=console)
+    with working(processes) as team:
+        found = team.each(measure, points)
+        yield from track(found, "points", total=len(points), console=Console(stderr=True))
 
 
 def completed(points: Sequence[Point], processes: int) -> Table:

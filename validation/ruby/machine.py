@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
+from simaccel.experiment.parallel import run_all
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers.problems import mapping_of
@@ -53,7 +53,7 @@ def confirm_all(
     points = {name: _points(many) for name, many in figures.items()}
     every = list(dict.fromkeys(point for many in points.values() for point in many))
     with Bar("on the machine") as bar:
-        runs = run_all(partial(_confirm, folder), every, jobs, bar)
+        runs = run_all(partial(_confirm, folder), every, jobs, bar.show)
     by_point = dict(zip(every, runs, strict=True))
     rows: list[Row] = []
     for name, many in points.items():

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.hardware.area import area_um2
+from simaccel.hardware.area.spec import area_um2
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.space import Strategy
@@ -219,9 +219,8 @@ def _swept(name: str, one: Comparison, folder: Path) -> Row:
 def area_mm2(pes: int) -> float:
     """Give the area of the baseline with so many PEs."""
     found = hardware("eyeriss_like")
-    assert found.area is not None
     assert isinstance(found.array, SpatialArraySpec)
-    return float(area_um2(found.area, found.array, found.buffer, pes)) * 1e-6
+    return float(area_um2(found.areas, found.array, found.buffer, pes)) * 1e-6
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
+from simaccel.experiment.parallel import run_all
 from validation.ruby.machine import confirm_all
 from validation.ruby.network_pictures import draw_fig_11, draw_fig_13, draw_fig_14, draw_layers
 from validation.ruby.network_tables import text
@@ -43,7 +43,7 @@ def search_all(comparisons: Iterable[Comparison], jobs: int, folder: Path = FOLD
     """Search all that isn't there yet; give the number of groups of points."""
     groups = list(dict.fromkeys(group for one in comparisons for group in one.groups()))
     with Bar("figures 10 to 14") as bar:
-        run_all(partial(_solve, folder), groups, jobs, bar)
+        run_all(partial(_solve, folder), groups, jobs, bar.show)
     return len(groups)
 
 

@@ -1,0 +1,134 @@
+"""Axes as they are written: ``NAME=FROM:TO:STEP`` and ``NAME=A,B,...``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from simaccel.cli.faults import fault, gather
+from simaccel.cli.parameters import Parameter, Values, whole_number
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.sizes import MAX_SIZE
+
+_LOG_RATIO: Final = 8
+"""A list whose largest value is so many times its smallest is drawn on a logarithmic axis."""
+_FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
+_STEPS: Final = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
+
+
+Find = Callable[[str], Parameter | None]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What was given: the option, the parameter that it names, and what stands behind the =."""
+
+    option: str
+    parameter: Parameter
+    text: str
+
+
+def read_axis(
+    option: str, text: str, find: Find, names: list[str], limit: int
+) -> tuple[Parameter, tuple[Values, ...], bool]:
+    """Read an axis: its parameter, its points (at most ``limit``), and whether it is logarithmic.
+
+    Raises:
+        InputError: no such parameter (``names`` are suggested), or bad values.
+
+    """
+    name, equals, given = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise InputError([fault(option, text, f"NAME= and {_FORMS}")])
+    parameter = find(name)
+    if parameter is None:
+        raise InputError([fault(option, name, suggest(name, names))])
+    read = _range if ":" in given else _list
+    points, log = read(_Given(option, parameter, given), limit)
+    return parameter, points, log
+
+
+def _bad(given: _Given, part: str, value: str, allowed: str) -> InputError:
+    return InputError([fault(f"{given.option} {given.parameter.axis.name}{part}", value, allowed)])
+
+
+def _list(given: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
+    points: list[Values] = []
+    faults: list[Fault] = []
+    texts = [text.strip() for text in given.text.split(",")]
+    _require_few(given, len(texts), limit)
+    for text in texts:
+        try:
+            values = given.parameter.values(text)
+        except ValueError as error:
+            faults += _bad(given, "", text, str(error)).faults
+            continue
+        if values in points:
+            faults += _bad(given, "", text, "each value once").faults
+        points.append(values)
+    if faults:
+        raise InputError(faults)
+    places = [given.parameter.point(values).place for values in points]
+    return tuple(points), 0 < min(places) * _LOG_RATIO <= max(places)
+
+
+def _range(given: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
+    parts = given.text.split(":")
+    if len(parts) != len(("FROM", "TO", "STEP")):
+        raise _bad(given, "", given.text, _FORMS)
+    first, last, (log, step) = gather(
+        partial(_value, given, " FROM", parts[0]),
+        partial(_value, given, " TO", parts[1]),
+        partial(_step, given, parts[2].strip()),
+    )
+    if log and first == 0:
+        raise _bad(given, " FROM", parts[0], f"at least 1, which x{step} can multiply")
+    if last < first:
+        allowed = f"at least {given.parameter.write(first)}, where the sweep starts"
+        raise _bad(given, " TO", parts[1], allowed)
+    if log:
+        numbers: list[int] | range = list(_multiples(first, last, step))
+    else:
+        numbers = range(first, last + 1, step)
+    _require_few(given, len(numbers), limit)
+    return tuple(map(given.parameter.same, numbers)), log
+
+
+def _require_few(given: _Given, count: int, limit: int) -> None:
+    if count > limit:
+        allowed = f"at most {limit:,} points; these are {count:,}"
+        raise _bad(given, "", given.text, allowed)
+
+
+def _multiples(first: int, last: int, factor: int) -> Iterator[int]:
+    while first <= last:
+        yield first
+        first *= factor
+
+
+def _value(given: _Given, part: str, text: str) -> int:
+    try:
+        value = given.parameter.read(text)
+    except ValueError as error:
+        raise _bad(given, part, text, str(error)) from None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _bad(given, part, text, "a whole number, where FROM:TO:STEP is given")
+    return value
+
+
+def _step(given: _Given, text: str) -> tuple[bool, int]:
+    """Read ``xK`` or ``+STEP``: whether it multiplies, and K or STEP."""
+    kind, amount = text[:1], text[1:]
+    read: dict[str, Callable[[str], int]] = {
+        "x": partial(whole_number, least=2, most=MAX_SIZE),
+        "+": partial(_value, given, " STEP"),
+    }
+    try:
+        step = read[kind](amount)
+    except (KeyError, ValueError, InputError):
+        step = 0
+    if step == 0:
+        raise _bad(given, " STEP", text, _STEPS)
+    return kind == "x", step

@@ -1,0 +1,357 @@
+"""`simaccel explore`: design spaces, screened, confirmed, kept."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from simaccel.cli.asked_workload import AskedWorkload
+from simaccel.cli.axes import read_axis
+from simaccel.cli.command import Command
+from simaccel.cli.explored import Outputs
+from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
+from simaccel.cli.options import force_option, json_option, set_option, workload_options
+from simaccel.cli.parameters import Parameter, Values, names, parameter_of
+from simaccel.cli.progress import Bar
+from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
+from simaccel.errors import InputError, WorkerDiedError, suggest
+from simaccel.experiment.exploration.explore import CONFIRM, Exploration, Plan, explore
+from simaccel.experiment.exploration.figures import OBJECTIVES, Limit, read_limit
+from simaccel.experiment.exploration.space import (
+    Dimension,
+    Load,
+    Setting,
+    Space,
+    draw,
+    require_sizes,
+)
+from simaccel.experiment.exploration.store import Store
+from simaccel.experiment.parallel import Watch
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import accelerator_path, load_accelerator
+from simaccel.mapspace.blocks import OBJECTIVES as SEARCHED
+from simaccel.mapspace.space import STRATEGIES
+from simaccel.schedulers import DATAFLOWS, Options
+
+MOST_DESIGNS: Final = 100_000
+"""More designs than these are a slip, or wait for --sample."""
+_SEARCH = [
+    option
+    for option, name in zip(
+        SEARCH_OPTIONS,
+        ("mapspace", "objective", "stationarity", "constraints", "patience", "budget", "seed"),
+        strict=True,
+    )
+    if name not in {"objective", "budget"}
+]
+
+
+def _search_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
+    """Add the options of a search, apart from what ends it by the clock."""
+    for option in reversed(_SEARCH):
+        command = option(command)
+    return command
+
+
+def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
+    """Add the sizes of workloads; each of them has its name with it."""
+    command = workload_options(command)
+
+    @wraps(command)
+    def with_sizes(**given: Any) -> None:  # noqa: ANN401 - what click passes
+        command(name="", **given)
+
+    return with_sizes
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What was given, as text."""
+
+    hw: tuple[str, ...]
+    overrides: tuple[str, ...]
+    workloads: tuple[str, ...]
+    sizes: AskedWorkload
+    axes: tuple[str, ...]
+    dataflow: str | None
+    pipeline: bool
+    sought: Sought
+    objective: str
+    where: tuple[str, ...]
+
+    def space(self) -> Space:
+        """Read all of it.
+
+        Raises:
+            InputError: all faults together.
+
+        """
+        count = len(self.workloads)
+        found = gather(
+            partial(_accelerators, self.hw, self.overrides),
+            partial(_axes, self.axes),
+            self._dataflows,
+            self.sought.require_constraints,
+            *(partial(_load, text, self.sizes) for text in self.workloads),
+        )
+        hardware, axes, dataflows, loads = found[0], found[1], found[2], found[4 : 4 + count]
+        space = Space(hardware, tuple(loads), axes, dataflows, self._options())
+        gather(partial(require_sizes, space), partial(_require_once, axes, dataflows))
+        return space
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Read the limits.
+
+        Raises:
+            InputError: all that are none.
+
+        """
+        return tuple(gather(*(partial(read_limit, text) for text in self.where)))
+
+    def inputs(self) -> list[Path]:
+        """Name the files that are read: no output replaces one of them."""
+        found = []
+        for name in self.hw:
+            try:
+                found.append(accelerator_path(name))
+            except InputError:  # which reading the accelerators reports
+                continue
+        words = [text.split()[:1] for text in self.workloads]
+        return found + [Path(one) for (one,) in words if Path(one).is_file()]
+
+    def _options(self) -> Options:
+        searched = [one for one in SEARCHED if one == self.objective]
+        sought = replace(self.sought, objective=searched[0] if searched else None)
+        return Options(
+            pipeline=self.pipeline,
+            objective=sought.objective or Options.objective,
+            stationarity=sought.stationarity,
+            effort=sought.effort(),
+            constraints=sought.constraints,
+        )
+
+    def _dataflows(self) -> tuple[str, ...]:
+        """Read the names of dataflows and mapspaces."""
+        found: list[str] = []
+        faults = []
+        given = {
+            "--dataflow": (self.dataflow, DATAFLOWS),
+            "--mapspace": (self.sought.mapspace, STRATEGIES),
+        }
+        for option, (text, known) in given.items():
+            for name in [one.strip() for one in text.split(",")] if text else []:
+                if name not in known:
+                    faults.append(fault(option, name, suggest(name, known)))
+                elif name in found:
+                    faults.append(fault(option, name, "each name once"))
+                found.append(name)
+        require_none(faults)
+        return tuple(found)
+
+
+def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
+    found: list[Accelerator] = gather(*(partial(load_accelerator, one, overrides) for one in hw))
+    known = [one.name for one in found]
+    again = [name for at, name in enumerate(known) if name in known[:at]]
+    require_none(fault("--hw", name, "accelerators of different names") for name in again)
+    return tuple(found)
+
+
+def _load(text: str, sizes: AskedWorkload) -> Load:
+    """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight."""
+    try:
+        name, *words = shlex.split(text)
+    except ValueError as error:
+        raise InputError([fault("--workload", text, f"NAME OPTION=VALUE ...: {error}")]) from None
+    known = {field.name.replace("_", "-"): field.name for field in fields(AskedWorkload)[1:]}
+    known |= {"weight": "weight", "dim": "dims"}
+    given: dict[str, Any] = {}
+    for word in words:
+        option, equals, value = word.partition("=")
+        if not equals or option not in known:
+            allowed = f"OPTION=VALUE behind {name}; {suggest(option, known)}"
+            raise InputError([fault("--workload", word, allowed)])
+        field = known[option]
+        many = isinstance(getattr(sizes, field, None), tuple)
+        given[field] = (*given.get(field, ()), value) if many else value
+    weight = _weight(given.pop("weight", "1"))
+    return Load(replace(sizes, name=name, **given).read(), weight)
+
+
+def _weight(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 10**12:
+        raise InputError([fault("--workload weight", text, "a number above 0 and below 10^12")])
+    return int(value) if value == int(value) else value
+
+
+def _axes(texts: Sequence[str]) -> tuple[Dimension, ...]:
+    read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
+    found = gather(*(partial(read, text) for text in texts))
+    return tuple(_dimension(*one) for one in found)
+
+
+def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> Dimension:
+    settings = []
+    for values in points:
+        point = parameter.point(values)
+        fields_of = dict(zip(parameter.fields, values, strict=True))
+        settings.append(Setting(point.value, point.text, fields_of))
+    axis = parameter.axis
+    return Dimension(axis.name, axis.column, axis.label, parameter.of, tuple(settings), log)
+
+
+def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
+    """Refuse two axes, or an axis and an option, that set the same field."""
+    seen: dict[str, str] = {"dataflow": "--dataflow"} if dataflows else {}
+    faults = []
+    for one in axes:
+        for name in one.settings[0].fields:
+            if name in seen:
+                faults.append(fault("--axis", one.name, f"nothing beside {seen[name]}: {name}"))
+            seen[name] = f"--axis {one.name}"
+    require_none(faults)
+
+
+@click.command("explore", cls=Command)
+@click.option(
+    "--hw",
+    required=True,
+    multiple=True,
+    metavar="NAME|FILE",
+    help="Accelerator: a name or a YAML file; can be repeated.",
+)
+@set_option
+@click.option(
+    "--workload",
+    "workloads",
+    required=True,
+    multiple=True,
+    metavar="'NAME|FILE [OPTION=VALUE ...]'",
+    help="Workload, with options of its own and its weight: 'bert seq-len=512 weight=3'; can be "
+    "repeated.",
+)
+@_sizes_options
+@click.option(
+    "--axis",
+    "axes",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="What varies: array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
+    "workload.FIELD, dataflow, stationarity, pipeline or patience; can be repeated.",
+)
+@click.option("--dataflow", metavar="NAMES", help="Dataflows with commas: flex,flat.")
+@click.option(
+    "--pipeline", is_flag=True, help="Overlap softmax of one row block with L of the next."
+)
+@_search_options
+@click.option("--sample", type=click.IntRange(min=1), help="Explore so many designs of all.")
+@click.option(
+    "--draw",
+    "how",
+    type=click.Choice(("latin", "random")),
+    default="latin",
+    help="How these are drawn: a Latin hypercube, or at random.",
+)
+@click.option(
+    "--objective", type=click.Choice(tuple(OBJECTIVES)), default="edp", help="What is made small."
+)
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="LIMIT ...",
+    help="Limits of figures: 'area_mm2<=16' 'power_mw<=450'.",
+)
+@click.argument("limits", nargs=-1, metavar="[LIMIT]...")
+@click.option(
+    "--confirm",
+    type=click.Choice(CONFIRM),
+    default="pareto",
+    help="What runs on the machine after the closed form: the best design, the frontier, or all.",
+)
+@click.option(
+    "--store", metavar="DIR", help="Keep what was run in this folder, and run it no more."
+)
+@jobs_options(AT_A_TIME)
+@click.option("--csv", "table", metavar="FILE", help="Write all designs as CSV; - is the output.")
+@click.option("--parquet", metavar="FILE", help="Write all designs as Parquet.")
+@click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")
+@click.option("--plot-pairs", metavar="FILE", help="Draw each figure against each other.")
+@click.option("--plot-sensitivity", metavar="FILE", help="Draw what each axis does.")
+@click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all of it.")
+@force_option
+@json_option
+@click.pass_context
+def explore_command(
+    ctx: click.Context,
+    /,
+    *,
+    asked: AskedWorkload,
+    store: str | None,
+    sample: int | None,
+    how: Any,  # noqa: ANN401 - one of the choices
+    confirm: Any,  # noqa: ANN401 - one of the choices
+    jobs: Jobs,
+    as_json: bool,
+    **given: Any,  # noqa: ANN401 - what click passes
+) -> None:
+    """Explore a design space: the closed form screens it, the machine confirms the best.
+
+    The space is the product of --hw, --dataflow and every --axis, or a --sample of it.
+    """
+    objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
+    sought = take_sought(given)
+    wanted = _wanted(given, asked, sought, objective)
+    outputs = Outputs.taken(given, wanted.inputs())
+    outputs.require(as_json=as_json)
+    space, limits = gather(wanted.space, wanted.limits)
+    seed = sought.seed or 0
+    designs = draw(space, sample, how, seed)
+    require_none(
+        fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
+        for _ in range(len(designs) > MOST_DESIGNS)
+    )
+    kept = Store(None if store is None else Path(store))
+    kept.open(_command(), seed)
+    plan = Plan(limits, wanted.objective, confirm)
+    with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
+        found = explore(
+            space.dimensions, space.designs(designs), plan, team, store=kept, watch=_watch
+        )
+    outputs.show(found, space, as_json=as_json)
+    ctx.exit(_exit_code(found))
+
+
+def _wanted(given: dict[str, Any], asked: AskedWorkload, sought: Sought, objective: str) -> _Wanted:
+    where = (*given.pop("where"), *given.pop("limits"))
+    names_of = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
+    others = {name: given.pop(name) for name in names_of}
+    return _Wanted(sizes=asked, sought=sought, where=where, objective=objective, **others)
+
+
+def _watch(label: str) -> Watch:
+    return Bar(label).show
+
+
+def _command() -> str:
+    """Return the command line, without what has no part in the result."""
+    return shlex.join(["simaccel", *sys.argv[1:]])
+
+
+def _exit_code(found: Exploration) -> int:
+    """Succeed if one design has figures, and no process died."""
+    if any(one.lost for one in found.points):
+        return WorkerDiedError.exit_code
+    return 0 if any(one.figures is not None for one in found.points) else InputError.exit_code

@@ -1,0 +1,124 @@
+"""Where the results of `simaccel explore` go: terminal, tables, pictures, a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simaccel.cli.faults import gather, require_stdout_free
+from simaccel.cli.output import show, show_json
+from simaccel.experiment.exploration.explore import Exploration
+from simaccel.experiment.exploration.space import Space
+from simaccel.files.targets import (
+    STDOUT,
+    require_distinct,
+    require_target,
+    writing,
+    writing_text,
+)
+from simaccel.report.exploration import (
+    counted_lines,
+    effort_lines,
+    exploration_csv,
+    exploration_json,
+    exploration_table,
+    exploration_title,
+    require_parquet,
+    write_parquet,
+)
+from simaccel.report.exploration_page import exploration_page
+from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+from simaccel.report.figures.style import require_figure_target, save_figure, style
+
+_DRAWN: dict[str, Callable[..., Any]] = {
+    "plot_frontier": draw_frontier,
+    "plot_pairs": draw_pairs,
+    "plot_sensitivity": draw_sensitivity,
+}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files that are asked for, None where one isn't; ``plots`` by option."""
+
+    table: str | None
+    parquet: str | None
+    page: str | None
+    plots: dict[str, str]
+    force: bool
+    inputs: Sequence[Path]
+
+    @classmethod
+    def taken(cls, given: dict[str, Any], inputs: Sequence[Path]) -> Outputs:
+        """Take the options out of what click passes."""
+        plots = {name: given.pop(name) for name in _DRAWN}
+        return cls(
+            given.pop("table"),
+            given.pop("parquet"),
+            given.pop("output"),
+            {name: path for name, path in plots.items() if path is not None},
+            given.pop("force"),
+            inputs,
+        )
+
+    def require(self, *, as_json: bool) -> None:
+        """Refuse what can't be written, before anything runs.
+
+        Raises:
+            InputError: a file that exists, a folder that doesn't, a suffix that no figure has.
+
+        """
+        require_stdout_free(
+            self.table, "--csv", others={"--json": as_json, "-o -": self.page == STDOUT}
+        )
+        require_stdout_free(self.page, "-o", others={"--json": as_json})
+        how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
+        checks: list[Callable[[], object]] = [
+            partial(require_target, path, text=True, **how)
+            for path in (self.table, self.page)
+            if path is not None
+        ]
+        if self.parquet is not None:
+            checks += [require_parquet, partial(require_target, self.parquet, **how)]
+        checks += [partial(require_figure_target, path, **how) for path in self.plots.values()]
+        named = {"--csv": self.table, "--parquet": self.parquet, "-o": self.page}
+        plots = {f"--{name.replace('_', '-')}": path for name, path in self.plots.items()}
+        gather(*checks, lambda: require_distinct((named | plots).items()))
+
+    def show(self, found: Exploration, space: Space, *, as_json: bool) -> None:
+        """Write the files, and print what goes to the terminal."""
+        title = exploration_title(found, space)
+        written = self._write(found, title)
+        quiet = as_json or STDOUT in {self.table, self.page}
+        if as_json:
+            show_json(exploration_json(found))
+        elif not quiet:
+            show(title, exploration_table(found), *counted_lines(found))
+        for line in (*effort_lines(found), *written):
+            click.echo(line, err=quiet)
+
+    def _write(self, found: Exploration, title: str) -> list[str]:
+        how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
+        lines = []
+        if self.table is not None:
+            with writing_text(self.table, **how) as stream:
+                stream.write(exploration_csv(found))
+            lines.append(f"table: {self.table}")
+        if self.parquet is not None:
+            with writing(self.parquet, **how) as partly:
+                write_parquet(found, partly)
+            lines.append(f"table: {self.parquet}")
+        for name, path in self.plots.items():
+            with style():
+                save_figure(_DRAWN[name](found, title), path, **how)
+            lines.append(f"figure: {path}")
+        if self.page is not None:
+            with writing_text(self.page, **how) as stream:
+                stream.write(exploration_page(found, title))
+            lines.append(f"page: {self.page}")
+        return lines

@@ -1,0 +1,62 @@
+"""`--jobs` and `--dask`: in which processes a command's tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+
+from simaccel.cli.faults import fault, require_none
+from simaccel.experiment.parallel import Team, working
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """That many processes of this computer, or those of a Dask scheduler."""
+
+    count: int | None = None
+    dask: str | None = None
+
+    def given(self) -> dict[str, object]:
+        """Give the options that were used."""
+        every = {"--jobs": self.count, "--dask": self.dask}
+        return {name: value for name, value in every.items() if value is not None}
+
+    def working(self, default: int = 1) -> AbstractContextManager[Team]:
+        """Give who runs tasks; ``default``: processes where nothing is given.
+
+        Raises:
+            InputError: no scheduler with processes answers at the address.
+
+        """
+        return working(self.count or default, self.dask)
+
+
+def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``--jobs`` and ``--dask``; the command gets ``jobs``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_jobs(*, jobs: int | None, dask: str | None, **given: Any) -> None:  # noqa: ANN401 - what click passes
+            if jobs is not None and dask is not None:
+                allowed = "nothing beside --dask, whose processes are used"
+                require_none([fault("--jobs", jobs, allowed)])
+            command(jobs=Jobs(jobs, dask), **given)
+
+        dask_option = click.option(
+            "--dask",
+            metavar="ADDRESS",
+            help="Use the processes of this Dask scheduler (tcp://HOST:PORT).",
+        )
+        jobs_option = click.option("--jobs", type=click.IntRange(min=1), help=text)
+        return jobs_option(dask_option(with_jobs))
+
+    return add
+
+
+OF_A_SEARCH = "Processes of a mapspace search; the result is the same."
+AT_A_TIME = "Processes at a time (default: one a processor)."

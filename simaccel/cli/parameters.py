@@ -1,0 +1,211 @@
+"""What can be varied: named parameters, fields of the accelerator, sizes of the workload."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+from simaccel.errors import suggest
+from simaccel.files.documents import parse_document
+from simaccel.files.schema import leaf_fields
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.quantity import format_quantity, parse_quantity
+from simaccel.mapspace.space import STRATEGIES
+from simaccel.report.comparison import Axis, Point
+from simaccel.schedulers import DATAFLOWS
+from simaccel.workload.sizes import MAX_SIZE
+
+Of = Literal["accelerator", "workload", "mapping"]
+Value = int | float | str
+Values = tuple[Value, ...]
+"""One point: a value for each of the fields that the parameter sets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """What can be swept.
+
+    ``read`` and ``write`` translate one value (``read`` raises ValueError with what is allowed);
+    ``fields`` are what it sets, of the accelerator or among the workload's parameters, and
+    ``apart`` says whether each field can have a value of its own, as in 32x64.
+    """
+
+    axis: Axis
+    read: Callable[[str], Value]
+    write: Callable[..., str]
+    fields: tuple[str, ...]
+    of: Of = "accelerator"
+    apart: bool = False
+
+    def values(self, text: str) -> Values:
+        """Read a point of a list.
+
+        Raises:
+            ValueError: with what is allowed.
+
+        """
+        parts = text.split("x") if self.apart else [text]
+        if len(parts) not in {1, len(self.fields)}:
+            raise ValueError(f"one value, or {len(self.fields)} with an x between")
+        found = [self.read(part) for part in parts]
+        return tuple(found) if len(found) > 1 else self.same(found[0])
+
+    def same(self, value: Value) -> Values:
+        """Give all fields one value."""
+        return (value,) * len(self.fields)
+
+    def point(self, values: Values) -> Point:
+        """Describe a point for tables and figures."""
+        if self.apart:
+            text = "x".join(map(self.write, values))
+            return Point(self.axis, text, text, math.prod(map(int, values)))
+        place = int(values[0]) if isinstance(values[0], int | float) else 0
+        return Point(self.axis, values[0], self.write(values[0]), place)
+
+
+def whole_number(text: str, *, least: int, most: int) -> int:
+    """Read a whole number between two.
+
+    Raises:
+        ValueError: with what is allowed.
+
+    """
+    if re.fullmatch(r"\s*[0-9]{1,20}\s*", text) and least <= int(text) <= most:
+        return int(text)
+    raise ValueError(f"a whole number from {least} to {most}")
+
+
+def _amount(
+    name: str, column: str, label: str, unit: Literal["B", "B/s", "Hz"], *fields: str
+) -> Parameter:
+    return Parameter(
+        axis=Axis(name, column, label),
+        read=partial(parse_quantity, kind=unit),
+        write=partial(format_quantity, kind=unit),
+        fields=fields,
+    )
+
+
+def _size(name: str, field: str, label: str) -> Parameter:
+    return Parameter(
+        axis=Axis(name, field, label),
+        read=partial(whole_number, least=1, most=MAX_SIZE),
+        write=str,
+        fields=(field,),
+        of="workload",
+    )
+
+
+_DRAM_RATE = "dram.bandwidth_bytes_per_second"
+_BUFFER_RATES = ("buffer.read_bytes_per_second", "buffer.write_bytes_per_second")
+_ALL = (
+    _amount("buffer", "buffer_bytes", "buffer capacity", "B", "buffer.capacity_bytes"),
+    _amount(
+        "buffer-bandwidth",
+        "buffer_bytes_per_second",
+        "bandwidth of each port",
+        "B/s",
+        *_BUFFER_RATES,
+    ),
+    _amount("dram-bandwidth", "dram_bytes_per_second", "DRAM bandwidth", "B/s", _DRAM_RATE),
+    Parameter(
+        axis=Axis("dram-latency", "dram_latency_cycles", "DRAM latency (cycles)"),
+        read=partial(whole_number, least=0, most=2**30),
+        write=str,
+        fields=("dram.latency_cycles",),
+    ),
+    Parameter(
+        axis=Axis("array", "array", "PE array (rows x columns)"),
+        read=partial(whole_number, least=1, most=2**20),
+        write=str,
+        fields=("array.rows", "array.cols"),
+        apart=True,
+    ),
+    _amount("clock", "clock_hz", "clock", "Hz", "clock_hz"),
+    _size("seq-len", "seq_len", "sequence length (tokens)"),
+    _size("batch", "batch", "batch (sequences)"),
+)
+PARAMETERS: Final = {parameter.axis.name: parameter for parameter in _ALL}
+"""What can be swept, by the name of --sweep; a new parameter is one entry."""
+
+
+def _scalar(text: str) -> Value:
+    """Read a number or a word."""
+    try:
+        value = parse_document(text)
+    except ValueError:
+        value = None
+    if isinstance(value, bool) and text.strip() in {"true", "false"}:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a number, a word, true or false")  # noqa: TRY004 - as all readers do
+    return value
+
+
+def _written(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _quantity(kind: str) -> Callable[[str], Value]:
+    def read(text: str) -> Value:
+        return "unlimited" if text.strip() == "unlimited" else parse_quantity(text, kind)
+
+    return read
+
+
+def _amount_text(value: int | str, kind: str) -> str:
+    return value if isinstance(value, str) else format_quantity(value, kind)
+
+
+def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.strip() in choices:
+            return text.strip()
+        raise ValueError(suggest(text.strip(), choices))
+
+    return read
+
+
+_MAPPING: Final[dict[str, Callable[[str], Value]]] = {
+    "dataflow": _choice((*DATAFLOWS, *STRATEGIES)),
+    "stationarity": _choice(STATIONARITIES),
+    "pipeline": _choice(("true", "false")),
+    "patience": partial(whole_number, least=1, most=2**40),
+}
+_KINDS: Final = {"_bytes": "B", "_bytes_per_second": "B/s", "_hz": "Hz"}
+_OF_WORKLOAD: Final = "workload."
+
+
+def parameter_of(name: str) -> Parameter | None:
+    """Return what a name of --axis stands for: a parameter, or a field by its path.
+
+    A path is one of the accelerator (``dram.channels``), or of the workload's parameters
+    (``workload.prompt``); None if there is no such field.
+    """
+    if name in PARAMETERS:
+        return PARAMETERS[name]
+    if name in _MAPPING:
+        axis = Axis(name, name, name)
+        read = _MAPPING[name]
+        return Parameter(axis=axis, read=read, write=_written, fields=(name,), of="mapping")
+    if name.startswith(_OF_WORKLOAD):
+        field = name.removeprefix(_OF_WORKLOAD).replace("-", "_")
+        axis = Axis(name, field, field.replace("_", " "))
+        return Parameter(axis=axis, read=_scalar, write=_written, fields=(field,), of="workload")
+    if name not in leaf_fields(Accelerator):
+        return None
+    axis = Axis(name, name.replace(".", "_"), name)
+    kinds = [kind for suffix, kind in _KINDS.items() if name.endswith(suffix)]
+    if not kinds:
+        return Parameter(axis=axis, read=_scalar, write=_written, fields=(name,))
+    write = partial(_amount_text, kind=kinds[0])
+    return Parameter(axis=axis, read=_quantity(kinds[0]), write=write, fields=(name,))
+
+
+def names() -> list[str]:
+    """Name all that can be varied, fields of a workload left out."""
+    return [*PARAMETERS, *_MAPPING, *leaf_fields(Accelerator)]

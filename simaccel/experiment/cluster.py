@@ -1,0 +1,282 @@
+"""Dask clusters: processes of this computer, or of a scheduler that runs somewhere.
+
+Tasks that take little time travel together. A task whose process dies is tried once more, alone;
+if that process dies, too, the task is lost, and no other is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from asyncio import CancelledError
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import dask
+from distributed import Client, Future, LocalCluster, as_completed
+from distributed.client import FutureCancelledError
+from distributed.scheduler import KilledWorker
+
+from simaccel.errors import Fault, InputError, SimaccelError, WorkerDiedError
+from simaccel.experiment.code import code_digest
+
+Task = TypeVar("Task")
+Found = TypeVar("Found")
+Outcome = tuple[Exception | None, Any]
+"""What a task raised, or gave."""
+
+TOGETHER_SECONDS: Final = 0.25
+"""Tasks travel together as long as they are expected to take no longer than this."""
+_MOST_TOGETHER: Final = 512
+_SHARES: Final = 4
+"""What is left is sent in at least so many pieces a process, so that all end together."""
+_AHEAD: Final = 2
+"""Pieces that the scheduler knows of, for each process."""
+_COUNT_SECONDS: Final = 5.0
+"""The processes of a cluster that is not ours are counted so often."""
+_ANSWER_SECONDS: Final = 10.0
+_END_SECONDS: Final = 5.0
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_CONFIG: Final = {
+    # a process has one task: what dies with it is this one, and no other
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.allowed-failures": 0,
+    # nobody looks at it
+    "distributed.worker.profile.enabled": False,
+}
+_LOGS: Final = ("distributed", "tornado", "asyncio")
+
+
+class ClusterError(SimaccelError):
+    """The processes of a cluster can't do what they are asked."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Tasks that travel together, by their numbers; ``again``: their process died before."""
+
+    numbers: tuple[int, ...]
+    again: bool = False
+
+
+class Processes:
+    """The processes of a cluster; ``count``: how many, None if somebody else decides."""
+
+    def __init__(self, client: Client, count: int | None, digest: str | None = None) -> None:
+        self.client = client
+        self.digest = digest
+        self._fixed = count
+        self._count, self._counted = 1, float("-inf")
+
+    def numbered(
+        self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
+    ) -> Generator[tuple[int, Found], None, None]:
+        """Run ``work`` on each task, the last ones first; ``lost`` where its process died."""
+        todo = deque(reversed(range(len(tasks))))
+        with closing(self._pieces(work, tasks, todo, _MOST_TOGETHER)) as pieces:
+            for number, (error, result) in pieces:
+                if isinstance(error, WorkerDiedError):
+                    yield number, lost(tasks[number])
+                elif error is not None:
+                    raise error
+                else:
+                    yield number, result
+
+    def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+        """Give the results in the order of the tasks, as far as they are asked for.
+
+        Raises:
+            WorkerDiedError: a process died.
+
+        """
+        early: dict[int, Found] = {}
+        after = 0
+        with closing(self._pieces(work, tasks, deque(range(len(tasks))), 1)) as pieces:
+            for number, (error, result) in pieces:
+                if error is not None:
+                    raise error
+                early[number] = result
+                while after in early:
+                    yield early.pop(after)
+                    after += 1
+
+    def _pieces(
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], todo: deque[int], most: int
+    ) -> Generator[tuple[int, Outcome], None, None]:
+        """Send pieces as others come back, and give what came of each task."""
+        sent: dict[Future[Any], _Piece] = {}
+        again: deque[int] = deque()
+        coming, size = as_completed([], loop=self.client.loop), 1
+        try:
+            while todo or again or sent:
+                while (todo or again) and len(sent) < _AHEAD * self._processes():
+                    piece = self._next(todo, again, size)
+                    future = self._send(work, [tasks[at] for at in piece.numbers])
+                    sent[future] = piece
+                    coming.add(future)
+                future = next(coming)
+                piece = sent.pop(future)
+                seconds, outcomes = _outcomes(future, len(piece.numbers))
+                if isinstance(outcomes[0][0], WorkerDiedError) and not piece.again:
+                    again.extend(piece.numbers)
+                    continue
+                size = _together(seconds / len(outcomes), size, most)
+                yield from zip(piece.numbers, outcomes, strict=True)
+        finally:
+            if sent:
+                self.client.cancel(list(sent), force=True)
+
+    def _send(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Future[Any]:
+        return self.client.submit(_work_on, work, tasks, self.digest, pure=False)
+
+    def _next(self, todo: deque[int], again: deque[int], size: int) -> _Piece:
+        if again:
+            return _Piece((again.popleft(),), again=True)
+        share = -(-len(todo) // (_SHARES * self._processes()))
+        return _Piece(tuple(todo.popleft() for _ in range(min(size, share))))
+
+    def _processes(self) -> int:
+        if self._fixed is not None:
+            return self._fixed
+        if time.monotonic() - self._counted > _COUNT_SECONDS:
+            self._count = max(1, sum(self.client.nthreads().values()))
+            self._counted = time.monotonic()
+        return self._count
+
+
+def _work_on(
+    work: Callable[[Any], Any], tasks: Sequence[Any], digest: str | None
+) -> tuple[float, list[Outcome]]:
+    """Do tasks in a process of a cluster; give the seconds, and what came of each."""
+    if hasattr(signal, "pthread_sigmask"):  # which it has from who started it; `kill` ends it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    if digest not in {None, code_digest()}:
+        raise ClusterError("a process of the cluster runs another simaccel; install this one there")
+    started = time.perf_counter()
+    found: list[Outcome] = []
+    for task in tasks:
+        try:
+            found.append((None, work(task)))
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is read
+            found.append((error, None))
+    return time.perf_counter() - started, found
+
+
+def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
+    """Read what came of a piece; a process that died is an error of each of its tasks."""
+    try:
+        found: tuple[float, list[Outcome]] = future.result()
+    except KilledWorker:
+        error = WorkerDiedError("a process of the search died; is there enough memory?")
+        return 0.0, [(error, None)] * count
+    except ClusterError:
+        raise
+    except (CancelledError, FutureCancelledError):
+        raise ClusterError("the scheduler of the cluster is gone") from None
+    except Exception as error:  # noqa: BLE001 - whatever Dask raises
+        raise ClusterError(f"the cluster gave up: {type(error).__name__}: {error}") from None
+    return found
+
+
+def _together(task_seconds: float, size: int, most: int) -> int:
+    """Return how many tasks are to travel together: at most twice as many as before."""
+    fitting = int(TOGETHER_SECONDS / task_seconds) if task_seconds > 0 else most
+    return max(1, min(fitting, 2 * size, most))
+
+
+@contextmanager
+def started(jobs: int) -> Iterator[Processes]:
+    """Start a local cluster of that many processes, which ends with the block."""
+    _silence()
+    with dask.config.set(_CONFIG), _undisturbed():
+        cluster = LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",  # none would be 8787, for everybody
+            memory_limit=None,
+            silence_logs=logging.CRITICAL,
+        )
+        client = Client(cluster)
+    try:
+        yield Processes(client, jobs)
+    finally:
+        with _undisturbed():
+            _kill(cluster)
+            client.close(_END_SECONDS)
+            cluster.close(_END_SECONDS)
+
+
+def _silence() -> None:
+    """Leave what is to be said to errors: Dask has loggers, with levels of their own."""
+    for name in [*logging.root.manager.loggerDict, *_LOGS]:
+        if name.partition(".")[0] in _LOGS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _kill(cluster: LocalCluster) -> None:
+    """Kill the processes of a cluster: nobody waits for what they do, and they keep nothing."""
+    for nanny in cluster.workers.values():
+        nanny.close_gracefully()  # nobody starts the process again
+        with suppress(ProcessLookupError, TypeError):  # it has ended, or not yet begun
+            os.kill(nanny.pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Processes]:
+    """Use the processes of a scheduler that runs somewhere.
+
+    Raises:
+        InputError: none answers there, or it has no processes.
+
+    """
+    _silence()
+    allowed = "the address of a Dask scheduler that answers, as in tcp://127.0.0.1:8786"
+    try:
+        client = Client(address, timeout=_ANSWER_SECONDS)
+    except (OSError, ValueError, TypeError):
+        raise InputError([Fault("command line", "--dask", address, allowed)]) from None
+    try:
+        try:
+            client.wait_for_workers(1, _ANSWER_SECONDS)
+        except TimeoutError:
+            allowed = "a scheduler that has processes (dask worker ADDRESS)"
+            raise InputError([Fault("command line", "--dask", address, allowed)]) from None
+        yield Processes(client, None, code_digest())
+    finally:
+        client.close(_END_SECONDS)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait for the end of the block; processes it starts never see Ctrl-C.
+
+    These have the signals blocked from the thread that starts them, also those that replace a
+    process later on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {one: signal.getsignal(one) for one in _SIGNALS}
+    heard = [one for one, handler in before.items() if callable(handler)]
+    masks = hasattr(signal, "pthread_sigmask")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS) if masks else set()
+    try:
+        for one in heard:
+            signal.signal(one, lambda number, _frame: came.append(number))
+        yield
+    finally:
+        if masks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for one in heard:
+            signal.signal(one, before[one])
+    for number in came[:1]:
+        signal.raise_signal(number)

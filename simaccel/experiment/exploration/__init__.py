@@ -1,0 +1,1 @@
+"""From one run to a thousand: design spaces, screened, confirmed, kept."""

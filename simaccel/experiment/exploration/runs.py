@@ -1,0 +1,140 @@
+"""One workload of one design: what decides what comes out, the closed form, the machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import yaml
+
+from simaccel.analytic.estimate import estimate
+from simaccel.errors import SimaccelError
+from simaccel.experiment.code import code_digest
+from simaccel.experiment.documents import accelerator_document
+from simaccel.experiment.run import energy_pj, simulate
+from simaccel.experiment.scheduling import scheduled
+from simaccel.hardware import Accelerator
+from simaccel.mapping.files import mapping_text, parse_mapping
+from simaccel.program.folding import require_sums_fit
+from simaccel.program.lowering import lower
+from simaccel.program.program import require_fit
+from simaccel.schedulers import Options
+from simaccel.version import version
+from simaccel.workload import Workload
+from simaccel.workload.workload import canonical_text
+
+How = Literal["estimate", "machine"]
+Record = dict[str, Any]
+"""What came out, as plain data: figures, or ``problem`` where there are none."""
+_UNREAD = frozenset({"source", "description"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One run: by the closed form, or on the machine."""
+
+    workload: Workload
+    accelerator: Accelerator
+    dataflow: str
+    options: Options
+    how: How
+
+    @cached_property
+    def text(self) -> str:
+        """All that decides what comes out, as one JSON text."""
+        options = self.options
+        asked = {
+            "simaccel": version(),
+            "code": code_digest(),
+            "how": self.how,
+            "workload": _workload_text(self.workload),
+            "accelerator": _accelerator_text(self.accelerator),
+            "dataflow": self.dataflow,
+            "pipeline": options.pipeline,
+            "objective": options.objective,
+            "stationarity": options.stationarity,
+            "constraints": list(options.constraints),
+            "effort": asdict(options.effort),
+        }
+        return json.dumps(asked, sort_keys=True)
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of all that decides what comes out."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _workload_text(workload: Workload) -> str:
+    return f"{workload.name}\n{canonical_text(workload)}"
+
+
+@lru_cache(maxsize=4096)
+def _accelerator_text(accelerator: Accelerator) -> str:
+    return json.dumps(_decisive(accelerator_document(accelerator)), sort_keys=True)
+
+
+def _decisive(value: object) -> object:
+    """Leave out what is there for readers."""
+    if isinstance(value, Mapping):
+        return {key: _decisive(item) for key, item in value.items() if key not in _UNREAD}
+    return value
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run as it is sent to a process; ``mapping``: its text, if it is known already."""
+
+    asked: Asked
+    mapping: str | None = None
+
+
+def run(task: Task) -> Record:
+    """Run; what the user can cause is a record with its reason."""
+    try:
+        return _estimated(task.asked) if task.asked.how == "estimate" else _simulated(task)
+    except SimaccelError as error:
+        return {"problem": str(error).partition("\n")[0]}
+
+
+def _estimated(asked: Asked) -> Record:
+    """Take the mapping that `simaccel run` takes, and its closed form."""
+    workload, accelerator = asked.workload, asked.accelerator
+    mapping = scheduled(workload, accelerator, asked.dataflow, asked.options)
+    program = lower(workload, mapping)
+    require_fit(program, accelerator.capacities)
+    require_sums_fit(program, accelerator)
+    found = estimate(workload, mapping, accelerator)
+    moved = [n for (level, _), n in found.moved.items() if level.startswith("dram_")]
+    return {
+        "cycles": found.cycles,
+        "macs": found.macs,
+        "energy_pj": found.energy_pj,
+        "dram_bytes": sum(moved),
+        "buffer_bytes": found.buffer_bytes,
+        "mapping": mapping_text(mapping),
+    }
+
+
+def _simulated(task: Task) -> Record:
+    asked = task.asked
+    dataflow = (
+        asked.dataflow
+        if task.mapping is None
+        else parse_mapping(yaml.safe_load(task.mapping), "mapping of an exploration")
+    )
+    result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
+    found = result.run
+    moved = [n for (level, _), n in found.moved.items() if level.startswith("dram_")]
+    return {
+        "cycles": found.cycles,
+        "macs": found.macs,
+        "energy_pj": energy_pj(found, asked.accelerator),
+        "dram_bytes": sum(moved),
+        "buffer_bytes": result.estimate.buffer_bytes,
+        "estimated_cycles": result.estimate.cycles,
+    }

@@ -1,0 +1,287 @@
+"""Design spaces: the product of what varies, or a draw of it, and the designs in it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, Literal
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.documents import workload_document
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import with_values
+from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.schedulers import Options
+from simaccel.workload import Workload, parse_workload
+
+Value = int | float | str
+Draw = Literal["latin", "random"]
+DATAFLOW, MAPSPACE = "flat", "ruby-s"
+"""What schedules where nothing is given: on a systolic array, on a spatial one."""
+_KEPT = 4096
+"""Accelerators and workloads that designs share."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value on an axis: as data has it, as people read it, and the fields that it sets."""
+
+    value: Value
+    text: str
+    fields: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """What varies: ``name`` as users write it, ``column`` as data names it, ``label`` in figures.
+
+    ``of``: whose fields are set. ``log``: its values multiply.
+    """
+
+    name: str
+    column: str
+    label: str
+    of: Literal["accelerator", "workload", "mapping"]
+    settings: tuple[Setting, ...]
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Load:
+    """A workload, and how often it counts."""
+
+    workload: Workload
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Design:
+    """One point: what it is made of, or why it can't be.
+
+    ``scenario``: what is asked of the design (its workloads' sizes), and not a choice of it.
+    """
+
+    number: int
+    settings: tuple[Setting, ...]
+    accelerator: Accelerator
+    loads: tuple[Load, ...]
+    dataflow: str
+    options: Options
+    scenario: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Accelerators, weighted workloads, and axes whose product is explored.
+
+    ``options``: of the scheduler, where no axis says otherwise. ``dataflows``: names of dataflows
+    and mapspaces; none: `flat` on systolic arrays and `ruby-s` on spatial ones.
+    """
+
+    accelerators: tuple[Accelerator, ...]
+    loads: tuple[Load, ...]
+    axes: tuple[Dimension, ...] = ()
+    dataflows: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """All that varies: accelerators and dataflows, where there are several, and the axes."""
+        hardware = [Setting(one.name, one.name, {}) for one in self.accelerators]
+        flows = [Setting(name, name, {"dataflow": name}) for name in self.dataflows]
+        first = [
+            Dimension("hw", "accelerator", "accelerator", "accelerator", tuple(hardware)),
+            Dimension("dataflow", "dataflow", "dataflow", "mapping", tuple(flows)),
+        ]
+        return (*(one for one in first if len(one.settings) > 1), *self.axes)
+
+    @property
+    def size(self) -> int:
+        """Designs in the whole product."""
+        return prod(len(one.settings) for one in self.dimensions)
+
+    def designs(self, numbers: Iterable[int]) -> Iterator[Design]:
+        """Make designs by their numbers in the product, the last axis running fastest."""
+        accelerator, workload = _Made(with_values), _Made(_resized)
+        dimensions = self.dimensions
+        for number in numbers:
+            at = _places(number, [len(one.settings) for one in dimensions])
+            chosen = [one.settings[i] for one, i in zip(dimensions, at, strict=True)]
+            yield self._design(number, dimensions, chosen, accelerator, workload)
+
+    def _design(
+        self,
+        number: int,
+        dimensions: Sequence[Dimension],
+        chosen: Sequence[Setting],
+        accelerator: _Made,
+        workload: _Made,
+    ) -> Design:
+        values: dict[str, dict[str, Value]] = {"accelerator": {}, "workload": {}, "mapping": {}}
+        for one, setting in zip(dimensions, chosen, strict=True):
+            values[one.of].update(setting.fields)
+        several = len(self.accelerators) > 1
+        name = str(chosen[0].value) if several else self.accelerators[0].name
+        hardware = next(one for one in self.accelerators if one.name == name)
+        scenario = tuple(
+            setting.text
+            for one, setting in zip(dimensions, chosen, strict=True)
+            if one.of == "workload"
+        )
+        flow, options = _asked(self, hardware, values["mapping"])
+        found = Design(number, tuple(chosen), hardware, self.loads, flow, options, scenario)
+        try:
+            hardware = accelerator(hardware, values["accelerator"])
+            loads = tuple(
+                replace(one, workload=workload(one.workload, values["workload"]))
+                for one in self.loads
+            )
+        except InputError as error:
+            return replace(found, problem=str(error).partition("\n")[0])
+        return replace(found, accelerator=hardware, loads=loads)
+
+
+def draw(space: Space, count: int | None, how: Draw = "latin", seed: int = 0) -> list[int]:
+    """Return the numbers of the designs that are explored, ascending; all without a ``count``.
+
+    ``random``: each design as likely as any other. ``latin``: a Latin hypercube (McKay, Beckman and
+    Conover, Technometrics 1979): each setting of an axis as often as any other, or once more.
+    """
+    if count is None or count >= space.size:
+        return list(range(space.size))
+    chance = random.Random(seed)  # noqa: S311 - to be repeatable
+    if how == "random":
+        return sorted(chance.sample(range(space.size), count))
+    sizes = [len(one.settings) for one in space.dimensions]
+    return sorted(_number(at, sizes) for at in _latin(sizes, count, chance))
+
+
+_TRIES = 100
+"""Exchanges that are tried for each design that was drawn twice."""
+
+
+def _latin(sizes: Sequence[int], count: int, chance: random.Random) -> list[tuple[int, ...]]:
+    """Draw distinct designs; exchanging settings between two keeps how often each is used."""
+    columns = [_column(size, count, chance) for size in sizes]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    times = Counter(map(tuple, rows))
+    for row in rows:
+        for _ in range(_TRIES if times[tuple(row)] > 1 else 0):
+            axis, other = chance.randrange(len(sizes)), rows[chance.randrange(count)]
+            if _exchanged(row, other, axis, times):
+                break
+    return sorted({tuple(row) for row in rows})
+
+
+def _exchanged(
+    row: list[int], other: list[int], axis: int, times: Counter[tuple[int, ...]]
+) -> bool:
+    """Exchange a setting between two rows, if both become rows that nobody has."""
+    before = [tuple(row), tuple(other)]
+    row[axis], other[axis] = other[axis], row[axis]
+    after = [tuple(row), tuple(other)]
+    if after[0] == after[1] or any(times[one] for one in after):
+        row[axis], other[axis] = other[axis], row[axis]
+        return False
+    times.subtract(before)
+    times.update(after)
+    return True
+
+
+def _column(size: int, count: int, chance: random.Random) -> list[int]:
+    """Use each of ``size`` settings ``count / size`` times, rounded up for some, in any order."""
+    whole, rest = divmod(count, size)
+    column = [at for at in range(size) for _ in range(whole)]
+    column += chance.sample(range(size), rest)
+    chance.shuffle(column)
+    return column
+
+
+def _places(number: int, sizes: Sequence[int]) -> list[int]:
+    """Return where a design lies on each axis."""
+    at = []
+    for size in reversed(sizes):
+        number, place = divmod(number, size)
+        at.append(place)
+    return at[::-1]
+
+
+def _number(places: Sequence[int], sizes: Sequence[int]) -> int:
+    """Return the number of the design at some places."""
+    number = 0
+    for place, size in zip(places, sizes, strict=True):
+        number = number * size + place
+    return number
+
+
+class _Made:
+    """Makes what designs share once."""
+
+    def __init__(self, make: Any) -> None:  # noqa: ANN401 - of accelerators, or of workloads
+        self._make = make
+        self._known: dict[tuple[int, str], Any] = {}
+
+    def __call__(self, base: Any, values: Mapping[str, Value]) -> Any:  # noqa: ANN401
+        if not values:
+            return base
+        key = id(base), repr(sorted(values.items()))
+        if key not in self._known:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            try:
+                self._known[key] = self._make(base, values, "design")
+            except InputError as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+
+def _resized(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:
+    """Give a workload other parameters, of those that it has.
+
+    Raises:
+        InputError: it has none of these parameters, or not with this value.
+
+    """
+    own = {name: value for name, value in values.items() if name in workload.parameters}
+    return parse_workload({**workload_document(workload), **own}, source) if own else workload
+
+
+def require_sizes(space: Space) -> None:
+    """Refuse axes of workloads that no workload has.
+
+    Raises:
+        InputError: names each of them.
+
+    """
+    faults = []
+    for one in space.axes:
+        names = [*one.settings[0].fields] if one.of == "workload" else []
+        for name in names:
+            having = [load for load in space.loads if name in load.workload.parameters]
+            if not having:
+                every = sorted({key for load in space.loads for key in load.workload.parameters})
+                allowed = f"a parameter of a workload; {suggest(name, every)}"
+                faults.append(Fault("command line", "--axis", one.name, allowed))
+    if faults:
+        raise InputError(faults)
+
+
+def _asked(space: Space, hardware: Accelerator, values: Mapping[str, Value]) -> tuple[str, Options]:
+    """Return who schedules a design, and what it is asked."""
+    default = MAPSPACE if isinstance(hardware.array, SpatialArraySpec) else DATAFLOW
+    flow = str(values.get("dataflow", space.dataflows[0] if space.dataflows else default))
+    options = space.options
+    if "pipeline" in values:
+        options = replace(options, pipeline=values["pipeline"] == "true")
+    if "stationarity" in values:
+        options = replace(options, stationarity=values["stationarity"])  # type: ignore[arg-type]
+    if "patience" in values:
+        options = replace(options, effort=replace(options.effort, patience=int(values["patience"])))
+    return flow, options

@@ -1,0 +1,87 @@
+"""The area of a whole accelerator by its parts, and the power of what it does.
+
+Sums of products, for comparing designs: control, NoC, wiring, interfaces and pads are not in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simaccel.hardware.accelerator import Accelerator
+from simaccel.hardware.area.spec import has_buffer
+from simaccel.hardware.spatial import SpatialArraySpec
+
+_PER_MILLI_PICO = 1e-9
+
+
+@dataclass(frozen=True)
+class Area:
+    """Area by part in um2; ``unlimited``: memories that have no capacity, and so no area."""
+
+    by_part: Mapping[str, float]
+    unlimited: tuple[str, ...]
+
+    @property
+    def mm2(self) -> float | None:
+        """The area of all parts in mm2, None where one of them has none."""
+        return None if self.unlimited else sum(self.by_part.values()) * 1e-6
+
+
+def area_of(accelerator: Accelerator) -> Area:
+    """Return the area of MACs, memories in PEs, accumulators, buffer and SFU.
+
+    >>> from simaccel.hardware.load import load_accelerator
+    >>> found = area_of(load_accelerator("toy", ["area.number=int8"]))
+    >>> found.by_part["mac"], found.by_part["buffer"]
+    (6704.0, 9082.88)
+    """
+    areas, array = accelerator.areas, accelerator.array
+    found = {
+        "mac": array.pes * areas.mac_um2,
+        "sfu": accelerator.sfu.lanes * areas.sfu_um2_per_lane,
+    }
+    memories: list[tuple[str, str, float, int | None]] = []
+    if isinstance(array, SpatialArraySpec):
+        each = array.rows * array.cols * areas.pe_memory_um2_per_byte
+        for roles, memory in array.memories.by_roles().items():
+            name = f"array.memories.{'/'.join(sorted(roles))}"
+            memories.append(("pe", name, each, memory.capacity_bytes))
+    elif array.accumulator is not None:
+        n_bytes = array.accumulator.capacity_bytes
+        memories.append(("accumulator", "array.accumulator", areas.buffer_um2_per_byte, n_bytes))
+    if has_buffer(array):
+        n_bytes = accelerator.buffer.capacity_bytes
+        memories.append(("buffer", "buffer", areas.buffer_um2_per_byte, n_bytes))
+    for part, _, um2_per_byte, capacity in memories:
+        if capacity is not None:
+            found[part] = found.get(part, 0.0) + capacity * um2_per_byte
+    unlimited = tuple(name for _, name, _, capacity in memories if capacity is None)
+    return Area(found, unlimited)
+
+
+def area_and_power(
+    accelerator: Accelerator, energy_pj: Mapping[str, float], cycles: int
+) -> dict[str, Any]:
+    """Return area and average power as results have them; those of DRAM are not of the chip.
+
+    An area is None where a memory has no limit.
+    """
+    area, power = area_of(accelerator), power_mw(energy_pj, accelerator.seconds(cycles))
+    every = sum(power.values())
+    return {
+        "area_mm2": area.mm2,
+        "area_um2": dict(area.by_part),
+        "power_mw": every,
+        "chip_power_mw": every - power.get("dram", 0.0),
+    }
+
+
+def power_mw(energy_pj: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Return the average power in mW by level, of the energy in pJ by level.
+
+    >>> power_mw({"mac": 5e9, "dram": 2e9}, 0.01)
+    {'mac': 500.0, 'dram': 200.0}
+    """
+    return {level: n * _PER_MILLI_PICO / seconds for level, n in energy_pj.items()}

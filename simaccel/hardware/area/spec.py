@@ -1,0 +1,131 @@
+"""The area section of an accelerator, and the areas that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from simaccel.errors import SimaccelError
+from simaccel.hardware.area.tables import (
+    MAC_UM2,
+    SCALED,
+    SMALL_SRAM_UM2_PER_BYTE,
+    SOURCE,
+    SRAM_UM2_PER_BYTE,
+    Node,
+    Number,
+    shrink,
+)
+from simaccel.hardware.memory import BufferSpec
+from simaccel.hardware.quantity import SquareMicrometres
+from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.hardware.spec import Spec
+
+Pes = TypeVar("Pes", int, npt.NDArray[np.int64])
+NODE: Final[Node] = "45nm"
+"""Where no node is given: that of most of the energies that are."""
+
+
+class NoAreaError(SimaccelError):
+    """A memory without a capacity has no area; the message says which."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Areas:
+    """Areas in um2, all of them known: of a MAC, of a lane of the SFU, of a byte of memories."""
+
+    mac_um2: float
+    pe_memory_um2_per_byte: float
+    buffer_um2_per_byte: float
+    sfu_um2_per_lane: float = 0.0
+
+
+class AreaSpec(Spec):
+    """Areas of its own, or of a ``node``; a figure that is given stands before the table's.
+
+    ``number``: what a MAC multiplies. A lane of the SFU is a multiplier and an adder of 32-bit
+    floats; accumulators are memory as the buffer is.
+    """
+
+    node: Node | None = None
+    number: Number = "fp16"
+    mac_um2: SquareMicrometres | None = None
+    pe_memory_um2_per_byte: SquareMicrometres | None = None
+    buffer_um2_per_byte: SquareMicrometres | None = None
+    sfu_um2_per_lane: SquareMicrometres | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        unread = set() if self.mac_um2 is None else {"number"}
+        return {n: value for n, value in found.items() if value is not None and n not in unread}
+
+    def areas(self, node: Node = NODE) -> Areas:
+        """Give all areas; ``node``: where this section has none.
+
+        >>> AreaSpec(number="int8").areas().mac_um2, AreaSpec(mac_um2=1).areas().mac_um2
+        (419.0, 1.0)
+        """
+        ratio = shrink(self.node or node)
+        table = {
+            "mac_um2": MAC_UM2[self.number],
+            "pe_memory_um2_per_byte": SMALL_SRAM_UM2_PER_BYTE,
+            "buffer_um2_per_byte": SRAM_UM2_PER_BYTE,
+            "sfu_um2_per_lane": MAC_UM2["fp32"],
+        }
+        given = {name: getattr(self, name) for name in table}
+        return Areas(
+            **{name: ratio * table[name] if own is None else own for name, own in given.items()}
+        )
+
+    def table_source(self, node: Node = NODE) -> str:
+        """Say where the figures of the tables come from."""
+        node = self.node or node
+        return f"{node}. {SOURCE}{'' if node == NODE else SCALED}"
+
+
+def pe_um2(area: Areas, array: SpatialArraySpec) -> float:
+    """Return the area of one PE in um2: its MACs and its memories.
+
+    Raises:
+        NoAreaError: a memory has no limit.
+
+    """
+    n_bytes = [_limited(f"array.memories.{'/'.join(sorted(roles))}", memory.capacity_bytes)
+               for roles, memory in array.memories.by_roles().items()]  # fmt: skip
+    macs = array.vectors * array.lanes
+    return macs * area.mac_um2 + sum(n_bytes) * area.pe_memory_um2_per_byte
+
+
+def area_um2(
+    area: Areas, array: SpatialArraySpec, buffer: BufferSpec, pes: Pes
+) -> float | npt.NDArray[np.floating[Any]]:
+    """Return the area in um2 of ``pes`` PEs, a number or an array, and the buffer.
+
+    >>> from simaccel.hardware.load import load_accelerator
+    >>> found = load_accelerator("eyeriss_like")
+    >>> round(area_um2(found.areas, found.array, found.buffer, 12 * 14) * 1e-6, 2)
+    2.22
+
+    Raises:
+        NoAreaError: a memory has no limit.
+
+    """
+    n_bytes = _limited("buffer", buffer.capacity_bytes) if has_buffer(array) else 0
+    return n_bytes * area.buffer_um2_per_byte + pes * pe_um2(area, array)
+
+
+def has_buffer(array: object) -> bool:
+    """Say whether anything passes the buffer."""
+    every = {"input", "weight", "output"}
+    return not (isinstance(array, SpatialArraySpec) and set(array.bypass_buffer) == every)
+
+
+def _limited(name: str, capacity_bytes: int | None) -> int:
+    if capacity_bytes is None:
+        raise NoAreaError(f"{name}.capacity_bytes: got unlimited; allowed: a capacity")
+    return capacity_bytes

@@ -1,0 +1,47 @@
+"""Published areas of arithmetic and SRAM at 45 nm, and how they shrink. Nothing here is fitted.
+
+The figures are those of bare arithmetic and of SRAM macros: the registers and wires of a PE, the
+NoC, control, interfaces and pads are not in them. The matrix unit of TPU v1 (24% of at most
+331 mm2 for 65,536 8-bit MACs: Jouppi et al., ISCA 2017, figure 2) is 5.5 times its bare arithmetic
+at 28 nm, its unified buffer (29% for 24 MiB) 0.8 times the SRAM here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+Node = Literal["45nm", "28nm", "16nm", "7nm"]
+Number = Literal["int8", "int16", "fp16", "fp32"]
+
+MAC_UM2: Final[dict[Number, float]] = {
+    "int8": 282.0 + 137.0,
+    "int16": 1239.5,
+    "fp16": 1640.0 + 4184.0,
+    "fp32": 7700.0 + 4184.0,
+}
+"""A multiplier, and an adder of 32 bits for its sum, at 45 nm."""
+SRAM_UM2_PER_BYTE: Final = 8.87
+"""A buffer of 128 KiB at 45 nm."""
+SMALL_SRAM_UM2_PER_BYTE: Final = 10.07
+"""Scratchpads of 24 to 384 B at 45 nm."""
+CELL_UM2: Final[dict[Node, float]] = {"45nm": 0.242, "28nm": 0.127, "16nm": 0.07, "7nm": 0.027}
+"""A 6-transistor SRAM cell of high density."""
+SOURCE: Final = (
+    "Arithmetic: Dally, High-Performance Hardware for Machine Learning, NIPS tutorial 2015 "
+    "(synthesis at 45 nm); int16 and memories: Accelergy's reference output of the Timeloop "
+    "exercises' eyeriss_like (45 nm, Aladdin and Cacti)"
+)
+SCALED: Final = (
+    "; shrunk as published SRAM cells are: 0.242 um2 at 45 nm (Cheng et al., IEDM 2007), 0.127 at "
+    "28 nm (Wu et al., VLSI 2009), 0.07 at 16 nm (Wu et al., IEDM 2013), 0.027 at 7 nm (Wu et al., "
+    "IEDM 2016); that logic shrinks as much is an assumption"
+)
+
+
+def shrink(node: Node) -> float:
+    """Area at a node by that at 45 nm.
+
+    >>> round(shrink("28nm"), 3), shrink("45nm")
+    (0.525, 1.0)
+    """
+    return CELL_UM2[node] / CELL_UM2["45nm"]

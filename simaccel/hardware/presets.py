@@ -1,0 +1,156 @@
+"""Sections of an accelerator by name: another accelerator's, a topology, a node, a DRAM part."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
+
+from simaccel.errors import Fault, suggest
+from simaccel.hardware.area.tables import CELL_UM2
+from simaccel.hardware.dram.parts import PARTS
+from simaccel.hardware.energy.tables import NODES
+from simaccel.hardware.noc import Topology
+from simaccel.hardware.quantity import parse_quantity
+
+SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "energy", "area")
+"""What may be a name, or a mapping with ``preset`` and what is to differ from it."""
+_DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) x )?(\S+)")
+_BURSTS: Final = 32
+"""Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
+_PRESET: Final = "preset"
+
+Load = Callable[[str], Mapping[str, Any]]
+"""Gives the sections of a shipped accelerator by its name."""
+
+
+def with_presets(
+    raw: Mapping[str, Any], file: str, names: list[str], load: Load
+) -> tuple[dict[str, Any], list[Fault]]:
+    """Write out sections that are named; ``names``: the shipped accelerators, which ``load`` reads.
+
+    The faults are names that nothing has.
+    """
+    found, faults = dict(raw), []
+    for section in SECTIONS:
+        given = raw.get(section)
+        more = dict(given) if isinstance(given, Mapping) else {}
+        name = more.pop(_PRESET, None) if isinstance(given, Mapping) else given
+        if not isinstance(name, str):
+            continue
+        known = _known(section, raw, names, load)
+        match = _DRAM.fullmatch(name) if section == "dram" else None
+        make = known.get(match[2] if match else name)
+        if make is None:
+            faults.append(Fault(file, section, name, f"a section, or {suggest(name, known)}"))
+            found.pop(section)
+            continue
+        found[section] = _merged(make(int(match[1] or 1) if match else 1), more)
+    return found, faults
+
+
+def preset_names(section: str) -> list[str]:
+    """Name the presets of a section, other accelerators left out."""
+    return [*_known(section, {}, [], lambda _: {})]
+
+
+def _known(
+    section: str, raw: Mapping[str, Any], names: list[str], load: Load
+) -> dict[str, Callable[[int], Mapping[str, Any]]]:
+    """Return what makes each preset of a section; the argument counts DRAM channels."""
+    found: dict[str, Callable[[int], Mapping[str, Any]]] = {}
+    if section == "noc":
+        found = {name: lambda _, name=name: _noc(name) for name in get_args(Topology)}  # type: ignore[misc]
+    elif section == "energy":
+        found = {node: lambda _, node=node: {"node": node} for node in NODES}  # type: ignore[misc]
+    elif section == "area":
+        found = {node: lambda _, node=node: {"node": node} for node in CELL_UM2}  # type: ignore[misc]
+    elif section == "dram":
+        found = {part: lambda n, part=part: _dram(part, n, raw) for part in PARTS}  # type: ignore[misc]
+    for name in names:
+        if section in load(name):
+            found[name] = lambda _, name=name: load(name)[section]  # type: ignore[misc]
+    return found
+
+
+def _noc(topology: str) -> dict[str, Any]:
+    """Two pipes of a topology: 4 B a link and cycle, one cycle a hop, as in edge.yaml."""
+    pipe = {"topology": topology, "link_bytes_per_cycle": 4, "hop_cycles": 1}
+    source = (
+        f"preset {topology}: 4 B per link and cycle, one cycle per hop, as assumed in edge.yaml"
+    )
+    return {"distribution": pipe, "collection": dict(pipe), "source": source}
+
+
+def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Channels of a part: its peak, and its own times at the accelerator's clock.
+
+    Latency is an activate, a read and its burst; the controller's own comes on top of that.
+    """
+    part = PARTS[name]
+    try:
+        clock_hz = parse_quantity(raw.get("clock_hz"), "Hz")
+    except ValueError:  # which is told where the clock is read
+        clock_hz = 1
+    per_clock = part.clock_ps * clock_hz / 10**12
+    latency = part.rcd_read + part.read_latency + part.burst
+    n_bytes = _BURSTS * part.burst_bytes
+    return {
+        "part": name,
+        "bandwidth_bytes_per_second": channels * part.peak_bytes_per_second,
+        "channels": channels,
+        "latency_cycles": math.ceil(latency * per_clock),
+        "turnaround_cycles": math.ceil(part.turnaround / 2 * per_clock),
+        "batch_bytes": n_bytes,
+        "in_flight_bytes": channels * n_bytes,
+        "source": (
+            f"preset {name}: the peak of {channels} channel(s); latency of an activate, a read and "
+            f"its burst; half of the part's turnaround; {_BURSTS} bursts a batch and in flight"
+        ),
+    }
+
+
+def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what is given in place of what the preset has."""
+    found = dict(base)
+    for key, value in more.items():
+        below = found.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        found[key] = _merged(below, value) if both else value  # type: ignore[arg-type]
+    return found
+
+
+TEMPLATE: Final = """\
+name: {name}
+clock_hz: 1 GHz
+# `rows` x `cols` MACs of a systolic array; `simaccel hw show edge` has all fields of all sections.
+array: {{ rows: 32, cols: 32 }}
+buffer: {{ preset: edge, capacity_bytes: 1 MiB }}
+# A section may be a name, and `{{ preset: NAME, field: value }}` where a field is to differ.
+# noc: {noc}, or that of another accelerator.
+noc: systolic
+# sfu: that of another accelerator ({accelerators}).
+sfu: {{ preset: edge, lanes: 128 }}
+# dram: `2 x PART` of {parts}, ... (simaccel dram list), or that of another accelerator.
+dram: 2 x {part}
+# energy: {nodes}, of which node every figure follows, or figures of its own.
+energy: 28nm
+# area: {areas}; `number` is what a MAC multiplies: int8, int16, fp16, fp32.
+area: {{ node: 28nm, number: fp16 }}
+source: Say here where your figures come from.
+"""
+
+
+def template(name: str, accelerators: list[str]) -> str:
+    """Return a file for an accelerator of one's own, with what may stand there as comments."""
+    part = next(one for one in PARTS if one.startswith("DDR4"))
+    return TEMPLATE.format(
+        name=name,
+        noc=", ".join(preset_names("noc")),
+        accelerators=", ".join(accelerators[:4]) + ", ...",
+        parts=", ".join([*PARTS][:3]),
+        part=part,
+        nodes=", ".join(NODES),
+        areas=", ".join(CELL_UM2),
+    )

@@ -1,0 +1,216 @@
+"""Tables of an exploration: for people, as CSV, JSON and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from simaccel.errors import Fault, InputError
+from simaccel.experiment.exploration.explore import Exploration, Explored
+from simaccel.experiment.exploration.figures import FIGURES, objective_of
+from simaccel.experiment.exploration.space import Space
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import (
+    area_text,
+    bytes_text,
+    cycles_text,
+    energy_text,
+    error_text,
+    power_text,
+    seconds_text,
+)
+
+MOST_ROWS = 20
+"""Designs in the table of a terminal; files have all."""
+_SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "cycles": ("cycles", lambda n: cycles_text(round(n))),
+    "seconds": ("time", seconds_text),
+    "energy_pj": ("energy", energy_text),
+    "edp_js": ("EDP", lambda js: f"{js:.3g} Js"),
+    "area_mm2": ("area", area_text),
+    "power_mw": ("power", power_text),
+    "buffer_bytes": ("buffer", bytes_text),
+}
+
+
+def exploration_title(found: Exploration, space: Space) -> str:
+    """Return what was explored."""
+    loads = ", ".join(
+        load.workload.name + (f" x {load.weight:g}" if load.weight != 1 else "")
+        for load in space.loads
+    )
+    hardware = ", ".join(one.name for one in space.accelerators)
+    count = len(found.points)
+    of = "" if count == space.size else f" of {space.size:,}"
+    return f"{loads} on {hardware}: {count:,}{of} designs"
+
+
+def exploration_table(found: Exploration) -> Table:
+    """Tabulate the confirmed designs, or else the screened ones, by the objective."""
+    shown = rows_shown(found)
+    names = [one.name for one in found.dimensions]
+    heads = [head for head, _ in _SHOWN.values()]
+    table = make_table(names, [*heads, "error"], ("",))
+    for one in shown:
+        add_row(table, _cells(one), style="bold" if one.best else "")
+    return table
+
+
+def rows_shown(found: Exploration) -> list[Explored]:
+    """Return the designs of the table: the frontier, and other confirmed ones, the best first."""
+    confirmed = [one for one in found.points if one.machine is not None]
+    some = [one for one in confirmed if one.frontier] or confirmed
+    some = some or [one for one in found.points if one.figures is not None]
+    objective = found.plan.objective
+    some.sort(key=lambda one: (one.design.scenario, objective_of(one.figures or {}, objective)))
+    return some[:MOST_ROWS]
+
+
+def _cells(one: Explored) -> list[str]:
+    figures = one.figures or {}
+    texts = [setting.text for setting in one.design.settings]
+    shown = [write(figures[name]) for name, (_, write) in _SHOWN.items()]
+    return [*texts, *shown, _error_text(one), "best" if one.best else mark(one)]
+
+
+def _error_text(one: Explored) -> str:
+    error = estimate_error(one)
+    return "-" if error is None else error_text(error)
+
+
+def estimate_error(one: Explored) -> float | None:
+    """Return how far the closed form is from the machine, if both are known."""
+    if one.machine is None or one.estimate is None:
+        return None
+    return float(one.estimate["cycles"] or 0) / float(one.machine["cycles"] or 1) - 1
+
+
+def mark(one: Explored) -> str:
+    """Say what a design is."""
+    if one.problem:
+        return "does not run"
+    if not one.within:
+        return "outside the limits"
+    words = [
+        "best" if one.best else "",
+        "frontier" if one.frontier else "",
+        "" if one.machine is not None else "estimate",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def counted_lines(found: Exploration) -> list[str]:
+    """Say how many designs there are of each kind, and what it took."""
+    points = found.points
+    failed = [one for one in points if one.problem]
+    outside = sum(not one.within and not one.problem for one in points)
+    confirmed = [one for one in points if one.machine is not None]
+    on = [one for one in points if one.frontier]
+    reasons = Counter(one.problem for one in failed)
+    return [
+        f"{len(points):,} designs: {len(failed):,} do not run, {outside:,} outside the limits, "
+        f"{len(confirmed):,} confirmed on the machine, {len(on):,} on the frontier"
+        + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
+        *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
+    ]
+
+
+def effort_lines(found: Exploration) -> list[str]:
+    """Say what it took this time; of all that is said, only this is another in a second run."""
+    return [
+        f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
+        *(f"damaged, run again: {name}" for name in found.damaged),
+    ]
+
+
+# -- files
+
+
+def columns(found: Exploration) -> list[str]:
+    """Name the columns of CSV and Parquet."""
+    axes = [one.column for one in found.dimensions]
+    ours = [f"estimated_{name}" for name in FIGURES]
+    return [*axes, *FIGURES, "source", "within", "frontier", "best", *ours, "problem"]
+
+
+def rows(found: Exploration) -> list[dict[str, Any]]:
+    """Return all designs in their order, as data; what is unknown is None."""
+    return [_row(found, one) for one in found.points]
+
+
+def _row(found: Exploration, one: Explored) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(columns(found))
+    for dimension, setting in zip(found.dimensions, one.design.settings, strict=True):
+        row[dimension.column] = setting.value
+    row |= one.figures or {}
+    row |= {f"estimated_{name}": value for name, value in (one.estimate or {}).items()}
+    source = "machine" if one.machine is not None else "estimate"
+    row["source"] = None if one.figures is None else source
+    marks = {"within": one.within, "frontier": one.frontier, "best": one.best}
+    return row | marks | {"problem": one.problem or None}
+
+
+def exploration_csv(found: Exploration) -> str:
+    """Return one line a design after a line of names; the same input gives the same text."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns(found), lineterminator="\n")
+    writer.writeheader()
+    for row in rows(found):
+        writer.writerow({name: _plain(value) for name, value in row.items()})
+    return out.getvalue()
+
+
+def _plain(value: object) -> object:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def exploration_json(found: Exploration) -> dict[str, Any]:
+    """Return an exploration as one JSON object."""
+    return {
+        "objective": found.plan.objective,
+        "limits": [str(one) for one in found.plan.limits],
+        "confirm": found.plan.confirm,
+        "designs": rows(found),
+    }
+
+
+def require_parquet() -> None:
+    """Refuse Parquet where nothing writes it.
+
+    Raises:
+        InputError: says what to install.
+
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        allowed = "pip install 'simaccel[parquet]', which writes it, or --csv"
+        raise InputError([Fault("command line", "--parquet", "no pyarrow", allowed)]) from None
+
+
+def write_parquet(found: Exploration, path: Path) -> None:
+    """Write all designs as one Parquet table, with the types of CSV's columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    every = rows(found)
+    table = {name: _column([row[name] for row in every]) for name in columns(found)}
+    pq.write_table(pa.table(table), path)
+
+
+def _column(values: Sequence[Any]) -> Sequence[Any]:
+    """Give a column one type: figures are floats as soon as one is, others text if types differ."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float} and len(kinds) > 1:
+        return [None if value is None else float(value) for value in values]
+    if len(kinds) > 1:
+        return [None if value is None else str(value) for value in values]
+    return values

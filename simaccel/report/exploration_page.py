@@ -1,0 +1,141 @@
+"""An exploration as one HTML page: what was asked, pictures, the frontier, all designs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from simaccel.experiment.exploration.explore import Exploration, Explored
+from simaccel.report.exploration import (
+    columns,
+    counted_lines,
+    estimate_error,
+    mark,
+    rows,
+    rows_shown,
+)
+from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+from simaccel.report.figures.style import style
+from simaccel.report.units import (
+    area_text,
+    bytes_text,
+    cycles_text,
+    energy_text,
+    error_text,
+    power_text,
+    seconds_text,
+)
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em; }}
+h1 {{ font-size: 1.3em; }} h2 {{ font-size: 1.1em; margin-top: 2em; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .15em .7em; text-align: right; white-space: nowrap; }}
+tr {{ border-bottom: 1px solid #ddd; }}
+th {{ position: sticky; top: 0; background: #fff; cursor: pointer; }}
+tr.best {{ font-weight: bold; }} tr.frontier {{ background: #fff6e0; }}
+div.all {{ max-height: 40em; overflow: auto; }}
+svg {{ max-width: 100%; height: auto; }}
+</style>
+<h1>{title}</h1>
+{lines}
+<h2>Confirmed</h2>
+{confirmed}
+<h2>Frontier</h2>
+{frontier}
+<h2>Pairs</h2>
+{pairs}
+<h2>Sensitivity</h2>
+{sensitivity}
+<h2>All designs</h2>
+<p>A click on a name sorts.</p>
+<div class="all">{designs}</div>
+<script>
+for (const head of document.querySelectorAll("div.all th")) head.onclick = () => {{
+  const body = head.closest("table").tBodies[0], at = head.cellIndex;
+  const up = head.dataset.up !== "1"; head.dataset.up = up ? "1" : "0";
+  const value = row => row.cells[at].textContent;
+  const order = (a, b) => a === b ? 0 : a === "" ? 1 : b === "" ? -1 :
+    isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b;
+  [...body.rows].sort((a, b) => (up ? 1 : -1) * order(value(a), value(b)))
+    .forEach(row => body.append(row));
+}};
+</script>
+</html>
+"""
+_HEADS = ("cycles", "time", "energy", "area", "power", "buffer", "est. error", "")
+
+
+def exploration_page(found: Exploration, title: str) -> str:
+    """Return the page, which needs nothing else."""
+    names = [one.name for one in found.dimensions]
+    confirmed = [_cells(one) for one in rows_shown(found)]
+    marks = [_class(one) for one in rows_shown(found)]
+    asked = f"objective: {found.plan.objective}; confirmed: {found.plan.confirm}"
+    limits = ", ".join(map(str, found.plan.limits))
+    lines = [asked + (f"; limits: {limits}" if limits else ""), *counted_lines(found)]
+    every = [[_plain(value) for value in row.values()] for row in rows(found)]
+    with style():
+        pictures = {
+            "frontier": _svg(draw_frontier(found, title)),
+            "pairs": _svg(draw_pairs(found, title)),
+            "sensitivity": _svg(draw_sensitivity(found, title)),
+        }
+    return _PAGE.format(
+        title=escape(title),
+        lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
+        confirmed=_table([*names, *_HEADS], confirmed, marks),
+        designs=_table(columns(found), every, [_class(one) for one in found.points]),
+        **pictures,
+    )
+
+
+def _svg(figure: Any) -> str:  # noqa: ANN401 - matplotlib is loaded late
+    """Return a figure as an element of a page."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _cells(one: Explored) -> list[str]:
+    figures: dict[str, Any] = one.figures or {}
+    error = estimate_error(one)
+    return [
+        *(setting.text for setting in one.design.settings),
+        cycles_text(round(figures["cycles"])),
+        seconds_text(figures["seconds"]),
+        energy_text(figures["energy_pj"]),
+        area_text(figures["area_mm2"]),
+        power_text(figures["power_mw"]),
+        bytes_text(figures["buffer_bytes"]),
+        "-" if error is None else error_text(error),
+        mark(one),
+    ]
+
+
+def _class(one: Explored) -> str:
+    return " ".join(name for name in ("best", "frontier") if getattr(one, name))
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _table(heads: Sequence[str], cells: Sequence[Sequence[str]], marks: Sequence[str]) -> str:
+    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    body = "\n".join(
+        f'<tr class="{kind}">' + "".join(f"<td>{escape(one)}</td>" for one in row) + "</tr>"
+        for row, kind in zip(cells, marks, strict=True)
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"

@@ -1,0 +1,215 @@
+"""Figures of an exploration: the frontier, pairs of figures, and what each axis does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
+
+from simaccel.experiment.exploration.explore import Exploration, Explored
+from simaccel.experiment.exploration.figures import FRONTIER, objective_of
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    SERIES_COLOURS,
+    SERIES_MARKERS,
+    new_figure,
+)
+from simaccel.report.units import bytes_text, energy_text, seconds_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+_LABELS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
+    "seconds": ("time", seconds_text),
+    "energy_pj": ("energy", energy_text),
+    "area_mm2": ("area (mm2)", lambda mm2: f"{mm2:g}"),
+    "buffer_bytes": ("buffer needed", bytes_text),
+}
+"""What people read for a figure, and how its values are written."""
+_LOG_TICKS: Final = (1.0, 2.0, 5.0)
+_LIGHT, _GREY, _ON = "#DDDDDD", "#999999", SERIES_COLOURS[1]
+_LOG_RATIO: Final = 8
+_ACROSS: Final = 3
+_MOST_TICKS: Final = 8
+
+
+def _figure_of(one: Explored, found: Exploration) -> dict[str, Any]:
+    """Return figures that all designs have from one voice."""
+    return (one.machine if found.uniform == "machine" else one.estimate) or {}
+
+
+def _drawn(found: Exploration) -> list[Explored]:
+    return [one for one in found.points if _figure_of(one, found)]
+
+
+def _value(figures: dict[str, Any], name: str) -> float:
+    value = figures[name]
+    return math.nan if value is None else float(value)
+
+
+def draw_frontier(found: Exploration, title: str) -> Figure:
+    """Draw energy over time, and area over time: all designs, and the confirmed frontier.
+
+    Call it inside ``style()``.
+    """
+    figure = new_figure(DOUBLE_COLUMN_INCHES, 3.0)
+    axes = figure.subplots(1, 2)
+    for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
+        _scatter(ax, found, "seconds", name)
+        _draw_on(ax, [one for one in found.points if one.frontier], "seconds", name)
+    _finish(figure, axes, title, found)
+    return figure
+
+
+def draw_pairs(found: Exploration, title: str) -> Figure:
+    """Draw each two figures of the frontier against each other. Call it inside ``style()``."""
+    pairs = list(combinations(FRONTIER, 2))
+    figure = new_figure(DOUBLE_COLUMN_INCHES, 4.4)
+    axes = figure.subplots(2, 3).flat
+    for ax, (x, y) in zip(axes, pairs, strict=True):
+        _scatter(ax, found, x, y)
+        _draw_on(ax, [one for one in found.points if one.frontier], x, y)
+    _finish(figure, list(figure.axes), title, found)
+    return figure
+
+
+def _scatter(ax: Axes, found: Exploration, x: str, y: str) -> None:
+    """Draw all designs, those outside the limits lighter."""
+    for within, colour, label in (
+        (False, "#DDDDDD", "outside the limits"),
+        (True, _GREY, "within"),
+    ):
+        some = [_figure_of(one, found) for one in _drawn(found) if one.within is within]
+        if some:
+            xs, ys = ([_value(one, name) for one in some] for name in (x, y))
+            ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
+    for axis, name in ((ax.xaxis, x), (ax.yaxis, y)):
+        _write(axis, *_LABELS[name])
+
+
+def _write(axis: Axis, label: str, write: Callable[[float], str]) -> None:
+    """Name an axis, and write its ticks as tables do."""
+    axis.set_label_text(label)
+    axis.set_major_formatter(lambda value, _at: write(value) if value >= 0 else "")
+
+
+def _spread(axis: Axis, low: float, high: float) -> None:
+    """Let an axis be logarithmic where values are far from each other, with few ticks."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    write = axis.get_major_formatter()
+    if 0 < low * _LOG_RATIO <= high < math.inf:
+        (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
+        axis.set_major_locator(LogLocator(subs=_LOG_TICKS, numticks=6))
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(write)
+
+
+def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
+    """Draw the frontier with the machine's figures, the best marked."""
+    label = "frontier (machine)"
+    for one in some:
+        figures = one.machine or {}
+        ax.scatter(
+            [_value(figures, x)],
+            [_value(figures, y)],
+            s=30 if one.best else 14,
+            marker="*" if one.best else "o",
+            color=SERIES_COLOURS[5] if one.best else _ON,
+            edgecolors=LIMIT_COLOUR,
+            linewidths=0.4,
+            zorder=3,
+            label="best" if one.best else label,
+        )
+
+
+def _finish(figure: Figure, axes: Sequence[Axes], title: str, found: Exploration) -> None:
+    for ax in axes:
+        ax.grid(visible=True, linewidth=0.3, alpha=0.6)
+        _spread(ax.xaxis, *ax.dataLim.intervalx)
+        _spread(ax.yaxis, *ax.dataLim.intervaly)
+    named: dict[str, Any] = {}
+    for ax in axes:
+        handles, labels = ax.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    voice = "the machine" if found.uniform == "machine" else "the closed form"
+    figure.suptitle(f"{title} (grey: {voice})", fontsize="medium", x=0.01, ha="left")
+    if named:
+        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4)
+
+
+def draw_sensitivity(found: Exploration, title: str) -> Figure:
+    """Draw the objective at each setting of each axis: the best design, and the geometric mean.
+
+    A line for each scenario; relative to the best design of its scenario. Call it inside
+    ``style()``.
+    """
+    shown = [one for one in found.dimensions if one.of != "workload" and len(one.settings) > 1]
+    rows = max(1, -(-len(shown) // _ACROSS))
+    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.0 * rows + 0.7)
+    grid = figure.subplots(rows, _ACROSS, squeeze=False, sharey=True)
+    for ax, one in zip(grid.flat, shown, strict=False):
+        _draw_axis(ax, found, found.dimensions.index(one))
+    for ax in [*grid.flat][len(shown) :]:
+        ax.set_axis_off()
+    for ax in grid[:, 0]:
+        ax.set_ylabel(f"{found.plan.objective}, relative to the best")
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    return figure
+
+
+def _draw_axis(ax: Axes, found: Exploration, number: int) -> None:
+    dimension = found.dimensions[number]
+    settings = dimension.settings
+    groups: dict[tuple[str, ...], list[Explored]] = {}
+    for one in _drawn(found):
+        if one.within:
+            groups.setdefault(one.design.scenario, []).append(one)
+    for (scenario, some), colour, marker in zip(
+        groups.items(), SERIES_COLOURS, SERIES_MARKERS, strict=False
+    ):
+        values: dict[str, list[float]] = {setting.text: [] for setting in settings}
+        for one in some:
+            objective = objective_of(_figure_of(one, found), found.plan.objective)
+            values[one.design.settings[number].text].append(objective)
+        least = min((v for many in values.values() for v in many if v > 0), default=math.nan)
+        name = ", ".join(scenario)
+        lines = {
+            "best": ([min(v, default=math.nan) / least for v in values.values()], "-"),
+            "mean": ([_mean(v) / least for v in values.values()], ":"),
+        }
+        for what, (ys, line) in lines.items():
+            label = f"{what} at {name}" if name else what
+            ax.plot(
+                range(len(settings)),
+                ys,
+                line,
+                color=colour,
+                marker=marker,
+                markersize=3,
+                label=label,
+            )
+    every = max(1, -(-len(settings) // _MOST_TICKS))
+    ticks = range(0, len(settings), every)
+    ax.set_xticks(list(ticks), [settings[at].text for at in ticks], rotation=30, ha="right")
+    ax.set_xlabel(dimension.label)
+    ax.grid(visible=True, linewidth=0.3, alpha=0.6)
+    low, high = ax.dataLim.intervaly
+    if 0 < low * _LOG_RATIO <= high < math.inf:
+        ax.set_yscale("log")
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the geometric mean."""
+    if not values or min(values) <= 0:
+        return math.nan
+    return math.exp(sum(map(math.log, values)) / len(values))

@@ -1,0 +1,140 @@
+"""What `simaccel explore` prints, writes and refuses."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Call
+
+GEMM = "--workload gemm~shape=M=9,K=7,N=5"
+SMALL = f"--hw toy {GEMM} --dataflow naive --jobs 1"
+AXES = "--axis array=2x2,4x4 --axis buffer=1KiB:4KiB:x2"
+
+
+def test_a_table_a_line_of_counts_and_files_of_all(cli: Call, tmp_path: Path) -> None:
+    names = {"--csv": "a.csv", "--parquet": "a.parquet", "-o": "a.html"}
+    names |= {f"--plot-{what}": f"{what}.svg" for what in ("frontier", "pairs", "sensitivity")}
+    files = " ".join(f"{option} {tmp_path / name}" for option, name in names.items())
+    result = cli(f"explore {SMALL} {AXES} --where area_mm2<=16 power_mw<=4e3 {files}")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("gemm on toy: 6 designs\n")
+    assert "6 designs: 0 do not run, 0 outside the limits," in result.stdout
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
+    assert [(row["array"], row["buffer_bytes"]) for row in rows[:2]] != []
+    assert len(rows) == 6
+    assert sum(row["best"] == "true" for row in rows) == 1
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.column_names == [*rows[0]]
+    for name in ("cycles", "energy_pj", "area_mm2", "within"):
+        written = [str(value).lower() for value in table[name].to_pylist()]
+        assert written == [row[name] for row in rows]
+    page = (tmp_path / "a.html").read_text()
+    assert page.count("<svg") == 3
+    assert "http" not in page.replace("http://www.w3.org", "").replace(
+        "http://purl.org", ""
+    ).replace("http://creativecommons.org", "")
+    assert page.count("<tr") == 2 + 6 + sum(row["frontier"] == "true" for row in rows)
+
+
+def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:
+    line = f"explore --hw toy --hw toy_linear {GEMM}~weight=3 --workload gemm~shape=M=4,K=4,N=4"
+    found = json.loads(cli(f"{line} --mapspace ruby-s --patience 30 --jobs 1 --json").stdout)
+    assert [row["accelerator"] for row in found["designs"]] == ["toy", "toy_linear"]
+    single = [
+        json.loads(cli(f"run --hw toy --workload gemm --shape {shape} --mapspace ruby-s "
+                       "--patience 30 --objective edp --json").stdout)
+        for shape in ("M=9,K=7,N=5", "M=4,K=4,N=4")
+    ]  # fmt: skip
+    toy = found["designs"][0]
+    assert toy["source"] == "machine"
+    assert toy["cycles"] == 3 * single[0]["cycles"] + single[1]["cycles"]
+
+
+def test_any_field_can_be_an_axis(cli: Call) -> None:
+    axes = "--axis dram.channels=1,2 --axis stationarity=ws,os --axis workload.m=4,8"
+    line = f"explore --hw toy {GEMM} --dataflow flex --jobs 1 {axes} --confirm all --csv -"
+    result = cli(line.replace("--axis workload.m=4,8", ""))
+    assert result.exit_code == 0, result.stderr
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [(row["dram_channels"], row["stationarity"]) for row in rows] == [
+        *(("1", "ws"), ("1", "os"), ("2", "ws"), ("2", "os"))
+    ]
+    assert {row["source"] for row in rows} == {"machine"}
+    assert "runs: 4 made" in result.stderr
+
+
+def test_the_store_is_used_and_the_output_is_the_same(cli: Call, tmp_path: Path) -> None:
+    line = f"explore {SMALL} {AXES} --store {tmp_path / 's'} --json"
+    first, again = cli(line), cli(line)
+    assert first.exit_code == again.exit_code == 0
+    assert first.stdout == again.stdout
+    assert ", 0 taken from the store" in first.stderr
+    assert "runs: 0 made, " in again.stderr
+    entry = min((tmp_path / "s").glob("runs/*/*.json"))
+    entry.write_text("{")
+    third = cli(line)
+    assert third.stdout == first.stdout
+    assert f"damaged, run again: runs/{entry.parent.name}/{entry.name}\n" in third.stderr
+
+
+def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
+    axes = "--axis array=2x2,4x4 --axis dram-latency=0:9:+1"
+    every = cli(f"explore {SMALL} {axes} --csv - --confirm best").stdout.splitlines()
+    for how in ("latin", "random"):
+        line = f"explore {SMALL} {axes} --sample 6 --draw {how} --csv - --confirm best"
+        some = cli(line).stdout.splitlines()
+        assert len(some) == 7
+        keys = {tuple(row.split(",")[:2]) for row in every}
+        assert {tuple(row.split(",")[:2]) for row in some} <= keys
+        assert cli(line).stdout.splitlines() == some
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("--axis bufer=1,2", "--axis: got 'bufer'; allowed: did you mean 'buffer'?"),
+        ("--axis buffer", "--axis: got 'buffer'; allowed: NAME= and FROM:TO:xK"),
+        ("--axis array.rows=a:b:x2", "--axis array.rows FROM: got 'a'; allowed: a whole number"),
+        ("--axis workload.heads=1,2", "--axis: got 'workload.heads'; allowed: a parameter of a"),
+        ("--axis buffer=1KiB,1KiB", "--axis buffer: got '1KiB'; allowed: each value once"),
+        ("--axis clock=1GHz --axis clock_hz=1GHz", "--axis: got 'clock_hz'; allowed: nothing be"),
+        ("--axis dataflow=flex", "--axis: got 'dataflow'; allowed: nothing beside --dataflow"),
+        ("--where area", "--where: got 'area'; allowed: FIGURE<=NUMBER"),
+        ("stray", "--where: got 'stray'; allowed: FIGURE<=NUMBER"),
+        ("--hw toy", "--hw: got 'toy'; allowed: accelerators of different names"),
+        ("--workload gemm~wieght=2", "--workload: got 'wieght=2'; allowed: OPTION=VALUE behind ge"),
+        ("--workload gemm~weight=0", "--workload weight: got '0'; allowed: a number above 0"),
+        ("--workload 'gemm", '--workload: got "\'gemm"; allowed: NAME OPTION=VALUE'),
+        ("--mapspace ruby-x", "--mapspace: got 'ruby-x'; allowed: did you mean"),
+        ("--csv - -o -", "-o -: got 'with --csv -'; allowed: a file for --csv"),
+        ("--store nowhere/at/all", "--store: got 'nowhere/at/all'; allowed: a folder in one"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_runs(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli(f"explore {SMALL} {more}")
+    assert result.exit_code == 2, result.output
+    assert f"command line: {said}" in result.stderr
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_many_designs_are_refused_without_a_draw(cli: Call) -> None:
+    axes = "--axis dram-latency=0:999:+1 --axis array.cols=1:1000:+1"
+    result = cli(f"explore {SMALL} {axes}")
+    assert result.stderr == (
+        "error: command line: --axis: got '1,000,000 designs'; allowed: at most 100,000, or "
+        "--sample N\n"
+    )
+
+
+def test_nothing_that_runs_is_an_error(cli: Call) -> None:
+    result = cli(f"explore --hw toy_linear {GEMM} --dataflow naive --jobs 1")
+    assert result.exit_code == 2
+    assert "dataflow naive takes systolic arrays; toy_linear has a spatial one" in result.stdout

@@ -1,0 +1,52 @@
+"""`--jobs` and `--dask`: where tasks run, and what is said of a process that dies."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from simaccel.cli import jobs
+from simaccel.errors import WorkerDiedError
+from tests.cli.conftest import Call
+
+
+class _Dying:
+    """Processes that die of any task."""
+
+    def each(self, _work: Callable[..., object], _tasks: object) -> Iterable[object]:
+        raise WorkerDiedError("a process of the search died; is there enough memory?")
+
+
+@contextmanager
+def _dying(_jobs: int, _address: str | None) -> Iterator[_Dying]:
+    yield _Dying()
+
+
+@pytest.mark.parametrize("line", ["map -o m.yaml", "run --trace t.h5"])
+def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jobs, "working", _dying)
+    result = cli(f"{line} --hw toy_linear --workload gemm --shape M=9,K=7,N=5 --jobs 2")
+    assert result.exit_code == 1
+    died = "error: gemm: a process of the search died; is there enough memory?\n"
+    assert (result.stdout, result.stderr[-len(died) :]) == ("", died)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_and_an_address_contradict_each_other(cli: Call) -> None:
+    line = "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --jobs 2 --dask tcp://a:1"
+    result = cli(line)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: command line: --jobs: got 2; allowed: nothing beside --dask, whose processes are "
+        "used\n"
+    )
+
+
+def test_no_process_where_nothing_is_searched(cli: Call) -> None:
+    result = cli("run --hw toy --workload gemm --shape M=9,K=7,N=5 --dask tcp://a:1")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: command line: --dask: got 'tcp://a:1'; allowed: noth")

@@ -1,0 +1,144 @@
+"""What is kept: found again, never trusted when it is damaged, the same whatever happened."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.errors import InputError
+from simaccel.experiment.exploration.runs import Asked
+from simaccel.experiment.exploration.store import Store
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import Options
+from simaccel.workload import gemm
+
+ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options(), "estimate")
+RECORD = {"cycles": 12, "energy_pj": {"mac": 0.1}, "mapping": "a\nb"}
+
+
+def _kept(folder: Path) -> Path:
+    store = Store(folder)
+    store.open("simaccel explore", 0)
+    store.put(ASKED, RECORD)
+    (path,) = folder.glob("runs/*/*.json")
+    return path
+
+
+def test_what_was_put_is_found_by_another_store(tmp_path: Path) -> None:
+    _kept(tmp_path / "s")
+    store = Store(tmp_path / "s")
+    assert store.get(ASKED) == RECORD
+    assert (store.reused, store.damaged) == (1, [])
+    assert store.get(replace(ASKED, how="machine")) is None
+
+
+OTHERS = [
+    replace(ASKED, workload=gemm(m=9, k=7, n=6)),
+    replace(ASKED, workload=gemm(m=9, k=7, n=5, bytes_per_element=1)),
+    replace(ASKED, accelerator=load_accelerator("toy", ["dram.latency_cycles=3"])),
+    replace(ASKED, accelerator=load_accelerator("toy", ["energy.mac_pj=3"])),
+    replace(ASKED, dataflow="flex"),
+    replace(ASKED, how="machine"),
+    replace(ASKED, options=Options(pipeline=True)),
+    replace(ASKED, options=Options(objective="energy")),
+    replace(ASKED, options=Options(stationarity="os")),
+    replace(ASKED, options=Options(constraints=("cols=M",))),
+    replace(ASKED, options=Options(effort=Effort(seed=1))),
+    replace(ASKED, options=Options(effort=Effort(patience=7))),
+]
+
+
+def test_all_that_decides_a_run_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len({ASKED.key, *(one.key for one in OTHERS)}) == 1 + len(OTHERS)
+    before = ASKED.key
+    monkeypatch.setattr("simaccel.experiment.exploration.runs.code_digest", lambda: "other")
+    assert replace(ASKED).key != before
+    monkeypatch.undo()
+    monkeypatch.setattr("simaccel.experiment.exploration.runs.__version__", "9.9")
+    assert replace(ASKED).key != before
+
+
+def test_what_is_there_for_readers_is_not() -> None:
+    told = load_accelerator("toy", ["description=mine", "sfu.source=a paper"])
+    assert replace(ASKED, accelerator=told).key == ASKED.key
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"null", b"[]", b"{}", b"\xff\xfe", b'{"found": {}}', b"[" * 100_000],
+)
+def test_a_damaged_entry_is_as_good_as_none_and_told(tmp_path: Path, data: bytes) -> None:
+    path = _kept(tmp_path / "s")
+    whole = path.read_bytes()
+    path.write_bytes(data)
+    store = Store(tmp_path / "s")
+    assert store.get(ASKED) is None
+    assert store.damaged == [path.relative_to(tmp_path / "s").as_posix()]
+    store.put(ASKED, RECORD)
+    assert path.read_bytes() == whole
+
+
+@given(at=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_seen(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
+    path = _kept(tmp_path_factory.mktemp("s") / "s")
+    data = bytearray(path.read_bytes())
+    data[at % len(data)] ^= 1 << bit
+    path.write_bytes(data)
+    assert Store(path.parents[2]).get(ASKED) is None
+
+
+def test_an_entry_of_another_run_is_none(tmp_path: Path) -> None:
+    path = _kept(tmp_path / "s")
+    other = OTHERS[0]
+    there = tmp_path / "s" / "runs" / other.key[:2] / f"{other.key}.json"
+    there.parent.mkdir(exist_ok=True)
+    there.write_bytes(path.read_bytes())
+    store = Store(tmp_path / "s")
+    assert store.get(other) is None
+    assert len(store.damaged) == 1
+
+
+def test_the_manifest_says_what_was_done_with_what_once(tmp_path: Path) -> None:
+    for command in ("first", "first", "second", "first"):
+        Store(tmp_path / "s").open(command, 3)
+    found = json.loads((tmp_path / "s" / "manifest.json").read_text())
+    assert [one["command"] for one in found["explorations"]] == ["first", "second"]
+    one = found["explorations"][0]
+    assert one["seed"] == 3
+    assert {"simaccel", "code", "python", "numpy", "host"} < one.keys()
+    assert one["host"]["processors"] == os.cpu_count()
+
+
+def test_a_damaged_manifest_is_told_and_made_again(tmp_path: Path) -> None:
+    _kept(tmp_path / "s")
+    (tmp_path / "s" / "manifest.json").write_text("{")
+    store = Store(tmp_path / "s")
+    store.open("again", 0)
+    assert store.damaged == ["manifest.json"]
+    assert store.get(ASKED) == RECORD
+
+
+def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    path = _kept(tmp_path / "s")
+    dead, living = path.with_name(f"{path.name}.4194305.partial"), path.with_name("x.1.partial")
+    dead.write_text("{")
+    living.write_text("{")
+    Store(tmp_path / "s").open("again", 0)
+    assert not dead.exists()
+    assert living.exists()
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    allowed = "a new or empty folder, or one that an exploration has made"
+    with pytest.raises(InputError, match=allowed):
+        Store(tmp_path)
+    with pytest.raises(InputError, match="a folder in one that exists"):
+        Store(tmp_path / "a" / "b")
+    with pytest.raises(InputError, match="got 'Not a directory'"):
+        Store(tmp_path / "mine.txt")

@@ -1,0 +1,175 @@
+"""Tasks in parallel processes: results in order, no process left behind."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from simaccel.errors import InputError, WorkerDiedError
+from simaccel.experiment.cluster import Processes, connected
+from simaccel.experiment.parallel import Team, noted, run_all, working
+
+PARENT = """
+import os, sys, time
+from simaccel.experiment.parallel import run_all
+def work(path):
+    open(path + str(os.getpid()), "x").close()
+    time.sleep(60)
+if __name__ == "__main__":
+    run_all(work, [sys.argv[1]] * 2, 2, print, lost=str)
+"""
+
+
+@pytest.fixture(scope="module")
+def team() -> Iterator[Team]:
+    """Two processes for all tests that don't end them for good."""
+    with working(2) as two:
+        yield two
+
+
+def _silent(_done: float, _note: str) -> None:
+    """Show no progress."""
+
+
+def _interrupt(_done: float, _note: str) -> None:
+    raise KeyboardInterrupt
+
+
+def _halved(number: int) -> int:
+    """Halve an even number; an odd one ends the process."""
+    return number // 2 if number % 2 == 0 else os._exit(1)
+
+
+def _minus(number: int) -> int:
+    return -number
+
+
+def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
+    code = (
+        "import os, sys; from simaccel.experiment.parallel import run_all;"
+        "assert run_all(lambda _: os.getpid(), [1, 2], 1, lambda *_: None) == [os.getpid()] * 2;"
+        "assert run_all(abs, [-1], 2, lambda *_: None) == [1];"
+        "assert not {'dask', 'distributed', 'tornado'} & {*sys.modules}"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+@pytest.mark.parametrize("count", [1, 3, 1000])
+def test_results_come_in_the_order_of_the_tasks(team: Team, count: int) -> None:
+    told: list[float] = []
+    found = noted(team, abs, range(-count, 0), lambda done, _: told.append(done))
+    assert found == [*range(count, 0, -1)]
+    assert told == [(at + 1) / count for at in range(count)]
+    assert list(team.each(abs, range(-count // 10, 0))) == [*range(-(-count // 10), 0, -1)]
+
+
+def test_results_that_nobody_asks_for_are_cancelled(team: Team) -> None:
+    started = time.monotonic()
+    assert next(iter(team.each(time.sleep, [0] + [1] * 60))) is None
+    assert list(team.each(abs, [-1, -2])) == [1, 2]
+    assert time.monotonic() - started < 20
+
+
+def test_an_error_in_a_process_is_raised_here(team: Team) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        noted(team, os.listdir, ["/nowhere", "/nowhere/else"], _silent, lost=list)
+    with pytest.raises(OSError, match="nowhere"):
+        list(team.each(os.listdir, ["/nowhere"]))
+
+
+def test_a_process_that_dies_loses_its_task_only(team: Team) -> None:
+    assert noted(team, _halved, [6, 3, 4, 2], _silent, lost=_minus) == [3, -3, 2, 1]
+
+
+def test_tasks_that_travelled_with_one_that_kills_are_not_lost(team: Team) -> None:
+    """All of them are over at once, so that they travel together soon."""
+    tasks = [2] * 60 + [3] + [2] * 60
+    assert noted(team, _halved, tasks, _silent, lost=_minus) == [1] * 60 + [-3] + [1] * 60
+
+
+def test_a_process_of_a_search_that_dies_is_said(team: Team) -> None:
+    with pytest.raises(WorkerDiedError, match="a process of the search died"):
+        list(team.each(os._exit, [1, 2]))
+
+
+def test_a_cluster_that_exists_is_used(team: Team) -> None:
+    assert isinstance(team, Processes)
+    address = str(team.client.scheduler_info()["address"])
+    found = run_all(_pid, range(20), 1, _silent, address=address)
+    assert os.getpid() not in found
+    assert len({*found}) <= 2
+    with connected(address) as other:
+        other.digest = "of another simaccel"
+        with pytest.raises(Exception, match="runs another simaccel; install this one there"):
+            list(other.each(abs, [1]))
+
+
+def _pid(_: object) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "ftp://a:1", "tcp://"])
+def test_an_address_where_nobody_answers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simaccel.experiment.cluster._ANSWER_SECONDS", 0.3)
+    with pytest.raises(InputError) as caught, connected(address):
+        pass
+    said = f"command line: --dask: got '{address}'; allowed: the address of a Dask scheduler"
+    assert str(caught.value).startswith(said)
+
+
+def test_ctrl_c_ends_the_processes() -> None:
+    before = multiprocessing.active_children()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_all(time.sleep, [60, 0], 2, _interrupt)
+    assert time.monotonic() - started < 30
+    assert {*multiprocessing.active_children()} <= {*before}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_processes_end_with_their_parent_however_it_ends(tmp_path: Path, number: int) -> None:
+    """The signals go to the whole group, as Ctrl-C does, apart from SIGKILL."""
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    line = [sys.executable, str(script), str(tmp_path / "pid.")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        line, env=environment, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as parent:
+        _until(lambda: len([*tmp_path.glob("pid.*")]) == 2)
+        if number == signal.SIGINT:
+            os.killpg(parent.pid, number)
+        else:
+            parent.send_signal(number)
+        assert parent.stdout
+        assert parent.stderr
+        parent.stdout.read()  # ends when the last process that could write there has ended
+        said = parent.stderr.read().decode()
+    for path in tmp_path.glob("pid.*"):
+        _until(partial(_has_ended, int(path.suffix[1:])))
+    assert said.count("Traceback") == (number == signal.SIGINT), said  # the parent's own
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _has_ended(number: int) -> bool:
+    """Say whether a process runs no more; it may wait to be collected."""
+    try:
+        return ") Z " in Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return True

@@ -1,0 +1,90 @@
+"""Sections by name: what they stand for, and what nobody has."""
+
+from pathlib import Path
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from tests.cli.conftest import Call, cli
+
+__all__ = ["cli"]
+TEN = """\
+name: mine
+clock_hz: 1 GHz
+array: {rows: 8, cols: 16}
+buffer: edge
+noc: mesh
+sfu: {preset: tpu_v3, lanes: 64}
+dram: 2 x DDR4-3200x64
+energy: 7nm
+area: 16nm
+"""
+
+
+def _load(folder: Path, text: str) -> Accelerator:
+    (folder / "mine.yaml").write_text(text)
+    return load_accelerator(folder / "mine.yaml")
+
+
+def test_nine_lines_are_an_accelerator(tmp_path: Path) -> None:
+    """DDR4-3200: 1.6 GHz and 64 bits, so 25.6 GB/s a channel (JESD79-4)."""
+    found, edge, tpu = _load(tmp_path, TEN), load_accelerator("edge"), load_accelerator("tpu_v3")
+    assert found.buffer == edge.buffer
+    assert (found.sfu.lanes, found.sfu.latency_cycles) == (64, tpu.sfu.latency_cycles)
+    assert found.noc.distribution.topology == found.noc.collection.topology == "mesh"
+    assert found.dram.bandwidth_bytes_per_second == 2 * 25_600_000_000
+    assert (found.dram.channels, found.dram.part) == (2, "DDR4-3200x64")
+    assert found.energy.node == "7nm"
+    assert found.prices.dram_pj_per_byte == 162.5
+    assert found.areas.mac_um2 == pytest.approx((1640 + 4184) * 0.07 / 0.242)
+
+
+def test_the_times_of_a_part_are_counted_in_cycles(tmp_path: Path) -> None:
+    """DDR4-3200 at 22-22-22: 22 + 22 + 4 clocks of 0.625 ns are 30 ns."""
+    assert _load(tmp_path, TEN).dram.latency_cycles == 30
+    slow = TEN.replace("1 GHz", "100 MHz")
+    assert _load(tmp_path, slow).dram.latency_cycles == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("noc: mesh", "noc: mush", "noc: got 'mush'; allowed: a section, or did you mean 'mesh'?"),
+        ("energy: 7nm", "energy: 5nm", "energy: got '5nm'; allowed: a section, or did you mean"),
+        ("2 x DDR4-3200x64", "2 x DDR4-3200x65", "dram: got '2 x DDR4-3200x65'; allowed: a se"),
+        ("2 x DDR4", "0 x DDR4", "dram: got '0 x DDR4-3200x64'; allowed: a section, or"),
+        ("preset: tpu_v3", "preset: tpu_v4", "sfu: got 'tpu_v4'; allowed: a section, or did you"),
+        ("lanes: 64", "lanse: 64", "sfu.lanse: got 64; allowed: did you mean"),
+        ("preset: tpu_v3", "preset: 3", "sfu.preset: got 3; allowed"),
+    ],
+)
+def test_what_nobody_has_is_told(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        _load(tmp_path, TEN.replace(old, new))
+    assert f"mine.yaml: {said}" in str(caught.value)
+
+
+def test_overrides_come_after_presets(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(TEN)
+    found = load_accelerator(tmp_path / "mine.yaml", ["sfu.lanes=3", "dram.channels=1"])
+    assert (found.sfu.lanes, found.dram.channels) == (3, 1)
+
+
+def test_hw_new_writes_a_file_that_runs(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli("hw new mine")
+    assert result.exit_code == 0, result.stderr
+    text = (tmp_path / "mine.yaml").read_text()
+    own = [line for line in text.splitlines() if not line.startswith("#")]
+    assert len(own) == 10
+    assert result.stdout.startswith("mine.yaml: change it")
+    line = "run --hw mine.yaml --workload gemm --shape M=9,K=7,N=5 --dataflow naive --quiet"
+    assert cli(line).exit_code == 0
+    assert cli("hw new mine").exit_code == 2
+    assert cli("hw new mine --force -o other.yaml").exit_code == 0
+    assert cli("hw new mine -o -").stdout == text
+    assert cli("hw new a/b").stderr.startswith("error: command line: NAME: got 'a/b'; allowed: l")
