@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simaccel.verbs.bounding import bound
     from simaccel.verbs.comparing import compare
     from simaccel.verbs.estimating import estimate
+    from simaccel.verbs.exploring import explore
     from simaccel.verbs.running import Result, record, simulate
     from simaccel.verbs.tracing import Trace
     from simaccel.workload import build, conv2d, gemm, load_workload, network
@@ -29,6 +30,7 @@ _HOMES = {
     "compare": "simaccel.verbs.comparing",
     "conv2d": "simaccel.workload",
     "estimate": "simaccel.verbs.estimating",
+    "explore": "simaccel.verbs.exploring",
     "gemm": "simaccel.workload",
     "load_accelerator": "simaccel.hardware.load",
     "load_workload": "simaccel.workload",
@@ -49,6 +51,7 @@ __all__ = [
     "compare",
     "conv2d",
     "estimate",
+    "explore",
     "gemm",
     "load_accelerator",
     "load_workload",

@@ -13,6 +13,7 @@ from nbclient import NotebookClient
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 SHOWS = {
+    "explore": {"image/png": 2, "text/html": 2},
     "first_hour": {"image/png": 2, "text/html": 5},
     "own_scheduler": {"image/png": 1, "text/html": 2},
     "validate_my_estimate": {"image/png": 2, "text/html": 3},

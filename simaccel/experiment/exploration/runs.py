@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import yaml
 
-from simaccel import __version__
 from simaccel.analytic.estimate import estimate
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
@@ -24,6 +23,7 @@ from simaccel.program.folding import require_sums_fit
 from simaccel.program.lowering import lower
 from simaccel.program.program import require_fit
 from simaccel.schedulers import Options
+from simaccel.version import version
 from simaccel.workload import Workload
 from simaccel.workload.workload import canonical_text
 
@@ -48,7 +48,7 @@ class Asked:
         """All that decides what comes out, as one JSON text."""
         options = self.options
         asked = {
-            "simaccel": __version__,
+            "simaccel": version(),
             "code": code_digest(),
             "how": self.how,
             "workload": _workload_text(self.workload),

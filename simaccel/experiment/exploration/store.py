@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from simaccel import __version__
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.exploration.runs import Asked, Record
 from simaccel.files.targets import not_written
+from simaccel.version import version
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -124,7 +124,7 @@ class Store:
 def versions() -> dict[str, str]:
     """Return what computes."""
     return {
-        "simaccel": __version__,
+        "simaccel": version(),
         "code": code_digest(),
         "python": platform.python_version(),
         "numpy": np.__version__,

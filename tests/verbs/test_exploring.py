@@ -1,0 +1,88 @@
+"""The verb `explore`: names or objects, axes by field, and what it shows."""
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from simaccel import Options, build, explore, gemm, load_accelerator, simulate
+from simaccel.errors import InputError
+
+GEMM = gemm(m=9, k=7, n=5)
+AXES: dict[str, list[int | float | str]] = {
+    "array.rows,array.cols": [2, 4],
+    "dram.bandwidth_bytes_per_second": ["4 GB/s", 8_000_000_000],
+}
+
+
+def test_every_design_is_the_run_of_its_own(tmp_path: Path) -> None:
+    found = explore(GEMM, "toy", AXES, "naive", confirm="all", store=tmp_path / "store")
+    frame = found.to_pandas()
+    pairs = product([2, 4], ["4 GB/s", "8 GB/s"])
+    expected = []
+    for side, rate in pairs:
+        texts = [f"array.rows={side}", f"array.cols={side}"]
+        there = load_accelerator("toy", [*texts, f"dram.bandwidth_bytes_per_second={rate}"])
+        expected.append(simulate(GEMM, there, "naive").run.cycles)
+    assert frame["cycles"].tolist() == expected
+    assert "\n" not in repr(found)
+    assert "4 confirmed on the machine" in repr(found)
+    assert "<table>" in found._repr_html_()
+    assert [one["cycles"] for one in found.to_dict()["designs"]] == expected
+    again = explore(GEMM, "toy", AXES, "naive", confirm="all", store=tmp_path / "store")
+    assert (again.points.ran, again.points.reused) == (0, 4)
+    assert again.to_pandas().equals(frame)
+    for kind in ("frontier", "pairs", "sensitivity"):
+        assert found.plot(kind)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_workloads_have_weights_and_sizes_vary() -> None:
+    one = explore(
+        build("bert", seq_len=4, scope="la"), "toy", {"workload.seq_len": [4, 8]}, "naive"
+    )
+    cycles = [
+        simulate(build("bert", seq_len=n, scope="la"), "toy", "naive").run.cycles for n in (4, 8)
+    ]
+    machine = [point.machine for point in one.points.points]
+    assert [figures and figures["cycles"] for figures in machine] == cycles
+
+
+def test_a_sample_is_drawn_by_its_seed() -> None:
+    def cycles(seed: int) -> list[int]:
+        axes = {"dram.latency_cycles": range(40)}
+        found = explore(GEMM, "toy", axes, "naive", sample=3, drawn="random", seed=seed)
+        return [point.design.number for point in found.points.points]
+
+    assert cycles(1) == cycles(1) != cycles(2)
+    assert len(cycles(1)) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "faults"),
+    [
+        (
+            lambda: explore("brt", "edg", {"array.row": [1]}, "flt", where=["x"], objective="u"),
+            ["objective", "dataflow", "--where", "'edg'", "'brt'", "'array.rows'"],
+        ),
+        (lambda: explore(GEMM, "toy", {"workload.seq_len": [4]}), ["a parameter of a workload"]),
+        (lambda: explore(GEMM, "toy", {"array.rows": []}), ["a list of different values"]),
+        (lambda: explore(GEMM, "toy", {"array.rows": [4, 4]}), ["a list of different values"]),
+        (lambda: explore(GEMM, "toy", {"array.rows": "48"}), ["a list of different values"]),
+        (lambda: explore({"bert": 0}, "toy"), ["explore: weight: got 0"]),
+        (lambda: explore([], "toy"), ["at least one"]),
+    ],
+)
+def test_all_faults_are_reported_together(call: Callable[[], object], faults: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        call()
+    said = str(caught.value).splitlines()
+    assert len(said) == len(faults)
+    assert all(part in line for part, line in zip(faults, said, strict=True)), said
+
+
+def test_a_design_that_cant_be_is_a_point_that_says_why() -> None:
+    found = explore(GEMM, "toy", {"array.rows": [0, 4]}, "naive", options=Options())
+    bad, good = found.points.points
+    assert "array.rows: got 0" in bad.problem
+    assert good.machine is not None
