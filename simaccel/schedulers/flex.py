@@ -186,11 +186,10 @@ def attention(
 
     for granularity in granularities:
         tried = resident_rows(problem, granularity, search.accelerator)
-        mine = list(figured(tried))
-        if mine:
-            mine += figured(_between(tried, min(mine, key=_rank)[0]))
-        mine.sort(key=_rank)
+        mine = sorted(figured(tried), key=_rank)
         found |= dict(mine[:_FEW])
+        if mine:
+            found |= dict(sorted(figured(_between(tried, mine[0][0])), key=_rank)[:1])
     if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     bodies = list(found.values())
