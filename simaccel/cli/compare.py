@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,11 +22,13 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.parallel import run_all
+from simaccel.cli.pareto import compare_fronts
 from simaccel.cli.progress import Bar
+from simaccel.cli.rows import Files
 from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.run import result_json, simulate
-from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
+from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
     Compared,
@@ -40,10 +40,10 @@ from simaccel.report.comparison import (
 )
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.report.figures.comparison import draw_comparison
-from simaccel.report.figures.style import require_figure_target, save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
 from simaccel.report.results import experiment_title
 from simaccel.schedulers import Options
+from simaccel.schedulers.front import FIGURES
 from simaccel.workload import Workload
 
 
@@ -92,47 +92,6 @@ def _lost(task: _Task) -> Compared:
     return replace(task.row, problem=problem, exit_code=WorkerDiedError.exit_code)
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Where the rows go beside the terminal."""
-
-    table: str | None
-    plot: str | None
-    force: bool
-    inputs: Sequence[Path]
-
-    def require(self) -> None:
-        """Refuse what can't be written, before anything runs.
-
-        Raises:
-            InputError: a file that exists, a folder that doesn't, a suffix that no figure has.
-
-        """
-        how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
-        checks = []
-        if self.table is not None:
-            checks.append(partial(require_target, self.table, text=True, **how))
-        if self.plot is not None:
-            checks.append(partial(require_figure_target, self.plot, **how))
-        gather(
-            *checks, lambda: require_distinct({"--plot": self.plot, "--csv": self.table}.items())
-        )
-
-    def write(self, rows: Sequence[Compared], title: str) -> list[str]:
-        """Write the files that are asked for; a line for each."""
-        lines = []
-        if self.table is not None:
-            with writing_text(self.table, force=self.force, inputs=self.inputs) as stream:
-                stream.write(comparison_csv(rows))
-            lines.append(f"table: {self.table}")
-        if self.plot is not None:
-            draw = draw_comparison if rows[0].point is None else draw_sweep
-            with style():
-                save_figure(draw(rows, title), self.plot, force=self.force, inputs=self.inputs)
-            lines.append(f"figure: {self.plot}")
-        return lines
-
-
 @click.command(cls=Command)
 @experiment_options
 @click.option(
@@ -141,6 +100,12 @@ class _Files:
     metavar="NAME=FROM:TO:STEP",
     help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or array=16,32x64; "
     f"one of {', '.join(PARAMETERS)}.",
+)
+@click.option(
+    "--pareto",
+    metavar="X,Y",
+    help="Instead of the best mapping of each dataflow, those that no other beats in both of two "
+    f"figures: {', '.join(FIGURES)}.",
 )
 @click.option(
     "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
@@ -161,6 +126,7 @@ def compare(
     *,
     asked: Asked,
     sweep: tuple[str, ...],
+    pareto: str | None,
     table: str | None,
     plot: str | None,
     force: bool,
@@ -174,13 +140,18 @@ def compare(
     The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
     require_stdout_free(table, "--csv", others={"--json": as_json})
-    files = _Files(table, plot, force, asked.inputs())
+    files = Files(table, plot, force, asked.inputs())
+    cores = jobs or os.cpu_count() or 1
+    if pareto is not None:
+        slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
+        ctx.exit(compare_fronts(asked, pareto, files, jobs=cores, as_json=as_json, refused=slow))
     tasks = _tasks(asked, sweep, files, fast_forward=fast_forward)
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
-        rows = run_all(_run, tasks, jobs or os.cpu_count() or 1, bar, lost=_lost, note=note)
+        rows = run_all(_run, tasks, cores, bar, lost=_lost, note=note)
         names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
         title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
-        written = files.write(rows, title)
+        draw = draw_comparison if rows[0].point is None else draw_sweep
+        written = files.write(partial(comparison_csv, rows), partial(draw, rows, title))
     if as_json:
         show_json(comparison_json(rows))
     elif table != STDOUT:
@@ -197,7 +168,7 @@ def _exit_code(rows: Sequence[Compared]) -> int:
 
 
 def _tasks(
-    asked: Asked, sweep_texts: tuple[str, ...], files: _Files, *, fast_forward: bool
+    asked: Asked, sweep_texts: tuple[str, ...], files: Files, *, fast_forward: bool
 ) -> list[_Task]:
     """Cross points, lengths and dataflows; all faults are reported before anything runs."""
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")

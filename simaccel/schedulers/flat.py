@@ -144,6 +144,14 @@ def attention(
     return bodies[at][0], value
 
 
+def families(
+    problem: Problem, accelerator: Accelerator, options: Options, granularities: str
+) -> list[Family]:
+    """Return all families of FLAT-tiles; without granularities those of flash."""
+    kinds = _kinds(problem, accelerator, options, granularities)
+    return [family for kind in kinds for some in kind for family in some]
+
+
 def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
 ) -> Iterator[list[list[Family]]]:

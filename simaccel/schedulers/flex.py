@@ -71,15 +71,16 @@ def resident_rows(problem: Problem, granularity: str, accelerator: Accelerator) 
     return sorted({int(most * share) * unit for share in _SHARES})
 
 
-def staged(problem: Problem, rows: int, search: Search) -> Body | None:
+def staged(problem: Problem, rows: int, search: Search, room: int | None = None) -> Body | None:
     """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
 
     Resident rows have the tiles of the others, so that they share their slots. None if nothing
-    fits beside them.
+    fits into the ``room`` beside them (bytes; by default all that is left).
     """
     workload, (logit, softmax, attend) = problem.workload, problem.part
     every = rows == problem.size(problem.heads) * problem.size(problem.rows)
-    room = capacity(search.accelerator) - rows * problem.row_bytes
+    if room is None:
+        room = capacity(search.accelerator) - rows * problem.row_bytes
     weights = workload.operator(softmax).output.tensor
     groups = []
     for name, held in (
