@@ -12,7 +12,8 @@ import click
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
-from simaccel.cli.faults import gather, require_stdout_free
+from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
+from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.kept import keeping
 from simaccel.cli.options import (
     experiment_options,
@@ -39,6 +40,7 @@ from simaccel.report.comparison import (
     varied,
 )
 from simaccel.report.comparison_csv import comparison_csv
+from simaccel.report.exhibits import EXHIBITS, TARGET, Exhibit
 from simaccel.report.figures.comparison import draw_comparison
 from simaccel.report.figures.sweep import draw_sweep
 from simaccel.report.results import experiment_title
@@ -108,6 +110,18 @@ def _lost(task: _Task) -> Compared:
     f"figures: {', '.join(FIGURES)}.",
 )
 @click.option(
+    "--exhibit",
+    type=click.Choice(EXHIBITS),
+    help="Instead of the comparison: operation intensity, utilisation by granularity and buffer, "
+    "cycles by part, or the DRAM bandwidth that is needed (FLAT, Figs. 5, 9, 15, 17).",
+)
+@click.option(
+    "--target",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    metavar="SHARE",
+    help=f"Utilisation for which --exhibit bandwidth asks (default {TARGET}).",
+)
+@click.option(
     "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
 )
 @click.option("--plot", metavar="FILE", help="Draw utilisation and stalls (.png, .svg or .pdf).")
@@ -127,6 +141,8 @@ def compare(
     asked: Asked,
     sweep: tuple[str, ...],
     pareto: str | None,
+    exhibit: Exhibit | None,
+    target: float | None,
     table: str | None,
     plot: str | None,
     force: bool,
@@ -142,21 +158,45 @@ def compare(
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
     cores = jobs or os.cpu_count() or 1
+    _require_together(pareto, exhibit, target)
     if pareto is not None:
         slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
         ctx.exit(compare_fronts(asked, pareto, files, jobs=cores, as_json=as_json, refused=slow))
+    if exhibit is not None:
+        asked, sweep = with_defaults(asked, exhibit, sweep)
+    if exhibit == "bandwidth":
+        ctx.exit(show_bandwidths(asked, target, files, jobs=cores, as_json=as_json))
     tasks = _tasks(asked, sweep, files, fast_forward=fast_forward)
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
         rows = run_all(_run, tasks, cores, bar, lost=_lost, note=note)
-        names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
-        title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
-        draw = draw_comparison if rows[0].point is None else draw_sweep
-        written = files.write(partial(comparison_csv, rows), partial(draw, rows, title))
+        if exhibit is None:
+            _show(tasks, rows, files, as_json=as_json)
+        else:
+            workloads = {task.seq_len: task.workload for task in tasks}
+            there = tasks[0].accelerator
+            show_exhibit(exhibit, rows, workloads, there, files, as_json=as_json)
+    ctx.exit(_exit_code(rows))
+
+
+def _require_together(pareto: str | None, exhibit: Exhibit | None, target: float | None) -> None:
+    """Refuse options that don't go together."""
+    faults = []
+    if pareto is not None and exhibit is not None:
+        faults.append(fault("--exhibit", exhibit, "nothing beside --pareto"))
+    if target is not None and exhibit != "bandwidth":
+        faults.append(fault("--target", target, "nothing without --exhibit bandwidth"))
+    require_none(faults)
+
+
+def _show(tasks: Sequence[_Task], rows: Sequence[Compared], files: Files, *, as_json: bool) -> None:
+    names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
+    title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
+    draw = draw_comparison if rows[0].point is None else draw_sweep
+    written = files.write(partial(comparison_csv, rows), partial(draw, rows, title))
     if as_json:
         show_json(comparison_json(rows))
-    elif table != STDOUT:
+    elif files.table != STDOUT:
         show(title, comparison_table(rows), *problem_lines(rows), *written)
-    ctx.exit(_exit_code(rows))
 
 
 def _exit_code(rows: Sequence[Compared]) -> int:

@@ -68,7 +68,7 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
     if dataflow == "naive":
         mapping = naive.naive(explorer.workload, explorer.accelerator, options)
         found = explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
-        return replace(found, proved=True)
+        return replace(found, seen=1, proved=True)
     if dataflow == "best":
         return _best(explorer, options)
     name, _, granularity = dataflow.partition("-")

@@ -24,7 +24,7 @@ LABELS: Final = {
 _SCALE: Final = {"utilisation": 100.0, "energy": 1e-12, "edp": 1e-12}
 _LOG_RATIO: Final = 8
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
-_COLUMNS: Final = 4
+_COLUMNS: Final = 6
 _KIB: Final = 1024
 
 

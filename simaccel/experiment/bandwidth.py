@@ -1,0 +1,87 @@
+"""The bandwidth that a workload needs: the smallest with which it reaches a utilisation.
+
+FLAT (Kao et al., ASPLOS 2023), figure 17. Each bandwidth that is tried has a search and a run of
+its own, as an architect would choose the mapping after the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.experiment.run import Result, simulate
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import with_values
+from simaccel.schedulers import Options
+from simaccel.workload import Workload
+
+FIELD: Final = "dram.bandwidth_bytes_per_second"
+_STEP: Final = 1.05
+"""How near the bandwidth is found, as a ratio."""
+_WIDEST: Final = 64
+"""More than so many times what the array could eat in a cycle is never asked for."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The smallest bandwidth found, in bytes per second, and the utilisation there.
+
+    ``bytes_per_second`` is None where none is enough; the utilisation is then that of the widest.
+    """
+
+    bytes_per_second: int | None
+    utilisation: float
+    result: Result
+
+
+def needed_bandwidth(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    target: float,
+    options: Options | None = None,
+    *,
+    start: int | None = None,
+) -> Needed:
+    """Return the smallest DRAM bandwidth, to 5%, with which a dataflow reaches a utilisation.
+
+    By bisection, as more bandwidth is taken to be no worse. ``start``: where to begin (bytes per
+    second; by default what is described, or 1 B a cycle).
+
+    Raises:
+        SimaccelError: the dataflow doesn't take the workload, or nothing fits.
+
+    """
+    width = max(2, *(one.bytes_per_element for one in workload.tensors.values()))
+    widest = _WIDEST * width * accelerator.array.pes * accelerator.clock_hz
+    given = accelerator.dram.bandwidth_bytes_per_second
+    rate = start or given or accelerator.clock_hz
+
+    def tried(bandwidth: int) -> Needed:
+        on = with_values(accelerator, {FIELD: bandwidth}, f"bandwidth {bandwidth} B/s")
+        result = simulate(workload, on, dataflow, options=options)
+        return Needed(bandwidth, result.utilisation, result)
+
+    found = tried(rate)
+    enough = found if found.utilisation >= target else None
+    low = 0 if enough else rate
+    while enough is None:
+        low, rate = rate, rate * 4
+        if low >= widest:
+            return Needed(None, found.utilisation, found.result)
+        found = tried(rate)
+        enough = found if found.utilisation >= target else None
+    least = max(1, accelerator.clock_hz // 256)
+    while low == 0 and rate > least:
+        rate = max(least, rate // 4)
+        found = tried(rate)
+        low, enough = (0, found) if found.utilisation >= target else (rate, enough)
+    high = enough.bytes_per_second or rate
+    while low and high > low * _STEP:
+        middle = round((low * high) ** 0.5)
+        found = tried(middle)
+        if found.utilisation >= target:
+            high, enough = middle, found
+        else:
+            low = middle
+    return enough
