@@ -24,6 +24,8 @@ TOTAL: Final = "all"
 _BAR_HEIGHT: Final = 0.76
 _BAR_INCHES: Final = 0.16
 _FRAME_INCHES: Final = 0.65
+_LEAST_EXPLAINED: Final = 0.004
+"""A cause with a smaller part of every bar is no line of the legend."""
 _LEAST_LABELLED_INCHES: Final = 0.28
 _AXES_SHARE: Final = 0.6
 """About so much of a figure's width is left for bars, beside names and cycles."""
@@ -102,8 +104,20 @@ def stalls_panel(trace: Trace, shown: Shown) -> Panel:
     return Panel(
         f"Cycles of {shown.engine} by operator, {part_text(trace, start, end)}",
         _FRAME_INCHES + _BAR_INCHES * len(stacks),
-        cause_keys(stacks[-1].cycles),
+        cause_keys(_explained(stacks)),
         lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine),
+    )
+
+
+def _explained(stacks: Sequence[Stack]) -> list[str]:
+    """Name the causes that are more than a few pixels of some bar."""
+    return in_order(
+        {
+            cause
+            for stack in stacks
+            for cause, n in stack.cycles.items()
+            if n >= _LEAST_EXPLAINED * stack.total
+        }
     )
 
 
