@@ -18,8 +18,12 @@ from simaccel.workload import Workload
 FIELD: Final = "dram.bandwidth_bytes_per_second"
 _STEP: Final = 1.05
 """How near the bandwidth is found, as a ratio."""
+_STRIDE: Final = 4
+"""By how much bandwidths differ that are tried first."""
 _WIDEST: Final = 64
 """More than so many times what the array could eat in a cycle is never asked for."""
+_LEAST: Final = 256
+"""Less than a byte in so many cycles is never asked for."""
 
 
 @dataclass(frozen=True)
@@ -62,22 +66,28 @@ def needed_bandwidth(
         result = simulate(workload, on, dataflow, options=options)
         return Needed(bandwidth, result.utilisation, result)
 
-    found = tried(rate)
-    enough = found if found.utilisation >= target else None
-    low = 0 if enough else rate
-    while enough is None:
-        low, rate = rate, rate * 4
-        if low >= widest:
-            return Needed(None, found.utilisation, found.result)
+    wide = tried(widest)
+    if wide.utilisation < target:
+        return Needed(None, wide.utilisation, wide.result)
+    least = max(1, accelerator.clock_hz // _LEAST)
+    low, enough, rate = 0, wide, min(rate, widest // _STRIDE)
+    while rate < widest and not low:
         found = tried(rate)
-        enough = found if found.utilisation >= target else None
-    least = max(1, accelerator.clock_hz // 256)
-    while low == 0 and rate > least:
-        rate = max(least, rate // 4)
-        found = tried(rate)
-        low, enough = (0, found) if found.utilisation >= target else (rate, enough)
-    high = enough.bytes_per_second or rate
-    while low and high > low * _STEP:
+        if found.utilisation >= target:
+            enough = found
+            if rate == least:
+                return found
+            rate = max(least, rate // _STRIDE)
+        else:
+            low = rate
+    while low * _STRIDE < (enough.bytes_per_second or 0):
+        found = tried(low * _STRIDE)
+        if found.utilisation >= target:
+            enough = found
+            break
+        low *= _STRIDE
+    high = enough.bytes_per_second or widest
+    while high > low * _STEP:
         middle = round((low * high) ** 0.5)
         found = tried(middle)
         if found.utilisation >= target:
