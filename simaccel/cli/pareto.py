@@ -90,8 +90,8 @@ def compare_fronts(
     length = asked.workload.seq_len
     if length is not None and "," in length:
         wrong.append(fault("--seq-len", length, several))
-    _, _, front, workload, accelerator, names = gather(
-        lambda: require_none(wrong),
+    require_none(wrong)
+    _, front, workload, accelerator, names = gather(
         files.require,
         lambda: read_front(text),
         asked.workload.read,

@@ -6,14 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simaccel.cli.faults import gather
 from simaccel.files.targets import require_distinct, require_target, writing_text
 from simaccel.report.figures.style import require_figure_target, save_figure, style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class Files:
             *checks, lambda: require_distinct({"--plot": self.plot, "--csv": self.table}.items())
         )
 
-    def write(self, text: Callable[[], str], draw: Callable[[], Figure]) -> list[str]:
-        """Write the files that are asked for; a line for each."""
+    def write(self, text: Callable[[], str], draw: Callable[[], Any]) -> list[str]:
+        """Write the files that are asked for, ``draw`` a figure; a line for each."""
         lines = []
         if self.table is not None:
             with writing_text(self.table, force=self.force, inputs=self.inputs) as stream:

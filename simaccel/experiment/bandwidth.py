@@ -6,6 +6,7 @@ its own, as an architect would choose the mapping after the memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,24 +71,9 @@ def needed_bandwidth(
     if wide.utilisation < target:
         return Needed(None, wide.utilisation, wide.result)
     least = max(1, accelerator.clock_hz // _LEAST)
-    low, enough, rate = 0, wide, min(rate, widest // _STRIDE)
-    while rate < widest and not low:
-        found = tried(rate)
-        if found.utilisation >= target:
-            enough = found
-            if rate == least:
-                return found
-            rate = max(least, rate // _STRIDE)
-        else:
-            low = rate
-    while low * _STRIDE < (enough.bytes_per_second or 0):
-        found = tried(low * _STRIDE)
-        if found.utilisation >= target:
-            enough = found
-            break
-        low *= _STRIDE
+    low, enough = _between(tried, target, wide, min(rate, widest // _STRIDE), least)
     high = enough.bytes_per_second or widest
-    while high > low * _STEP:
+    while low and high > low * _STEP:
         middle = round((low * high) ** 0.5)
         found = tried(middle)
         if found.utilisation >= target:
@@ -95,3 +81,25 @@ def needed_bandwidth(
         else:
             low = middle
     return enough
+
+
+def _between(
+    tried: Callable[[int], Needed], target: float, wide: Needed, rate: int, least: int
+) -> tuple[int, Needed]:
+    """Return a bandwidth that is too small (0: none is), and one that is enough, near each other.
+
+    From ``rate`` down in strides, or up to ``wide``, which is enough.
+    """
+    found = tried(rate)
+    if found.utilisation >= target:
+        while found.utilisation >= target and rate > least:
+            enough, rate = found, max(least, rate // _STRIDE)
+            found = tried(rate)
+        return (0, found) if found.utilisation >= target else (rate, enough)
+    most = wide.bytes_per_second or rate
+    while rate * _STRIDE < most:
+        found = tried(rate * _STRIDE)
+        if found.utilisation >= target:
+            return rate, found
+        rate *= _STRIDE
+    return rate, wide

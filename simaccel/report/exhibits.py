@@ -42,8 +42,9 @@ def roofline_rows(
 ) -> list[Row]:
     """Return the operation intensity of each group, what it allows, and what was reached (Fig. 5).
 
-    ``macs_per_byte`` counts bytes as moved, ``most_macs_per_byte`` what has to move at least: that
-    of single operators in `flex`, of L, softmax and A together in `flat`.
+    ``macs_per_byte`` counts bytes as moved, ``most_macs_per_byte`` what has to move at least if
+    all that a group reads and makes is in DRAM before and after it: of single operators in `flex`
+    (whose S may stay on chip, so that it moves less), of L, softmax and A together in `flat`.
     """
     peak, rate = accelerator.array.pes, peak_bytes_per_cycle(accelerator)
     found: list[Row] = []

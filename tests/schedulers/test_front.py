@@ -163,7 +163,7 @@ def _every_flat_tile(on: Accelerator) -> list[dict[Figure, float]]:
     """Simulate each of the 54 mappings; figures of those that fit."""
     merged = problem_of(_TINY, LA).merged
     assert {*merged} == {"bh"}
-    found = []
+    found: list[dict[Figure, float]] = []
     for heads, rows, keys, slots in product((1, 2, 3), (1, 2, 3), (1, 2, 3), (1, 2)):
         group = Group(operators=LA, tree=_tree(heads, rows, keys, slots), merged=merged)
         mapping = mapping_of(_TINY, "", (group,))
