@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.analytic.estimate import estimate
+from simaccel.analytic.family import Ints
 from simaccel.experiment.pareto import pareto
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -70,9 +71,9 @@ def test_candidates_that_are_not_judged_are_beaten(
     below = data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
     least, seen = rows - np.array(below)[:, None], []
 
-    def judge(which: np.ndarray) -> Floats:
+    def judge(which: Ints) -> Floats:
         seen.extend(which.tolist())
-        return rows[which]
+        return np.asarray(rows[which], dtype=np.float64)
 
     front, _ = front_of(least, judge, chunk=chunk)
     assert {tuple(rows[at]) for at in front} == _front_by_pairs(rows)

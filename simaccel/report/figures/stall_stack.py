@@ -69,13 +69,30 @@ def stall_stacks(
 
 
 def _accounted(trace: Trace, engine: str, start: int, end: int | None) -> dict[str, dict[str, int]]:
-    """Sum a window by operator and cause."""
-    found: dict[str, Counter[str]] = {}
+    """Sum a window by operator and cause.
+
+    Where the array has no work in an operator, it waits for the SFU: for its work, and for what it
+    waits for itself.
+    """
+    found: dict[str, dict[str, Counter[str]]] = {}
     for row in trace.account(by=("engine", "operator", "cause"), start=start, end=end):
-        if row.engine == engine:
-            name = row.operator or NO_OPERATOR
-            found.setdefault(name, Counter())[row.cause] += row.cycles
-    return {name: dict(cycles) for name, cycles in found.items()}
+        engines = found.setdefault(row.operator or NO_OPERATOR, {})
+        engines.setdefault(row.engine, Counter())[row.cause] += row.cycles
+    return {
+        name: dict(_instead(engines, engine))
+        for name, engines in found.items()
+        if engine in engines
+    }
+
+
+def _instead(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
+    own, sfu = engines[engine], engines.get("sfu", Counter[str]())
+    if engine != "array" or {*own} != {"idle"} or not sfu["busy"]:
+        return own
+    found: Counter[str] = Counter()
+    for cause, n in sfu.items():
+        found["sfu" if cause == "busy" else cause] += n
+    return found
 
 
 def _program_order(trace: Trace, names: Mapping[str, object]) -> list[str]:
