@@ -22,7 +22,7 @@ from simaccel.trace.schema import Cycles
 BINS: Final = 300
 _HEIGHT_INCHES: Final = 0.52
 _FRAME_INCHES: Final = 0.4
-_LOW_INCHES: Final = 0.3
+_LOW_INCHES: Final = 0.4
 _HARDLY: Final = 0.1
 """A resource whose peak is a smaller part of its limit has a low plot."""
 _NAMES: Final = {
