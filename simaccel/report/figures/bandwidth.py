@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from simaccel.report.figures.axes import cycle_axis, heading, number_text
 from simaccel.report.figures.panel import Panel, Shown, part_text
@@ -22,7 +22,7 @@ from simaccel.trace.schema import Cycles
 BINS: Final = 300
 _HEIGHT_INCHES: Final = 0.52
 _FRAME_INCHES: Final = 0.4
-_LOW_INCHES: Final = 0.4
+_LOW_INCHES: Final = 0.34
 _HARDLY: Final = 0.1
 """A resource whose peak is a smaller part of its limit has a low plot."""
 _NAMES: Final = {
@@ -115,7 +115,8 @@ def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
     per_second = clock_hz / _GIGA
     right = axes.secondary_yaxis("right", functions=(_times(per_second), _times(1 / per_second)))
     for axis in (axes.yaxis, right.yaxis):
-        axis.set_major_locator(MaxNLocator(_TICKS if _height(flow) == _HEIGHT_INCHES else 1))
+        low = _height(flow) < _HEIGHT_INCHES
+        axis.set_major_locator(FixedLocator([0.0]) if low else MaxNLocator(_TICKS))
         axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     heading(axes, flow.text)
 
