@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from simaccel.report.figures.axes import cycle_axis, heading, number_text
 from simaccel.report.figures.panel import Panel, Shown, part_text
@@ -22,9 +22,6 @@ from simaccel.trace.schema import Cycles
 BINS: Final = 300
 _HEIGHT_INCHES: Final = 0.52
 _FRAME_INCHES: Final = 0.4
-_LOW_INCHES: Final = 0.34
-_HARDLY: Final = 0.1
-"""A resource whose peak is a smaller part of its limit has a low plot."""
 _NAMES: Final = {
     "dram": "DRAM",
     "buffer_read": "buffer read",
@@ -78,23 +75,15 @@ def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
     clock_hz = trace.accelerator().clock_hz
     return Panel(
         f"Bandwidth (dashed: limit), {part_text(trace, *shown.whole)}",
-        _FRAME_INCHES + sum(map(_height, drawn)),
+        _FRAME_INCHES + _HEIGHT_INCHES * len(drawn),
         [],
         lambda figure: draw_flows(figure, drawn, clock_hz),
     )
 
 
-def _height(flow: Flow) -> float:
-    """Return the inches of a resource's plot: little where it is hardly used."""
-    if flow.limit is None or flow.bytes_per_cycle.max() < _HARDLY * flow.limit:
-        return _LOW_INCHES
-    return _HEIGHT_INCHES
-
-
 def draw_flows(figure: FigureBase, drawn: list[Flow], clock_hz: int) -> None:
     """Draw flows below each other: bytes per cycle on the left, GB/s on the right."""
-    heights = [_height(flow) for flow in drawn]
-    grid = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)
+    grid = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)
     for axes, flow in zip(grid[:, 0], drawn, strict=True):
         _draw_flow(axes, flow, clock_hz)
     figure.supylabel("bytes per cycle", fontsize="medium")
@@ -115,8 +104,7 @@ def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
     per_second = clock_hz / _GIGA
     right = axes.secondary_yaxis("right", functions=(_times(per_second), _times(1 / per_second)))
     for axis in (axes.yaxis, right.yaxis):
-        low = _height(flow) < _HEIGHT_INCHES
-        axis.set_major_locator(FixedLocator([0.0]) if low else MaxNLocator(_TICKS))
+        axis.set_major_locator(MaxNLocator(_TICKS))
         axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     heading(axes, flow.text)
 
