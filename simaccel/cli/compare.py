@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import click
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
+from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.kept import keeping
@@ -25,11 +24,13 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.parameters import PARAMETERS
+from simaccel.cli.pareto import compare_fronts
 from simaccel.cli.progress import Bar
+from simaccel.cli.rows import Files
 from simaccel.cli.sweep import Sweep, read_sweep
 from simaccel.errors import WorkerDiedError, suggest
 from simaccel.experiment.parallel import noted
-from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
+from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import (
     Compared,
@@ -40,9 +41,10 @@ from simaccel.report.comparison import (
     problem_lines,
 )
 from simaccel.report.comparison_csv import comparison_csv
+from simaccel.report.exhibits import EXHIBITS, TARGET, Exhibit
 from simaccel.report.figures.comparison import draw_comparison
-from simaccel.report.figures.style import require_figure_target, save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
+from simaccel.schedulers.front import FIGURES
 from simaccel.verbs.comparing import (
     EACH,
     Task,
@@ -60,48 +62,6 @@ def _lost(task: Task) -> Compared:
     return replace(task.row, problem=problem, exit_code=WorkerDiedError.exit_code)
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Where the rows go beside the terminal."""
-
-    table: str | None
-    plot: str | None
-    force: bool
-    inputs: Sequence[Path]
-
-    def require(self) -> None:
-        """Refuse what can't be written, before anything runs.
-
-        Raises:
-            InputError: a file that exists, a folder that doesn't, a suffix that no figure has.
-
-        """
-        how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
-        checks = []
-        if self.table is not None:
-            checks.append(partial(require_target, self.table, text=True, **how))
-        if self.plot is not None:
-            checks.append(partial(require_figure_target, self.plot, **how))
-        gather(
-            *checks, lambda: require_distinct({"--plot": self.plot, "--csv": self.table}.items())
-        )
-
-    def write(self, rows: Sequence[Compared], title: str) -> list[str]:
-        """Write the files that are asked for; a line for each."""
-        lines = []
-        if self.table is not None:
-            with writing_text(self.table, force=self.force, inputs=self.inputs) as stream:
-                stream.write(comparison_csv(rows))
-            lines.append(f"table: {self.table}")
-        if self.plot is not None:
-            point = rows[0].point
-            draw = draw_comparison if point is None or point.axis.named else draw_sweep
-            with style():
-                save_figure(draw(rows, title), self.plot, force=self.force, inputs=self.inputs)
-            lines.append(f"figure: {self.plot}")
-        return lines
-
-
 @click.command(cls=Command)
 @experiment_options
 @click.option(
@@ -110,6 +70,24 @@ class _Files:
     metavar="NAME=FROM:TO:STEP",
     help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or array=16,32x64; "
     f"one of {', '.join(PARAMETERS)}.",
+)
+@click.option(
+    "--pareto",
+    metavar="X,Y",
+    help="Instead of the best mapping of each dataflow, those that no other beats in both of two "
+    f"figures: {', '.join(FIGURES)}.",
+)
+@click.option(
+    "--exhibit",
+    type=click.Choice(EXHIBITS),
+    help="Instead of the comparison: operation intensity, utilisation by granularity and buffer, "
+    "cycles by part, or the DRAM bandwidth that is needed (FLAT, Figs. 5, 9, 15, 17).",
+)
+@click.option(
+    "--target",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    metavar="SHARE",
+    help=f"Utilisation for which --exhibit bandwidth asks (default {TARGET}).",
 )
 @click.option(
     "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
@@ -131,6 +109,9 @@ def compare(
     asked: Asked,
     sweep: tuple[str, ...],
     each: str | None,
+    pareto: str | None,
+    exhibit: Exhibit | None,
+    target: float | None,
     table: str | None,
     plot: str | None,
     force: bool,
@@ -144,19 +125,54 @@ def compare(
     The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
     require_stdout_free(table, "--csv", others={"--json": as_json})
-    files = _Files(table, plot, force, asked.inputs())
+    files = Files(table, plot, force, asked.inputs())
+    _require_together(pareto, exhibit, target, each)
+    cores = os.cpu_count() or 1
+    if pareto is not None:
+        slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
+        with jobs.working(cores) as team:
+            ctx.exit(compare_fronts(asked, pareto, files, team, as_json=as_json, refused=slow))
+    if exhibit is not None:
+        asked, sweep = with_defaults(asked, exhibit, sweep)
+    if exhibit == "bandwidth":
+        with jobs.working(cores) as team:
+            ctx.exit(show_bandwidths(asked, target, files, team, as_json=as_json))
     tasks = _tasks(asked, sweep, each, files, fast_forward=fast_forward)
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
-        with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
+        with jobs.working(min(cores, len(tasks))) as team:
             rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=note)
-        title = title_of(tasks)
-        written = files.write(rows, title)
+        if exhibit is None:
+            _show(tasks, rows, files, as_json=as_json)
+        else:
+            workloads = {task.seq_len: task.workload for task in tasks}
+            there = tasks[0].accelerator
+            show_exhibit(exhibit, rows, workloads, there, files, as_json=as_json)
+    ctx.exit(_exit_code(rows))
+
+
+def _require_together(
+    pareto: str | None, exhibit: Exhibit | None, target: float | None, each: str | None
+) -> None:
+    """Refuse options that don't go together."""
+    faults = []
+    if pareto is not None and exhibit is not None:
+        faults.append(fault("--exhibit", exhibit, "nothing beside --pareto"))
+    if target is not None and exhibit != "bandwidth":
+        faults.append(fault("--target", target, "nothing without --exhibit bandwidth"))
+    if each is not None and (pareto is not None or exhibit is not None):
+        faults.append(fault("--each", each, "nothing beside --pareto or --exhibit"))
+    require_none(faults)
+
+
+def _show(tasks: Sequence[Task], rows: Sequence[Compared], files: Files, *, as_json: bool) -> None:
+    title, point = title_of(tasks), rows[0].point
+    draw = draw_comparison if point is None or point.axis.named else draw_sweep
+    written = files.write(partial(comparison_csv, rows), partial(draw, rows, title))
     if as_json:
         show_json(comparison_json(rows))
-    elif table != STDOUT:
+    elif files.table != STDOUT:
         lines = (*area_lines(rows), *problem_lines(rows), *written)
         show(title, comparison_table(rows), *lines)
-    ctx.exit(_exit_code(rows))
 
 
 def _exit_code(rows: Sequence[Compared]) -> int:
@@ -171,7 +187,7 @@ def _tasks(
     asked: Asked,
     sweep_texts: tuple[str, ...],
     each: str | None,
-    files: _Files,
+    files: Files,
     *,
     fast_forward: bool,
 ) -> list[Task]:

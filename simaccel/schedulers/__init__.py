@@ -33,11 +33,7 @@ def _accept(plugin: Plugin, found: object) -> Scheduler:
 
 DATAFLOWS = Registry(
     "simaccel.dataflows",
-    naive.SCHEDULERS
-    | strips.SCHEDULERS
-    | flex.SCHEDULERS
-    | flat.SCHEDULERS
-    | best.SCHEDULERS,
+    naive.SCHEDULERS | strips.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS | best.SCHEDULERS,
     _accept,
 )
 """On systolic arrays; a new one is a module with such a table, listed, or a plug-in."""

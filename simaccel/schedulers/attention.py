@@ -3,6 +3,9 @@
 A FLAT-tile (FLAT, section 5.1) holds rows of the intermediate from L to A. Where K and V of a head
 don't fit beside a row block they are tiled and streamed again for each row block; with a loop over
 keys that all three share, softmax is online (FlashAttention, Dao et al. 2022).
+
+Inside a FLAT-tile L and A may have tiles and orders of their own: then Q, K, V and Z need room for
+a tile each and not for all of the FLAT-tile, which is what makes whole heads and samples fit.
 """
 
 from __future__ import annotations
@@ -83,6 +86,13 @@ class Problem:
                     found[joined(own)] = own
         return found
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the intermediate."""
+        seen = self.space.seen(self.part[1])
+        width = max(seen.inputs[0].bytes_per_element, seen.output.bytes_per_element)
+        return self.size((self.c,)) * width
+
     @cached_property
     def per_sample(self) -> int:
         """Heads of one sample."""
@@ -118,6 +128,44 @@ def flat_families(
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, 1, 1, -1)
     held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
     yield Family(problem.space, branch, {_weights(problem): problem.tensors[2]}, held=held)
+
+
+def tiled_families(
+    problem: Problem, tiles: Sequence[FlatTile], inner: Sequence[tuple[int, int]]
+) -> Iterator[Family]:
+    """Yield the family of FLAT-tiles in which L and A are tiled head by head.
+
+    ``inner``: rows and keys of their tiles; in both orders, with every pair of stationarities.
+    """
+    heads, rows, _ = (ints(list(one)).reshape(-1, 1, 1, 1, 1) for one in zip(*tiles, strict=True))
+    rows_in, keys_in = (ints(list(one)).reshape(-1, 1, 1, 1) for one in zip(*inner, strict=True))
+    first = ints([0, 1]).reshape(-1, 1, 1)
+    slots = ints([2, 1]).reshape(-1, 1)
+    every = np.indices((len(STATIONARITIES),) * 2).reshape(2, -1)
+    held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
+    q, k, s, v, z = problem.tensors
+    logit, softmax, attend = problem.part
+
+    def inside(name: str, tensors: tuple[str, str]) -> Branch:
+        cuts = nested(problem.space, problem.rows, np.minimum(rows_in, rows))
+        n = len(problem.rows)
+        ranks = (*problem.rows, problem.c)
+        sizes = (*(tile for one in cuts for tile in one.tiles), keys_in)
+        places = (*(ints(first * (n + 1) + at) for at in range(n)), ints([n]).reshape(1, 1, 1))
+        return (
+            *nested(problem.space, problem.heads, ints(1)),
+            Loops(ranks, sizes, places),
+            *(Kept(one, BUFFER, slots) for one in tensors),
+            Do(name, "array", STATIONARITIES[0]),
+        )
+
+    branch: Branch = (
+        *nested(problem.space, problem.heads, heads),
+        *nested(problem.space, problem.rows, rows),
+        Kept(s, BUFFER, ints(1)),
+        Forked((inside(logit, (q, k)), (Do(softmax, "sfu"),), inside(attend, (v, z)))),
+    )
+    yield Family(problem.space, branch, {_weights(problem): s}, held=held)
 
 
 def _weights(problem: Problem) -> str:

@@ -21,9 +21,10 @@ from simaccel.schedulers.problems import Attention, Options, Scheduler, attentio
 from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Einsum, Workload
 
-_LONGEST = 5
+LONGEST = 5
 """Operators in a fused run, at most."""
-_EINSUMS = 3
+EINSUMS = 3
+"""Einsums among them, at most."""
 _GAIN = 0.002
 """What a fused run has to promise, by its bound, to be searched."""
 
@@ -43,7 +44,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     best: list[Run] = [Run((), 0.0)]
     for stop in range(1, len(names) + 1):
         found = _joined(best[stop - 1], _alone(workload, names[stop - 1], search))
-        for start in range(stop - 2, max(-1, stop - 1 - _LONGEST), -1):
+        for start in range(stop - 2, max(-1, stop - 1 - LONGEST), -1):
             room = found.value - best[start].value
             for run in _fused(workload, names[start:stop], search, options, room):
                 whole = _joined(best[start], run)
@@ -70,7 +71,7 @@ def _fused(
         yield from _attention(workload, attention, search, options)
         return
     operators = [workload.operator(name) for name in names]
-    if sum(isinstance(one, Einsum) for one in operators) > _EINSUMS:
+    if sum(isinstance(one, Einsum) for one in operators) > EINSUMS:
         return
     chain = chain_of(workload, names)
     if chain is None:

@@ -160,6 +160,11 @@ class Candidates:
             at, step = at + step, min(step * 2, _MOST)
         return fits[self.cycles[fits] >= 0]
 
+    def estimated(self, which: Ints) -> Ints:
+        """Return the estimated cycles of some candidates."""
+        self._estimate(which[self.cycles[which] < 0])
+        return self.cycles[which]
+
     def _estimate(self, which: Ints) -> None:
         for number, family in enumerate(self.families):
             mine = which[self.family[which] == number]

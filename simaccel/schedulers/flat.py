@@ -6,45 +6,91 @@ whole heads (H), or row blocks of one head (R).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.schedulers.attention import FlatTile, Problem, flat_families, problem_of
-from simaccel.schedulers.choosing import NothingFitsError, tile_sizes
+from simaccel.schedulers.attention import (
+    FlatTile,
+    Problem,
+    flat_families,
+    problem_of,
+    tiled_families,
+)
+from simaccel.schedulers.choosing import Chosen, NothingFitsError, capacity, tile_sizes
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import GRANULARITIES, schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Workload
 
+_SIDES = 16
+"""Rows of up to so many whole array sides are tried, beside even blocks."""
+_ROWS = 256
+"""Row counts that are tried at most; what is between them, neighbours find."""
+_INNER = 4
+"""Rows, and keys, of tiles inside a FLAT-tile."""
+_GAIN = 0.002
+"""What tiles inside have to promise, by their bound, to be searched."""
 
-def flat_tiles(problem: Problem, granularity: str, accelerator: Accelerator) -> list[FlatTile]:
-    """Return candidate FLAT-tiles of one granularity."""
-    g, q = problem.size(problem.heads), problem.size(problem.rows)
-    keys = tile_sizes(problem.size((problem.c,)), accelerator.array.cols)
+
+def flat_tiles(
+    problem: Problem, granularity: str, accelerator: Accelerator, keys: Sequence[int] = ()
+) -> list[FlatTile]:
+    """Return candidate FLAT-tiles of one granularity; heads and rows need not divide.
+
+    ``keys``: sizes of their key tiles (candidates of their own if there are none).
+    """
+    keys = keys or tile_sizes(problem.size((problem.c,)), accelerator.array.cols)
+    blocks = _blocks(problem, granularity, accelerator)
+    return [(heads, rows, k) for heads, rows in blocks for k in keys]
+
+
+def _blocks(problem: Problem, granularity: str, accelerator: Accelerator) -> list[tuple[int, int]]:
+    """Return the heads and rows that are on chip at once."""
+    g, q, sample = problem.size(problem.heads), problem.size(problem.rows), problem.per_sample
     if granularity == "m":
-        return [(g, q, k) for k in keys]
+        return [(g, q)]
     if granularity == "b":
-        counts = [h for h in _multiples(problem.per_sample, g) if h < g] or [g]
-        return [(h, q, k) for h in counts for k in keys]
+        return [(n * sample, q) for n in block_sizes(g // sample)[:-1]] or [(g, q)]
     if granularity == "h":
-        most = problem.per_sample
-        counts = [h for h in _multiples(1, most) if h < most] or [1]
-        return [(h, q, k) for h in counts for k in keys]
+        return [(n, q) for n in block_sizes(g) if n < sample] or [(1, q)]
     rows = {r for r in tile_sizes(q, accelerator.array.rows) if r < q} or {q}
     rows |= set(range(1, min(q, accelerator.array.rows)))
-    return [(1, r, k) for r in sorted(rows) for k in keys]
+    return [(1, r) for r in sorted(rows)]
 
 
-def _multiples(unit: int, most: int) -> Iterator[int]:
-    count = unit
-    while count <= most:
-        yield count
-        count *= 2
+def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
+    """Return FLAT-tiles of all row counts that fit and that `flat_tiles` leaves out.
+
+    Of those that make as many blocks the smallest, and whole array sides: the last block of a
+    larger one is smaller, and nothing else differs.
+    """
+    q, side = problem.size(problem.rows), accelerator.array.rows
+    most = min(q - 1, capacity(accelerator) // problem.row_bytes)
+    known = {rows for _, rows in _blocks(problem, "r", accelerator)}
+    rows = {r for r in block_sizes(q) if r <= most} | {*range(side, most + 1, side)}
+    found = sorted(rows - known)
+    keys = _few(tile_sizes(problem.size((problem.c,)), accelerator.array.cols))
+    return [(1, r, k) for r in found[:: -(-len(found) // _ROWS) or 1] for k in keys]
+
+
+def block_sizes(extent: int) -> list[int]:
+    """Return the smallest block of each number of blocks that a rank can be cut into.
+
+    A larger block that makes as many needs more room and moves as much.
+
+    >>> block_sizes(12), block_sizes(7)
+    ([1, 2, 3, 4, 6, 12], [1, 2, 3, 4, 7])
+    """
+    blocks = -(-extent // np.arange(1, extent + 1))
+    found: list[int] = np.unique(-(-extent // blocks)).tolist()
+    return found
 
 
 def flash_tiles(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
@@ -74,15 +120,23 @@ def attention(
 
     """
     problem = problem_of(workload, part)
-    grids = [
-        goal.grid(families)
-        for families in _kinds(problem, goal.accelerator, options, granularities)
-    ]
-    found = [one for grid in grids for one in ranked(grid, goal).chosen]
+    found: list[Chosen] = []
+    smallest: list[int] = []
+    for first, *others in _kinds(problem, goal.accelerator, options, granularities):
+        plain = goal.grid(first)
+        mine = list(ranked(plain, goal).chosen)
+        smallest.append(plain.smallest)
+        for families in others:
+            grid = goal.grid(families)
+            limit = min((one.value for one in mine), default=float("inf")) * (1 - _GAIN)
+            if grid.bound(goal.room) < limit:
+                mine += ranked(grid, goal, limit).chosen
+            smallest.append(grid.smallest)
+        found += mine
     if not found:
         raise NothingFitsError(
-            f"{'+'.join(problem.part)}: the smallest FLAT-tile needs "
-            f"{min(grid.smallest for grid in grids)} B, the buffer has {goal.room} B"
+            f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {min(smallest)} B, the buffer "
+            f"has {goal.room} B"
         )
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
     bodies = [([replace(empty, tree=one.tree)], one) for one in found]
@@ -90,18 +144,50 @@ def attention(
     return bodies[at][0], value
 
 
+def families(
+    problem: Problem, accelerator: Accelerator, options: Options, granularities: str
+) -> list[Family]:
+    """Return all families of FLAT-tiles; without granularities those of flash."""
+    kinds = _kinds(problem, accelerator, options, granularities)
+    return [family for kind in kinds for some in kind for family in some]
+
+
 def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
-) -> Iterator[list[Family]]:
-    """Yield the families of each kind."""
-    whole = [flat_tiles(problem, one, accelerator) for one in granularities]
-    whole = whole or [_whole_keys(problem, accelerator)]
-    online = [] if granularities else [flash_tiles(problem, accelerator)]
+) -> Iterator[list[list[Family]]]:
+    """Yield the families of each kind: a first grid, and others that are searched if they promise.
+
+    What is searched of a kind depends on no other, so that several are never worse than one.
+    """
+    whole = [(flat_tiles(problem, one, accelerator), one) for one in granularities]
+    whole = whole or [(_whole_keys(problem, accelerator), "")]
+    online = [] if granularities else [(flash_tiles(problem, accelerator), "")]
     for is_online, kinds in ((False, whole), (True, online)):
-        for tiles in kinds:
+        for tiles, granularity in kinds:
+            rows = other_rows(problem, accelerator) if granularity == "r" else []
+            inner = _inner(problem, granularity, accelerator) if granularity else []
             for pipelined in (False, True) if options.pipeline else (False,):
-                if tiles:
-                    yield list(flat_families(problem, tiles, online=is_online, pipelined=pipelined))
+                found = [
+                    list(flat_families(problem, some, online=is_online, pipelined=pipelined))
+                    for some in (tiles, rows)
+                    if some
+                ]
+                if found:
+                    yield found if pipelined or not inner else [*found, inner]
+
+
+def _inner(problem: Problem, granularity: str, accelerator: Accelerator) -> list[Family]:
+    """Return the family of one granularity in which L and A have tiles of their own."""
+    array = accelerator.array
+    rows = tile_sizes(problem.size(problem.rows), array.rows)
+    keys = tile_sizes(problem.size((problem.c,)), array.cols)
+    inner = [(r, k) for r in _few(rows) for k in _few(keys)]
+    tiles = flat_tiles(problem, granularity, accelerator, keys[-1:])
+    return list(tiled_families(problem, tiles[:: -(-len(tiles) // _SIDES)], inner))
+
+
+def _few(sizes: Sequence[int]) -> list[int]:
+    return sorted({*sizes[:: -(-len(sizes) // _INNER)], sizes[-1]})
 
 
 def _schedule(

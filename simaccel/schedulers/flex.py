@@ -7,7 +7,8 @@ row block) and spills the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -51,6 +52,8 @@ def schedule(
 
 
 Body = tuple[Group | Around, ...]
+Staged = tuple[int, tuple[Body, Chosen]]
+"""Rows that stay on chip, and the groups with their figures."""
 
 
 def resident_rows(problem: Problem, granularity: str, accelerator: Accelerator) -> list[int]:
@@ -62,27 +65,22 @@ def resident_rows(problem: Problem, granularity: str, accelerator: Accelerator) 
         "h": q,
         "r": min(q, accelerator.array.rows),
     }[granularity]
-    most = min(g * q, capacity(accelerator) // _row_bytes(problem)) // unit
+    most = min(g * q, capacity(accelerator) // problem.row_bytes) // unit
     if len(problem.heads) > 1 or len(problem.rows) != 1:
         return [0]  # what is kept would be more boxes than two
     return sorted({int(most * share) * unit for share in _SHARES})
 
 
-def _row_bytes(problem: Problem) -> int:
-    seen = problem.space.seen(problem.part[1])
-    width = max(seen.inputs[0].bytes_per_element, seen.output.bytes_per_element)
-    return problem.size((problem.c,)) * width
-
-
-def staged(problem: Problem, rows: int, search: Search) -> Body | None:
+def staged(problem: Problem, rows: int, search: Search, room: int | None = None) -> Body | None:
     """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
 
     Resident rows have the tiles of the others, so that they share their slots. None if nothing
-    fits beside them.
+    fits into the ``room`` beside them (bytes; by default all that is left).
     """
     workload, (logit, softmax, attend) = problem.workload, problem.part
     every = rows == problem.size(problem.heads) * problem.size(problem.rows)
-    room = capacity(search.accelerator) - rows * _row_bytes(problem)
+    if room is None:
+        room = capacity(search.accelerator) - rows * problem.row_bytes
     weights = workload.operator(softmax).output.tensor
     groups = []
     for name, held in (
@@ -177,21 +175,39 @@ def attention(
     problem, goal = problem_of(workload, part), search.goal
     known: dict[int, tuple[Body, Chosen] | None] = {}
     found: dict[int, tuple[Body, Chosen]] = {}
-    for granularity in granularities:
-        mine = []
-        for rows in resident_rows(problem, granularity, search.accelerator):
+
+    def figured(counts: Sequence[int]) -> Iterator[Staged]:
+        for rows in counts:
             if rows not in known:
                 body = staged(problem, rows, search)
                 known[rows] = (body, _figures(workload, body, goal)) if body else None
             one = known[rows]
-            mine += [(rows, one)] if one else []
-        mine.sort(key=lambda one: one[1][1].rank)
+            if one:
+                yield rows, one
+
+    for granularity in granularities:
+        tried = resident_rows(problem, granularity, search.accelerator)
+        mine = sorted(figured(tried), key=_rank)
         found |= dict(mine[:_FEW])
+        if mine:
+            found |= dict(sorted(figured(_between(tried, mine[0][0])), key=_rank)[:1])
     if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     bodies = list(found.values())
     at, value = fastest(goal, workload, bodies)
     return bodies[at][0], value
+
+
+def _rank(one: Staged) -> tuple[float, int, int]:
+    return one[1][1].rank
+
+
+def _between(tried: Sequence[int], best: int) -> list[int]:
+    """Return whole units half way between the best number of rows and the ones next to it."""
+    unit, at = math.gcd(*tried), tried.index(best)
+    near = tried[max(0, at - 1) : at + 2]
+    halves = {(one + best) // 2 // unit * unit for one in near} if unit else set()
+    return sorted(halves - {*tried})
 
 
 def _figures(workload: Workload, body: Body, goal: Goal) -> Chosen:

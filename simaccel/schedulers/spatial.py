@@ -241,6 +241,14 @@ def double_buffered(mapped: Mapped) -> Group:
     return mapped.target.setting.group(found.space, found.best, double=True)
 
 
+def elite(mapped: Mapped) -> Iterator[tuple[Group]]:
+    """Yield the best mappings of a search that spread the work differently, two slots a tile."""
+    found, setting = mapped.found, mapped.target.setting
+    assert found.good is not None  # noqa: S101 - narrows the type
+    for at in range(min(len(found.good), _FEW)):
+        yield (setting.group(found.space, found.good.take(slice(at, at + 1)), double=True),)
+
+
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, strategy: Strategy
 ) -> Mapping:

@@ -83,7 +83,7 @@ def test_lanes_are_chosen_by_name(cli: Call) -> None:
         ("--format perfetto --bins 0", ["--bins: got '0'; allowed: 1 to 100000 bins"]),
         ("--format csv --from -1 --to -2", ["--from: got '-1'", "--to: got '-2'"]),
         (
-            "--format csv --lanes engine --at-most 100",
+            "--format csv --lanes engine --at-most 100 --from 0",
             ["more than 100 events in cycles 0 to 537; allowed: --from 0 --to 134 (52 events)"],
         ),
     ],
@@ -95,6 +95,14 @@ def test_mistakes_are_refused(cli: Call, tmp_path: Path, options: str, messages:
     for line, message in zip(found, messages, strict=True):
         assert message in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_too_many_events_gives_a_steady_period(cli: Call, tmp_path: Path) -> None:
+    """Of a window that is asked for nothing is left out; of the run what can be shown."""
+    asked = f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'} --lanes engine"
+    found = json.loads(cli(f"{asked} --at-most 100 --json").stdout)
+    assert 1 < found["events"] <= 100
+    assert 0 <= found["from"] < found["to"] < 537
 
 
 def test_json_and_the_export_do_not_share_the_output(cli: Call) -> None:

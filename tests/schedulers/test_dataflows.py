@@ -79,13 +79,14 @@ def fused(workload: Workload, mapping: Mapping) -> FlatTile:
     (group,) = (group for group in mapping.groups if len(group.operators) == 3)
     sizes = dict(space_of(workload, group).sizes)
     every = list(nodes(group.tree))
-    sizes |= {node.rank: node.tile for node in every if isinstance(node, Loop)}
+    sizes |= {node.rank: node.tile for node in group.tree if isinstance(node, Loop)}
+    keys = [node.tile for node in every if isinstance(node, Loop) and node.rank == "c"]
     (fork,) = (node for node in every if isinstance(node, Fork))
     heads = math.prod(size for rank, size in sizes.items() if rank in ("b", "h", "bh"))
     return FlatTile(
         heads=heads,
         rows=sizes["q"],
-        keys=sizes["c"],
+        keys=min([sizes["c"], *keys]),
         online=any(isinstance(node, Loop) and node.rank == "c" for node in group.tree),
         ahead=fork.ahead,
         slots={node.tensor: node.slots for node in every if isinstance(node, Keep)},

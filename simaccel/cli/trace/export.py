@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,8 +31,14 @@ _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
 @click.option(
     "-o", "--output", required=True, metavar="FILE", help="File to write; - is the output."
 )
-@click.option("--from", "start", default="0", metavar="CYCLE", help="First cycle (default 0).")
-@click.option("--to", "end", metavar="CYCLE", help="Cycle after the last (default: the run's end).")
+@click.option("--from", "start", metavar="CYCLE", help="First cycle (default 0).")
+@click.option(
+    "--to",
+    "end",
+    metavar="CYCLE",
+    help="Cycle after the last (default: the run's end; where neither is given and the run has too "
+    "many events, a steady period with its fill).",
+)
 @click.option(
     "--lanes",
     default=_LANES,
@@ -55,7 +61,7 @@ def export(
     file: str,
     name: str,
     output: str,
-    start: str,
+    start: str | None,
     end: str | None,
     lanes: str,
     bins: str,
@@ -70,27 +76,49 @@ def export(
     csv        a table for pandas and spreadsheets
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
-    from simaccel.trace.exports import FORMATS, excerpt  # noqa: PLC0415 - as above
+    from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt  # noqa: PLC0415 - as above
 
     if name not in FORMATS:
         raise InputError([fault("--format", name, suggest(name, FORMATS))])
     require_stdout_free(output, "-o", others={"--json": as_json})
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as trace:
-        given = {"--from": start, "--bins": bins, "--at-most": at_most}
-        window = _numbers(trace, {**given, "--to": str(trace.cycles) if end is None else end})
-        part = excerpt(
-            trace,
-            window["--from"],
-            window["--to"],
-            lanes=[lane.strip() for lane in lanes.split(",")],
-            bins=window["--bins"],
-            at_most=window["--at-most"],
-        )
+        ends = {"--from": start or "0", "--to": str(trace.cycles) if end is None else end}
+        window = _numbers(trace, {"--bins": bins, "--at-most": at_most, **ends})
+        how: dict[str, Any] = {
+            "lanes": [lane.strip() for lane in lanes.split(",")],
+            "bins": window["--bins"],
+            "at_most": window["--at-most"],
+        }
+        try:
+            part = excerpt(trace, window["--from"], window["--to"], **how)
+        except WindowTooLargeError:
+            if (start, end) != (None, None):
+                raise
+            part = _steady(trace, how)
         with writing_text(output, force=force, inputs=(file,)) as stream:
             FORMATS[name](stream, part)
     if output != STDOUT:
         _tell(part, output, as_json=as_json)
+
+
+def _steady(trace: Trace, how: dict[str, Any]) -> Excerpt:
+    """Return the events of a steady period of the run and its fill, or as many as may be."""
+    from simaccel.report.figures.window import default_window  # noqa: PLC0415 - matplotlib
+    from simaccel.trace.exports import (  # noqa: PLC0415 - h5py only where it is needed
+        WindowTooLargeError,
+        excerpt,
+    )
+
+    found = default_window(trace)
+    length = found.end - found.start
+    while True:
+        try:
+            return excerpt(trace, found.start, found.start + length, **how)
+        except WindowTooLargeError:
+            if length == 1:
+                raise
+            length //= 2
 
 
 def _numbers(trace: Trace, given: dict[str, str]) -> dict[str, int]:

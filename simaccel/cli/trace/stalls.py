@@ -72,6 +72,18 @@ def stalls(
             _show_what_if(opened, analysis, operator, reason)
 
 
+def said_of(trace: Trace, *, what_if: bool) -> list[str]:
+    """Return what an expert would say of a trace's run, with what could be gained if asked for."""
+    from simaccel.experiment.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.stalls import Analysis, verdicts  # noqa: PLC0415 - as above
+
+    accelerator = _accelerator(trace)
+    freed, reason = _what_if(trace, accelerator) if what_if else (None, "")
+    found = diagnose(trace)
+    lines = list(verdicts(Analysis(found, accelerator, freed), found.total))
+    return [*lines, f"No what-if: {reason}."] if reason else lines
+
+
 def window(start: str, end: str | None, cycles: int) -> tuple[int, int]:
     """Read the two ends of a window.
 

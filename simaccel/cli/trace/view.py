@@ -8,6 +8,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
 from simaccel.cli.trace.sound import sound
+from simaccel.cli.trace.stalls import said_of
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.units import bytes_text
 
@@ -17,13 +18,23 @@ from simaccel.report.units import bytes_text
 @click.option(
     "-o", "--output", metavar="PAGE", required=True, help="HTML file to write; - is the output."
 )
+@click.option(
+    "--what-if/--no-what-if",
+    "what_if",
+    default=True,
+    help="Say what could be gained: runs the program again with resources freed (on), or not.",
+)
 @force_option
-def view(file: str, output: str, force: bool) -> None:
-    """Write a page with the whole run: zoom, hover and click in a browser, without a network."""
+def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
+    """Write a page with the whole run: zoom, hover and click in a browser, without a network.
+
+    On top stands what `simaccel trace stalls` says of the run.
+    """
     from simaccel.report.page import write_page  # noqa: PLC0415 - h5py only where it is needed
 
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as opened:
-        n_bytes = write_page(opened, output, force=force)
+        said = said_of(opened, what_if=what_if) if opened.cycles else []
+        n_bytes = write_page(opened, output, force=force, said=said)
     if output != STDOUT:
         show(f"page: {output} ({bytes_text(n_bytes)})")

@@ -24,6 +24,8 @@ TOTAL: Final = "all"
 _BAR_HEIGHT: Final = 0.76
 _BAR_INCHES: Final = 0.16
 _FRAME_INCHES: Final = 0.65
+_LEAST_EXPLAINED: Final = 0.004
+"""A cause with a smaller part of every bar is no line of the legend."""
 _LEAST_LABELLED_INCHES: Final = 0.28
 _AXES_SHARE: Final = 0.6
 """About so much of a figure's width is left for bars, beside names and cycles."""
@@ -67,13 +69,30 @@ def stall_stacks(
 
 
 def _accounted(trace: Trace, engine: str, start: int, end: int | None) -> dict[str, dict[str, int]]:
-    """Sum a window by operator and cause."""
-    found: dict[str, Counter[str]] = {}
+    """Sum a window by operator and cause.
+
+    Where the array has no work in an operator, it waits for the SFU: for its work, and for what it
+    waits for itself.
+    """
+    found: dict[str, dict[str, Counter[str]]] = {}
     for row in trace.account(by=("engine", "operator", "cause"), start=start, end=end):
-        if row.engine == engine:
-            name = row.operator or NO_OPERATOR
-            found.setdefault(name, Counter())[row.cause] += row.cycles
-    return {name: dict(cycles) for name, cycles in found.items()}
+        engines = found.setdefault(row.operator or NO_OPERATOR, {})
+        engines.setdefault(row.engine, Counter())[row.cause] += row.cycles
+    return {
+        name: dict(_instead(engines, engine))
+        for name, engines in found.items()
+        if engine in engines
+    }
+
+
+def _instead(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
+    own, sfu = engines[engine], engines.get("sfu", Counter[str]())
+    if engine != "array" or {*own} != {"idle"} or not sfu["busy"]:
+        return own
+    found: Counter[str] = Counter()
+    for cause, n in sfu.items():
+        found["sfu" if cause == "busy" else cause] += n
+    return found
 
 
 def _program_order(trace: Trace, names: Mapping[str, object]) -> list[str]:
@@ -102,8 +121,20 @@ def stalls_panel(trace: Trace, shown: Shown) -> Panel:
     return Panel(
         f"Cycles of {shown.engine} by operator, {part_text(trace, start, end)}",
         _FRAME_INCHES + _BAR_INCHES * len(stacks),
-        cause_keys(stacks[-1].cycles),
+        cause_keys(_explained(stacks)),
         lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine),
+    )
+
+
+def _explained(stacks: Sequence[Stack]) -> list[str]:
+    """Name the causes that are more than a few pixels of some bar."""
+    return in_order(
+        {
+            cause
+            for stack in stacks
+            for cause, n in stack.cycles.items()
+            if n >= _LEAST_EXPLAINED * stack.total
+        }
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
 
 from simaccel.report.figures.axes import cause_keys, cycle_axis, look, width_inches
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
@@ -27,6 +28,11 @@ BINS: Final = 400
 _LANE_HEIGHT: Final = 0.8
 _LEAST_HATCHED_INCHES: Final = 0.02
 _LANE_INCHES: Final = 0.17
+_STRIP_INCHES: Final = 0.22
+_LEAST_WINDOW: Final = 0.004
+"""Of the run's width: a narrower window would not be seen in the strip."""
+_LEAST_EXPLAINED: Final = 0.004
+"""A cause with a smaller part of every lane is a few pixels, and no line of the legend."""
 _FRAME_INCHES: Final = 0.4
 
 
@@ -51,6 +57,18 @@ class Timeline:
         """What occurs, in the order of legends."""
         return in_order({cause for lane in self.lanes for cause in lane.bars})
 
+    def shares(self) -> dict[str, float]:
+        """Return the largest part of a lane that each cause takes."""
+        cycles = self.end - self.start
+        return {
+            cause: max(
+                float(lane.bars[cause][:, 1].sum()) / cycles
+                for lane in self.lanes
+                if cause in lane.bars
+            )
+            for cause in self.causes
+        }
+
 
 @dataclass(frozen=True)
 class BinnedTimeline:
@@ -73,6 +91,13 @@ class BinnedTimeline:
         """What occurs, in the order of legends."""
         occurs = self.utilisation.cycles.any(axis=(0, 2))
         return in_order(np.array(self.utilisation.causes)[occurs].tolist())
+
+    def shares(self) -> dict[str, float]:
+        """Return the largest part of a lane that each cause takes."""
+        parts = self.utilisation.cycles.sum(axis=2) / (self.end - self.start)
+        largest = parts.max(axis=0)
+        names = self.utilisation.causes
+        return {cause: float(largest[list(names).index(cause)]) for cause in self.causes}
 
 
 def timeline(
@@ -100,11 +125,16 @@ def timeline_panel(trace: Trace, shown: Shown) -> Panel:
     window = shown.window
     drawn = timeline(trace, window.start, window.end)
     means = "" if isinstance(drawn, Timeline) else f" ({BINS} bins)"
+    run = None
+    if (window.start, window.end) != (0, trace.cycles):
+        run = BinnedTimeline(trace.utilisation(bins=BINS))
+    shares = drawn.shares()
+    seen = [cause for cause in drawn.causes if shares[cause] >= _LEAST_EXPLAINED]
     return Panel(
         f"Engines{means}, {part_text(trace, window.start, window.end)}{_period_text(window)}",
-        _FRAME_INCHES + _LANE_INCHES * len(trace.engines),
-        cause_keys(drawn.causes),
-        lambda figure: _draw(figure.subplots(), drawn, window),
+        _FRAME_INCHES + _LANE_INCHES * len(trace.engines) + (_STRIP_INCHES if run else 0.0),
+        cause_keys(seen),
+        lambda figure: _draw(figure, drawn, window, run),
     )
 
 
@@ -115,9 +145,36 @@ def _period_text(window: Window) -> str:
     return f"; dashed: a period of {period} cycles, {times}\N{NO-BREAK SPACE}times"
 
 
-def _draw(axes: Axes, drawn: Timeline | BinnedTimeline, window: Window) -> None:
+def _draw(
+    figure: FigureBase, drawn: Timeline | BinnedTimeline, window: Window, run: BinnedTimeline | None
+) -> None:
+    if run is None:
+        axes = figure.subplots()
+    else:
+        lanes = _FRAME_INCHES + _LANE_INCHES * len(run.utilisation.engines)
+        strip, axes = figure.subplots(2, 1, height_ratios=(_STRIP_INCHES, lanes))
+        _draw_strip(strip, run, window)
     draw_timeline(axes, drawn)
     mark_period(axes, window)
+
+
+def _draw_strip(axes: Axes, run: BinnedTimeline, window: Window) -> None:
+    """Draw the compute engine of the whole run, and where in it the window lies."""
+    engines = run.utilisation.engines
+    engine = "array" if "array" in engines else engines[0]
+    _draw_lane(axes, run, engine, 0)
+    axes.set_ylim(0.5, -0.5)
+    axes.set_xlim(0, run.end)
+    axes.set_yticks([0], [f"{engine}, run"])
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    least = _LEAST_WINDOW * run.end
+    middle, wide = (window.start + window.end) / 2, max(window.end - window.start, least)
+    axes.axvspan(
+        middle - wide / 2, middle + wide / 2, facecolor="none", edgecolor="#000000", linewidth=1.0
+    )
 
 
 def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
@@ -154,15 +211,19 @@ def _draw_bars(axes: Axes, drawn: Timeline) -> None:
 
 def _draw_bins(axes: Axes, drawn: BinnedTimeline) -> None:
     """Fill each lane from its lower edge up, bin by bin, in the order of the causes."""
+    for at, engine in enumerate(drawn.utilisation.engines):
+        _draw_lane(axes, drawn, engine, at)
+
+
+def _draw_lane(axes: Axes, drawn: BinnedTimeline, engine: str, at: int) -> None:
     found = drawn.utilisation
     edges = found.edges - drawn.start
-    for at, engine in enumerate(found.engines):
-        below = np.zeros(len(edges) - 1)
-        bottom = at + _LANE_HEIGHT / 2
-        for cause in drawn.causes:
-            share = found.share(engine, cause)
-            if not share.any():
-                continue
-            low, high = (bottom - _LANE_HEIGHT * level for level in (below, below + share))
-            axes.stairs(high, edges, baseline=low, fill=True, label=cause, **look(cause))
-            below += share
+    below = np.zeros(len(edges) - 1)
+    bottom = at + _LANE_HEIGHT / 2
+    for cause in drawn.causes:
+        share = found.share(engine, cause)
+        if not share.any():
+            continue
+        low, high = (bottom - _LANE_HEIGHT * level for level in (below, below + share))
+        axes.stairs(high, edges, baseline=low, fill=True, label=cause, **look(cause))
+        below += share

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,12 @@ def page_text(data: dict[str, Any]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
 
 
-def write_page(trace: Trace, path: str | Path, *, force: bool = False) -> int:
+def write_page(
+    trace: Trace, path: str | Path, *, force: bool = False, said: Sequence[str] = ()
+) -> int:
     """Write a trace's page to ``path`` and give its size in bytes.
+
+    ``said``: sentences that stand on top, such as those of `simaccel trace stalls`.
 
     Raises:
         InputError: the page can't be written (see ``require_target``), or would replace the trace.
@@ -41,7 +46,7 @@ def write_page(trace: Trace, path: str | Path, *, force: bool = False) -> int:
     """
     inputs = (trace.path,)
     require_target(path, force=force, inputs=inputs, text=True)
-    text = page_text(document(trace))
+    text = page_text({**document(trace), "said": list(said)})
     with writing_text(path, force=force, inputs=inputs) as stream:
         stream.write(text)
     return len(text.encode())

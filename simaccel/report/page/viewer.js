@@ -2,6 +2,7 @@
 
 const WORK = ["busy", "idle"]; // these are no stalls
 const LEAST = 8; // cycles of the smallest window
+const FOLDED = 8; // more lanes of tiles are folded until they are asked for
 const byId = (id) => document.getElementById(id);
 const count = (number) => Math.round(number).toLocaleString("en");
 
@@ -99,6 +100,7 @@ function draw() {
   marker.width = `${(100 * (end - start)) / run.cycles}%`;
   if (document.activeElement !== byId("from")) byId("from").value = count(Math.floor(start));
   if (document.activeElement !== byId("to")) byId("to").value = count(Math.ceil(end));
+  byId("link").href = `#cycles=${Math.floor(start)}-${Math.ceil(end)}`;
   byId("span").textContent = `= ${count(end - start)} cycles${clockText(end - start)}`;
   if (view.pointer) showTip();
 }
@@ -143,6 +145,8 @@ function makeHead() {
   if (run.partial) facts.push("PARTIAL: the run was killed after these cycles");
   facts.push(`${count(run.stored_rows)} stored rows`, `simaccel ${run.version}`);
   byId("facts").textContent = facts.join(" \u00b7 ");
+  for (const text of run.said || []) byId("said").append(element("li", "", text));
+  byId("said").hidden = !(run.said || []).length;
   const used = new Set(run.activities.map(([cause]) => cause));
   const stalls = run.causes.filter((cause, at) => used.has(at) && !WORK.includes(cause.name));
   for (const name of WORK) {
@@ -157,6 +161,29 @@ function swatch(parent, cause) {
   square.style.background = cause.name === "idle" ? "var(--idle)" : cause.colour;
   parent.append(square, cause.label);
   return parent;
+}
+
+function makeOperators() {
+  // Where in the run each operator lies: those that run once, one after the other.
+  const once = run.loops.filter((place) => place.kind === "operator" && place.executions === 1);
+  const there = once.filter((place) => place.window);
+  byId("operators-strip").hidden = there.length < 2;
+  for (const place of there) {
+    const [start, end] = place.window;
+    const name = place.text.replace("operator ", "");
+    const mark = element("button", "operator", name);
+    mark.title = `${name}: cycles ${count(start)} to ${count(end)}`;
+    mark.style.left = `${(100 * start) / run.cycles}%`;
+    mark.style.width = `${(100 * (end - start)) / run.cycles}%`;
+    mark.onclick = () => zoomTo(start, end, 0);
+    byId("operators").append(mark);
+  }
+}
+
+function linked() {
+  // A window in the address, as the link writes it: #cycles=1000-2000.
+  const found = /^#cycles=(\d+)-(\d+)$/.exec(location.hash);
+  if (found) setWindow(Number(found[1]), Number(found[2]), false);
 }
 
 function makeLanes() {
@@ -181,6 +208,7 @@ function makeLanes() {
     };
     byId("lanes").append(button, group);
     for (const lane of lanes) group.append(makeLane(lane, level, height, group));
+    if (kind === "tile" && lanes.length > FOLDED) button.click();
   }
 }
 
@@ -330,12 +358,23 @@ function listenControls() {
     track.onpointerup = () => (track.onpointermove = null);
   });
   byId("lanes").addEventListener("scroll", redraw);
+  track.addEventListener("wheel", wheelOverview, { passive: false });
   const redrawAll = () => {
     drawOverview();
     redraw();
   };
   new ResizeObserver(redrawAll).observe(byId("timeline"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+}
+
+function wheelOverview(event) {
+  // Zoom around the cycle under the pointer; from outside of the window it is moved there first.
+  event.preventDefault();
+  const box = byId("overview-track").getBoundingClientRect();
+  const cycle = ((event.clientX - box.left) / box.width) * run.cycles;
+  if (cycle < view.start || cycle > view.end) move(cycle - (view.start + view.end) / 2);
+  const at = Math.min(Math.max(cycle, view.start), view.end);
+  zoom(Math.exp(event.deltaY * (event.deltaMode === 1 ? 16 : 1) * 0.002), at);
 }
 
 function centre(event) {
@@ -346,10 +385,13 @@ function centre(event) {
 
 makeHead();
 makeLanes();
+makeOperators();
 const places = makeLoops(run, byId("loops"), (place) => {
   zoomTo(...place.window, place.kind === "command" ? 0.25 : 0);
 });
 listenControls();
+addEventListener("hashchange", linked);
+linked();
 
 // For tests: the window, and what the page knows about a lane.
 window.simaccel = {

@@ -9,6 +9,7 @@ from simaccel.trace.exports.excerpt import LANES_SHOWN, MOST_EVENTS, Excerpt, ex
 from simaccel.trace.exports.perfetto import write_perfetto
 from simaccel.trace.exports.table import write_csv
 from simaccel.trace.exports.vcd import write_vcd
+from simaccel.trace.schema import WindowTooLargeError
 
 Format = Callable[[TextIO, Excerpt], None]
 """Writes an excerpt to a text stream, which keeps line ends as they are."""
@@ -19,4 +20,12 @@ FORMATS: Mapping[str, Format] = {
     "vcd": write_vcd,
 }
 
-__all__ = ["FORMATS", "LANES_SHOWN", "MOST_EVENTS", "Excerpt", "Format", "excerpt"]
+__all__ = [
+    "FORMATS",
+    "LANES_SHOWN",
+    "MOST_EVENTS",
+    "Excerpt",
+    "Format",
+    "WindowTooLargeError",
+    "excerpt",
+]

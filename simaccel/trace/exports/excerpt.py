@@ -87,7 +87,9 @@ def _rows(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: in
     return rows[np.lexsort((order, rows["start"]))]
 
 
-def _refused(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: int) -> TraceError:
+def _refused(
+    trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: int
+) -> WindowTooLargeError:
     """Halve the window until it fits: failing is cheap, nothing is expanded for it."""
     problem = f"more than {at_most:,} events in cycles {start} to {end}"
     allowed = f"a larger --at-most than {at_most}"
@@ -100,4 +102,4 @@ def _refused(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most:
             continue
         allowed = f"--from {start} --to {start + length} ({n:,} events), or {allowed}"
         break
-    return TraceError(trace.path, problem, allowed)
+    return WindowTooLargeError(trace.path, problem, allowed)

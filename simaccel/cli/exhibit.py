@@ -1,0 +1,203 @@
+"""`simaccel compare --exhibit NAME`: FLAT's figures 5, 9, 15 and 17 for any model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from simaccel.cli.asked import Asked
+from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.output import show, show_json
+from simaccel.cli.progress import Bar
+from simaccel.cli.rows import Files
+from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.experiment.bandwidth import needed_bandwidth
+from simaccel.experiment.parallel import Team, noted
+from simaccel.files.targets import STDOUT
+from simaccel.hardware import Accelerator
+from simaccel.report.comparison import Compared, problem_lines
+from simaccel.report.exhibits import (
+    TARGET,
+    Exhibit,
+    Row,
+    breakdown_rows,
+    exhibit_csv,
+    exhibit_json,
+    exhibit_table,
+    granularity_rows,
+    peak_bytes_per_cycle,
+    roofline_rows,
+)
+from simaccel.report.figures.exhibits import draw_exhibit
+from simaccel.report.results import experiment_title
+from simaccel.schedulers import Options
+from simaccel.workload import Workload
+
+DATAFLOWS: Final[dict[Exhibit, str]] = {
+    "roofline": "flex,flat",
+    "granularity": "naive,flex-m,flex-b,flex-h,flex-r,flat-m,flat-b,flat-h,flat-r",
+    "breakdown": "naive,flex,flat",
+    "bandwidth": "flex,flat",
+}
+"""What an exhibit compares where nothing is given."""
+SWEEP: Final = "buffer=64KiB:1GiB:x4"
+"""The buffer sizes of `granularity`, where nothing is given."""
+_HEADINGS: Final[dict[Exhibit, str]] = {
+    "roofline": "operation intensity",
+    "granularity": "utilisation of the attentions by granularity",
+    "breakdown": "cycles by part",
+    "bandwidth": "bandwidth needed",
+}
+
+
+def with_defaults(
+    asked: Asked, exhibit: Exhibit, sweep: tuple[str, ...]
+) -> tuple[Asked, tuple[str, ...]]:
+    """Return what is asked for, and the sweep, with those of an exhibit where none are given.
+
+    Raises:
+        InputError: a sweep where the exhibit has none.
+
+    """
+    if sweep and exhibit != "granularity":
+        allowed = "nothing beside --exhibit, but of granularity"
+        require_none([fault("--sweep", ", ".join(sweep), allowed)])
+    if asked.dataflow is None and not asked.searches():
+        asked = replace(asked, dataflow=DATAFLOWS[exhibit])
+    return asked, sweep or ((SWEEP,) if exhibit == "granularity" else ())
+
+
+def show_exhibit(
+    exhibit: Exhibit,
+    rows: Sequence[Compared],
+    workloads: dict[int | None, Workload],
+    accelerator: Accelerator,
+    files: Files,
+    *,
+    as_json: bool,
+) -> None:
+    """Show and write an exhibit that is made of the runs of a comparison."""
+    if exhibit == "roofline":
+        found = roofline_rows(rows, workloads, accelerator)
+    elif exhibit == "granularity":
+        found = granularity_rows(rows, workloads)
+    else:
+        found = breakdown_rows(rows, workloads)
+    first = next(iter(workloads.values()))
+    title = experiment_title(first, accelerator, varied={"seq-len"} if len(workloads) > 1 else ())
+    heading = f"{title}: {_HEADINGS[exhibit]}"
+    _show(exhibit, found, heading, accelerator, files, problem_lines(rows), as_json=as_json)
+
+
+def _show(
+    exhibit: Exhibit,
+    rows: Sequence[Row],
+    title: str,
+    accelerator: Accelerator,
+    files: Files,
+    lines: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    if not rows:
+        if as_json:
+            show_json(exhibit_json(exhibit, rows))
+        else:
+            show(title, *lines)
+        return
+    roof = accelerator.array.pes, peak_bytes_per_cycle(accelerator)
+    written = files.write(
+        partial(exhibit_csv, rows), partial(draw_exhibit, exhibit, rows, title, roof)
+    )
+    if as_json:
+        show_json(exhibit_json(exhibit, rows))
+    elif files.table != STDOUT:
+        show(title, exhibit_table(rows), *lines, *written)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The search for one bandwidth, as it is sent to a process."""
+
+    workload: Workload
+    accelerator: Accelerator
+    dataflow: str
+    options: Options
+    target: float
+
+
+@dataclass(frozen=True)
+class _Needed:
+    """What is needed, or why nothing is known."""
+
+    row: Row
+    problem: str = ""
+    exit_code: int = 0
+
+
+def _run(task: _Task) -> _Needed:
+    length = task.workload.parameters.get("seq_len")
+    row: Row = {
+        "seq_len": None if length is None else int(length),
+        "dataflow": task.dataflow,
+        "bytes_per_second": None,
+        "utilisation": None,
+    }
+    try:
+        found = needed_bandwidth(
+            task.workload, task.accelerator, task.dataflow, task.target, task.options
+        )
+    except SimaccelError as error:
+        return _Needed(row, str(error), error.exit_code)
+    row |= {"bytes_per_second": found.bytes_per_second, "utilisation": found.utilisation}
+    return _Needed(row)
+
+
+def _lost(task: _Task) -> _Needed:
+    problem = "its process died; is there enough memory?"
+    return replace(_run_nothing(task), problem=problem, exit_code=WorkerDiedError.exit_code)
+
+
+def _run_nothing(task: _Task) -> _Needed:
+    row = {"seq_len": None, "dataflow": task.dataflow}
+    return _Needed({**row, "bytes_per_second": None, "utilisation": None})
+
+
+def show_bandwidths(
+    asked: Asked, target: float | None, files: Files, team: Team, *, as_json: bool
+) -> int:
+    """Find the bandwidth that each dataflow needs at each length; return the exit code."""
+    lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
+    _, accelerator, names, *workloads = gather(
+        files.require,
+        asked.accelerator,
+        lambda: asked.names(several=True),
+        *(replace(asked.workload, seq_len=length).read for length in lengths),
+    )
+    wanted = TARGET if target is None else target
+    tasks = [
+        _Task(workload, accelerator, name, asked.options, wanted)
+        for workload in workloads
+        for name in names
+    ]
+    with Bar("finding bandwidths") as bar:
+        found = noted(team, _run, tasks, bar.show, lost=_lost)
+    rows = [_saved(one.row, [each.row for each in found]) for one in found]
+    varied = {"seq-len"} if len(workloads) > 1 else set[str]()
+    title = experiment_title(workloads[0], accelerator, varied=varied)
+    heading = f"{title}: bandwidth for a utilisation of {wanted:.0%}"
+    lines = [f"{one.row['dataflow']}: {one.problem}" for one in found if one.problem]
+    if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
+        lines.append("-: no bandwidth is enough; the utilisation is that of the widest")
+    _show("bandwidth", rows, heading, accelerator, files, lines, as_json=as_json)
+    return found[0].exit_code if all(one.problem for one in found) else 0
+
+
+def _saved(row: Row, rows: Sequence[Row]) -> Row:
+    """Add by how much less a dataflow needs than the first one at its length."""
+    first = next(one for one in rows if one["seq_len"] == row["seq_len"])
+    known = row["bytes_per_second"] and first["bytes_per_second"]
+    saved = 1 - row["bytes_per_second"] / first["bytes_per_second"] if known else None
+    return {**row, "saved": saved}

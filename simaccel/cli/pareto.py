@@ -1,0 +1,114 @@
+"""`simaccel compare --pareto x,y`: the front of each scheduler's mappings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from simaccel.cli.asked import Asked
+from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.output import show, show_json
+from simaccel.cli.progress import Bar
+from simaccel.cli.rows import Files
+from simaccel.errors import SimaccelError, WorkerDiedError, suggest
+from simaccel.experiment.parallel import Team, noted
+from simaccel.experiment.pareto import pareto
+from simaccel.files.targets import STDOUT
+from simaccel.hardware import Accelerator
+from simaccel.report.figures.pareto import draw_pareto
+from simaccel.report.pareto import (
+    Fronted,
+    fronted,
+    pareto_csv,
+    pareto_json,
+    pareto_lines,
+    pareto_table,
+)
+from simaccel.report.results import experiment_title
+from simaccel.schedulers import Options
+from simaccel.schedulers.front import FIGURES
+from simaccel.schedulers.front import Asked as AskedFront
+from simaccel.workload import Workload
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One front, as it is sent to a process."""
+
+    workload: Workload
+    accelerator: Accelerator
+    dataflow: str
+    options: Options
+    front: AskedFront
+
+
+def _run(task: _Task) -> Fronted:
+    """Find one front; what the user can cause becomes a row with its reason."""
+    try:
+        found = pareto(task.workload, task.accelerator, task.dataflow, task.options, task.front)
+    except SimaccelError as error:
+        return Fronted(task.dataflow, problem=str(error), exit_code=error.exit_code)
+    return fronted(found)
+
+
+def _lost(task: _Task) -> Fronted:
+    problem = "its process died; is there enough memory?"
+    return Fronted(task.dataflow, problem=problem, exit_code=WorkerDiedError.exit_code)
+
+
+def read_front(text: str) -> AskedFront:
+    """Read ``x,y``.
+
+    Raises:
+        InputError: not two figures, or one that there is not.
+
+    """
+    names = [one.strip() for one in text.split(",")]
+    known = [one for name in names for one in FIGURES if one == name]
+    faults = [
+        fault("--pareto", name, suggest(name, FIGURES)) for name in names if name not in FIGURES
+    ]
+    if not faults and (len(known) != len({*known}) or len(known) != len(("x", "y"))):
+        faults = [fault("--pareto", text, f"two different figures of {', '.join(FIGURES)}")]
+    require_none(faults)
+    return AskedFront(known[0], known[1])
+
+
+def compare_fronts(
+    asked: Asked, text: str, files: Files, team: Team, *, as_json: bool, refused: dict[str, Any]
+) -> int:
+    """Find the front of each dataflow or mapspace, show and write them; return the exit code.
+
+    ``refused``: options that don't go together with fronts, with their values.
+    """
+    allowed = "nothing beside --pareto"
+    several = "one length beside --pareto"
+    wrong = [fault(option, value, allowed) for option, value in refused.items() if value]
+    if asked.sought.objective:
+        wrong.append(fault("--objective", asked.sought.objective, allowed))
+    length = asked.workload.seq_len
+    if length is not None and "," in length:
+        wrong.append(fault("--seq-len", length, several))
+    require_none(wrong)
+    _, front, workload, accelerator, names = gather(
+        files.require,
+        lambda: read_front(text),
+        asked.workload.read,
+        asked.accelerator,
+        lambda: asked.names(several=True),
+    )
+    tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
+    with Bar("finding fronts") as bar:
+        rows = noted(team, _run, tasks, bar.show, lost=_lost)
+    title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
+    written = files.write(
+        partial(pareto_csv, rows), partial(draw_pareto, rows, front.x, front.y, title)
+    )
+    if as_json:
+        show_json(pareto_json(rows, front.x, front.y))
+    elif files.table != STDOUT:
+        show(title, pareto_table(rows, front.x, front.y), *pareto_lines(rows), *written)
+    ran = any(row.points for row in rows)
+    died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)
+    return WorkerDiedError.exit_code if died else 0 if ran else rows[0].exit_code

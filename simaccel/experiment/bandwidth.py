@@ -1,0 +1,105 @@
+"""The bandwidth that a workload needs: the smallest with which it reaches a utilisation.
+
+FLAT (Kao et al., ASPLOS 2023), figure 17. Each bandwidth that is tried has a search and a run of
+its own, as an architect would choose the mapping after the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.experiment.run import Result, simulate
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import with_values
+from simaccel.schedulers import Options
+from simaccel.workload import Workload
+
+FIELD: Final = "dram.bandwidth_bytes_per_second"
+_STEP: Final = 1.05
+"""How near the bandwidth is found, as a ratio."""
+_STRIDE: Final = 4
+"""By how much bandwidths differ that are tried first."""
+_WIDEST: Final = 64
+"""More than so many times what the array could eat in a cycle is never asked for."""
+_LEAST: Final = 256
+"""Less than a byte in so many cycles is never asked for."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The smallest bandwidth found, in bytes per second, and the utilisation there.
+
+    ``bytes_per_second`` is None where none is enough; the utilisation is then that of the widest.
+    """
+
+    bytes_per_second: int | None
+    utilisation: float
+    result: Result
+
+
+def needed_bandwidth(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    target: float,
+    options: Options | None = None,
+    *,
+    start: int | None = None,
+) -> Needed:
+    """Return the smallest DRAM bandwidth, to 5%, with which a dataflow reaches a utilisation.
+
+    By bisection, as more bandwidth is taken to be no worse. ``start``: where to begin (bytes per
+    second; by default what is described, or 1 B a cycle).
+
+    Raises:
+        SimaccelError: the dataflow doesn't take the workload, or nothing fits.
+
+    """
+    width = max(2, *(one.bytes_per_element for one in workload.tensors.values()))
+    widest = _WIDEST * width * accelerator.array.pes * accelerator.clock_hz
+    given = accelerator.dram.bandwidth_bytes_per_second
+    rate = start or given or accelerator.clock_hz
+
+    def tried(bandwidth: int) -> Needed:
+        on = with_values(accelerator, {FIELD: bandwidth}, f"bandwidth {bandwidth} B/s")
+        result = simulate(workload, on, dataflow, options=options)
+        return Needed(bandwidth, result.utilisation, result)
+
+    wide = tried(widest)
+    if wide.utilisation < target:
+        return Needed(None, wide.utilisation, wide.result)
+    least = max(1, accelerator.clock_hz // _LEAST)
+    low, enough = _between(tried, target, wide, min(rate, widest // _STRIDE), least)
+    high = enough.bytes_per_second or widest
+    while low and high > low * _STEP:
+        middle = round((low * high) ** 0.5)
+        found = tried(middle)
+        if found.utilisation >= target:
+            high, enough = middle, found
+        else:
+            low = middle
+    return enough
+
+
+def _between(
+    tried: Callable[[int], Needed], target: float, wide: Needed, rate: int, least: int
+) -> tuple[int, Needed]:
+    """Return a bandwidth that is too small (0: none is), and one that is enough, near each other.
+
+    From ``rate`` down in strides, or up to ``wide``, which is enough.
+    """
+    found = tried(rate)
+    if found.utilisation >= target:
+        while found.utilisation >= target and rate > least:
+            enough, rate = found, max(least, rate // _STRIDE)
+            found = tried(rate)
+        return (0, found) if found.utilisation >= target else (rate, enough)
+    most = wide.bytes_per_second or rate
+    while rate * _STRIDE < most:
+        found = tried(rate * _STRIDE)
+        if found.utilisation >= target:
+            return rate, found
+        rate *= _STRIDE
+    return rate, wide

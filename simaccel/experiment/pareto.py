@@ -1,0 +1,92 @@
+"""Pareto fronts: the mappings of a scheduler that no other one beats in two figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from simaccel.experiment.run import Result, energy_pj, simulate
+from simaccel.experiment.scheduling import machine_judge
+from simaccel.hardware import Accelerator
+from simaccel.schedulers import Options
+from simaccel.schedulers.front import Asked, Figure, evenly, undominated
+from simaccel.schedulers.fronts import front
+from simaccel.schedulers.problems import mapping_of
+from simaccel.workload import Workload
+
+MOST: Final = 64
+"""Points of a front that are run; of more, some that lie evenly between the ends."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mapping of a front, run on the machine: its figures by their names."""
+
+    result: Result
+    figures: dict[Figure, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pareto:
+    """The front of one scheduler, the smallest x first.
+
+    ``seen``: mappings that were judged; ``points_in_all``: mappings on the front, of which some
+    that lie evenly are here; ``proved``: no mapping of the scheduler's space beats one of these,
+    as each was run or its resource bound is beaten.
+    """
+
+    dataflow: str
+    points: tuple[Point, ...]
+    seen: int
+    points_in_all: int
+    proved: bool
+
+
+def pareto(
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, asked: Asked
+) -> Pareto:
+    """Return the front of the mappings that a scheduler sees, each run on the machine as a whole.
+
+    Raises:
+        NothingFitsError: no mapping fits the buffer.
+        SimaccelError: as of ``make_mapping``.
+
+    """
+    found = front(workload, accelerator, dataflow, options, asked, machine_judge(accelerator))
+    chosen = [found.found[int(at)] for at in evenly(np.arange(len(found.found)), MOST)]
+    results = [
+        simulate(workload, accelerator, mapping_of(workload, dataflow, one.body)) for one in chosen
+    ]
+    added_up = found.seen == len(found.found) or all(
+        one.cycles == result.run.cycles for one, result in zip(chosen, results, strict=True)
+    )
+    points = [Point(result, figures_of(result)) for result in results]
+    signs = {name: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
+    rows = np.array([[signs[name] * one.figures[name] for name in signs] for one in points])
+    kept = undominated(rows)
+    return Pareto(
+        dataflow=dataflow,
+        points=tuple(points[int(at)] for at in kept),
+        seen=found.seen,
+        points_in_all=len(kept) + len(found.found) - len(chosen),
+        proved=found.proved and added_up and len(chosen) == len(found.found),
+    )
+
+
+def figures_of(result: Result) -> dict[Figure, float]:
+    """Return what a front may be made of: cycles, pJ, pJ cycles and bytes as the machine has them.
+
+    ``footprint`` is what the mapping reserves in the buffer.
+    """
+    run = result.run
+    energy = sum(energy_pj(run, result.accelerator).values())
+    return {
+        "cycles": run.cycles,
+        "utilisation": result.utilisation,
+        "energy": energy,
+        "edp": energy * run.cycles,
+        "dram-bytes": sum(n for (level, _), n in run.moved.items() if level.startswith("dram")),
+        "footprint": result.estimate.buffer_bytes,
+    }

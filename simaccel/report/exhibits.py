@@ -1,0 +1,252 @@
+"""FLAT's figures 5, 9, 15 and 17 for any model and accelerator: rows, tables, CSV and JSON.
+
+Kao et al., FLAT: An Optimized Dataflow for Mitigating Attention Bottlenecks, ASPLOS 2023. Each
+exhibit is a list of rows with the same columns; figures are drawn from the same rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from rich.table import Table
+
+from simaccel.analytic.bounds.compulsory import group_bytes
+from simaccel.hardware import Accelerator
+from simaccel.report.comparison import Compared
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
+from simaccel.schedulers.problems import parts
+from simaccel.workload import Vector, Workload
+
+Exhibit = Literal["roofline", "granularity", "breakdown", "bandwidth"]
+EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", "bandwidth")
+ATTENTION: Final = "attention"
+Row = dict[str, Any]
+TARGET: Final = 0.95
+"""The utilisation for which FLAT's figure 17 asks."""
+
+
+def peak_bytes_per_cycle(accelerator: Accelerator) -> float | None:
+    """Return what DRAM moves in a cycle at most; None if that is unlimited."""
+    rate = accelerator.channel_rate
+    if rate.unlimited:
+        return None
+    return rate.n_bytes / rate.n_cycles * accelerator.dram.channels
+
+
+def roofline_rows(
+    rows: Sequence[Compared], workloads: Mapping[int | None, Workload], accelerator: Accelerator
+) -> list[Row]:
+    """Return the operation intensity of each group, what it allows, and what was reached (Fig. 5).
+
+    ``macs_per_byte`` counts bytes as moved, ``most_macs_per_byte`` what has to move at least if
+    all that a group reads and makes is in DRAM before and after it: of single operators in `flex`
+    (whose S may stay on chip, so that it moves less), of L, softmax and A together in `flat`.
+    """
+    peak, rate = accelerator.array.pes, peak_bytes_per_cycle(accelerator)
+    found: list[Row] = []
+    for row in rows:
+        workload = workloads[row.seq_len]
+        for one in (row.result or {}).get("operators", ()):
+            moved = _dram(one)
+            names = group_of(workload, one["name"])
+            least = group_bytes(workload, names) * workload.times(names[0])
+            intensity = one["macs"] / moved if moved else float("inf")
+            most = one["macs"] / least if least else float("inf")
+            roof = peak if rate is None else min(peak, intensity * rate)
+            found.append(
+                {
+                    "seq_len": row.seq_len,
+                    "dataflow": row.dataflow,
+                    "operator": one["name"],
+                    "macs": one["macs"],
+                    "dram_bytes": moved,
+                    "macs_per_byte": intensity,
+                    "most_macs_per_byte": most,
+                    "roof_macs_per_cycle": roof,
+                    "macs_per_cycle": one["macs"] / one["cycles"],
+                    "bound": "memory" if roof < peak else "compute",
+                }
+            )
+    return [row for row in found if row["macs"]]
+
+
+def group_of(workload: Workload, name: str) -> list[str]:
+    """Return the operators of a group by its name, as in ``L+softmax+A``."""
+    known = {one.name for one in workload.operators}
+    return [name] if name in known else name.split("+")
+
+
+def _dram(one: Mapping[str, Any]) -> int:
+    return sum(sum(tensors.values()) for tensors in one["bytes"]["dram"].values())
+
+
+def granularity_rows(
+    rows: Sequence[Compared], workloads: Mapping[int | None, Workload]
+) -> list[Row]:
+    """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
+
+    Of a workload without an attention that of all operators.
+    """
+    found: list[Row] = []
+    for row in rows:
+        workload = workloads[row.seq_len]
+        inside = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
+        one: Row = {"seq_len": row.seq_len, "dataflow": row.dataflow}
+        if row.point is not None:
+            one = {row.point.axis.column: row.point.value, **one}
+        result = row.result
+        if result is None:
+            found.append({**one, "cycles": None, "utilisation": None, "footprint_bytes": None})
+            continue
+        mine = [
+            each
+            for each in result["operators"]
+            if not inside or {*group_of(workload, each["name"])} <= inside
+        ]
+        cycles = sum(each["cycles"] for each in mine)
+        pes = result["ideal_cycles"] and result["macs"] / result["utilisation"] / result["cycles"]
+        one |= {
+            "cycles": cycles,
+            "utilisation": sum(each["macs"] for each in mine) / pes / cycles,
+            "footprint_bytes": result["reserved_buffer_bytes"],
+        }
+        found.append(one)
+    return found
+
+
+def breakdown_rows(rows: Sequence[Compared], workloads: Mapping[int | None, Workload]) -> list[Row]:
+    """Return the cycles of each part of a model by dataflow and length (Fig. 15).
+
+    ``normalised`` divides them by the ideal cycles of all (MACs by peak MACs per cycle).
+    """
+    found: list[Row] = []
+    for row in rows:
+        if row.result is None:
+            continue
+        workload, cycles = workloads[row.seq_len], dict[str, int]()
+        for one in row.result["operators"]:
+            name = part_of(workload, group_of(workload, one["name"]))
+            cycles[name] = cycles.get(name, 0) + one["cycles"]
+        ideal = row.result["ideal_cycles"]
+        for name, n in sorted(cycles.items(), key=lambda pair: PARTS.index(pair[0])):
+            found.append(
+                {
+                    "seq_len": row.seq_len,
+                    "dataflow": row.dataflow,
+                    "part": name,
+                    "cycles": n,
+                    "share": n / row.result["cycles"],
+                    "normalised": n / ideal if ideal else None,
+                }
+            )
+    return found
+
+
+PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators")
+"""What a model is made of: einsums right before and behind an attention are its projections."""
+
+
+def part_of(workload: Workload, operators: Sequence[str]) -> str:
+    """Return which part of a model a group belongs to."""
+    attentions = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
+    if {*operators} & attentions:
+        return ATTENTION
+    einsums = [name for name in operators if not isinstance(workload.operator(name), Vector)]
+    if not einsums:
+        return "vector operators"
+    beside = _beside(workload, attentions)
+    return "projections" if {*einsums} & beside else "other einsums"
+
+
+def _beside(workload: Workload, attentions: set[str]) -> set[str]:
+    """Return the einsums whose results an attention reads, or which read its results.
+
+    Through vector operators such as a rotary embedding.
+    """
+    made = {one.output.tensor: one for one in workload.operators}
+    found: set[str] = set()
+    waiting = [
+        made[given.tensor]
+        for name in attentions
+        for given in workload.operator(name).inputs
+        if given.tensor in made
+    ]
+    while waiting:
+        one = waiting.pop()
+        if one.name in attentions or one.name in found:
+            continue
+        if isinstance(one, Vector):
+            waiting += [made[given.tensor] for given in one.inputs if given.tensor in made]
+        else:
+            found.add(one.name)
+    outputs = {workload.operator(name).output.tensor for name in attentions}
+    for one in workload.operators:
+        reads = {given.tensor for given in one.inputs} & outputs
+        if reads and one.name not in attentions:
+            if isinstance(one, Vector):
+                outputs.add(one.output.tensor)
+            else:
+                found.add(one.name)
+    return found
+
+
+_TEXTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "seq_len": ("seq-len", str),
+    "buffer_bytes": ("buffer", bytes_text),
+    "dataflow": ("dataflow", str),
+    "operator": ("operator", str),
+    "part": ("part", str),
+    "bound": ("bound by", str),
+    "dram_bytes": ("DRAM", bytes_text),
+    "footprint_bytes": ("reserves", bytes_text),
+    "macs_per_byte": ("MACs/B", lambda value: f"{value:,.1f}"),
+    "most_macs_per_byte": ("at most", lambda value: f"{value:,.1f}"),
+    "roof_macs_per_cycle": ("roof", lambda value: f"{value:,.1f}"),
+    "macs_per_cycle": ("MACs/cycle", lambda value: f"{value:,.1f}"),
+    "cycles": ("cycles", cycles_text),
+    "share": ("share", share_text),
+    "utilisation": ("util.", share_text),
+    "normalised": ("x ideal", lambda value: f"{value:.2f}"),
+    "bytes_per_second": ("bandwidth", lambda value: rate_text(round(value))),
+    "saved": ("less than first", share_text),
+}
+_LEFT: Final = ("dataflow", "operator", "part", "bound")
+_HIDDEN: Final = ("macs",)
+
+
+def exhibit_table(rows: Sequence[Row]) -> Table:
+    """Tabulate an exhibit; a column that says the same in all rows is left to the title."""
+    names = [name for name in rows[0] if name not in _HIDDEN]
+    if len({row["seq_len"] for row in rows}) == 1:
+        names.remove("seq_len")
+    heads = {name: _TEXTS.get(name, (name, str)) for name in names}
+    table = make_table((), [heads[name][0] for name in names])
+    for number, name in enumerate(names):
+        if name in _LEFT:
+            table.columns[number].justify = "left"
+    keys = [tuple(row[name] for name in names if name in {"seq_len", "dataflow"}) for row in rows]
+    for before, (row, key) in zip([None, *keys], zip(rows, keys, strict=True), strict=False):
+        if before is not None and before != key and len(rows) > len({*keys}):
+            table.add_section()
+        cells = ["-" if row[name] is None else heads[name][1](row[name]) for name in names]
+        add_row(table, cells)
+    return table
+
+
+def exhibit_csv(rows: Sequence[Row]) -> str:
+    """Return one line a row after a line of names; units stand in the names."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, tuple(rows[0]), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def exhibit_json(name: Exhibit, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return an exhibit as one JSON object; what can't be said in JSON (no traffic) is null."""
+    plain = [{k: None if v == float("inf") else v for k, v in row.items()} for row in rows]
+    return {"exhibit": name, "rows": plain}

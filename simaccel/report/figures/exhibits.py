@@ -1,0 +1,254 @@
+"""Figures of the exhibits: roofline, utilisation by granularity, breakdown, bandwidth needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from simaccel.report.exhibits import PARTS, Exhibit, Row
+from simaccel.report.figures.comparison import EDGE_COLOUR, EDGE_POINTS, UTILISATION, looks
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    SERIES_COLOURS,
+    SERIES_HATCHES,
+    SINGLE_COLUMN_INCHES,
+    new_figure,
+)
+from simaccel.report.units import bytes_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
+_HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
+_ACROSS: Final = 3
+_BAR: Final = 0.8
+_GIGA: Final = 1e9
+_NEAR: Final = 1.12
+"""Names of points nearer than this ratio share a line of text."""
+
+
+def draw_exhibit(
+    name: Exhibit, rows: Sequence[Row], title: str, roof: tuple[int, float | None]
+) -> Figure:
+    """Draw the rows of an exhibit. Call it inside ``style()``.
+
+    ``roof``: peak MACs per cycle, and DRAM bytes per cycle (None: unlimited).
+    """
+    if name == "roofline":
+        return _roofline(rows, title, roof)
+    draw = {"granularity": _granularity, "breakdown": _breakdown, "bandwidth": _bandwidth}[name]
+    return draw(rows, title)
+
+
+def _new(title: str, legend: int, height: float = _HEIGHT, width: float = _WIDTH) -> Figure:
+    figure = new_figure(width, height + _LEGEND_ROW * legend)
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    return figure
+
+
+def _roofline(rows: Sequence[Row], title: str, roof: tuple[int, float | None]) -> Figure:
+    peak, rate = roof
+    finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
+    figure = _new(title, 1)
+    axes = figure.subplots()
+    every = [row["macs_per_byte"] for row in finite] or [1.0]
+    ridge = peak / rate if rate else min(every)
+    low, high = min(*every, ridge) / 2, max(*every, ridge) * 3
+    axes.plot(
+        [low, ridge, high],
+        [low * (rate or peak / low), peak, peak],
+        color=LIMIT_COLOUR,
+        linewidth=0.9,
+    )
+    axes.axvline(ridge, color=SERIES_COLOURS[2], linestyle=":", linewidth=0.9)
+    axes.text(ridge, peak * 1.12, f"{ridge:,.0f} MACs/B", ha="center", fontsize="small")
+    names = list(dict.fromkeys(row["dataflow"] for row in rows))
+    for dataflow, one in looks(names).items():
+        mine = [row for row in finite if row["dataflow"] == dataflow]
+        axes.plot(
+            [row["macs_per_byte"] for row in mine],
+            [row["macs_per_cycle"] for row in mine],
+            one.marker,
+            color=one.colour,
+            markersize=4,
+            markeredgecolor="white",
+            markeredgewidth=0.4,
+            label=dataflow,
+            zorder=3,
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log", base=2)
+    axes.set_xlim(low, high)
+    axes.set_ylim(min([row["macs_per_cycle"] for row in finite] or [peak]) / 2, peak * 1.6)
+    _name_points(axes, finite)
+    axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
+    axes.set_ylabel("MACs per cycle")
+    figure.legend(loc="outside lower center", ncols=6)
+    return figure
+
+
+def _name_points(axes: Axes, rows: Sequence[Row]) -> None:
+    """Write the operators beside their points; those that lie together share a line."""
+    groups: list[list[Row]] = []
+    for row in rows:
+        near = (
+            group
+            for group in groups
+            if all(
+                1 / _NEAR < row[name] / group[0][name] < _NEAR
+                for name in ("macs_per_byte", "macs_per_cycle")
+            )
+        )
+        group = next(near, None)
+        if group is None:
+            groups.append([row])
+        else:
+            group.append(row)
+    for group in groups:
+        names = list(dict.fromkeys(row["operator"] for row in group))
+        text = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")  # noqa: PLR2004
+        axes.annotate(
+            text,
+            (group[0]["macs_per_byte"], group[0]["macs_per_cycle"]),
+            xytext=(4, -7),
+            textcoords="offset points",
+            fontsize="x-small",
+        )
+
+
+def _panels(rows: Sequence[Row]) -> dict[Any, list[Row]]:
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["seq_len"], []).append(row)
+    return found
+
+
+def _granularity(rows: Sequence[Row], title: str) -> Figure:
+    panels = _panels(rows)
+    across = min(_ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    names = list(dict.fromkeys(row["dataflow"] for row in rows))
+    figure = _new(title, -(-len(names) // 6), _PANEL * down + 0.8, DOUBLE_COLUMN_INCHES)
+    grid = figure.subplots(down, across, sharey=True, squeeze=False)
+    column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
+    for axes, (length, mine) in zip(grid.flat, panels.items(), strict=False):
+        for dataflow, one in looks(names).items():
+            points = [row for row in mine if row["dataflow"] == dataflow]
+            axes.plot(
+                [row[column] for row in points],
+                [
+                    float("nan") if row["utilisation"] is None else 100 * row["utilisation"]
+                    for row in points
+                ],
+                color=one.colour,
+                linestyle=one.line,
+                marker=one.marker,
+                markersize=4,
+                markeredgecolor="white",
+                markeredgewidth=0.4,
+                label=dataflow,
+            )
+        values = sorted({row[column] for row in mine})
+        if column.endswith("bytes"):
+            axes.set_xscale("log", base=2)
+            axes.minorticks_off()
+            shown = values[:: -(-len(values) // max(2, 10 // across))]
+            axes.set_xticks(shown, [bytes_text(one) for one in shown])
+        axes.set_ylim(0, 105)
+        axes.set_title("" if length is None or len(panels) == 1 else f"{length} tokens")
+        axes.set_xlabel(column.replace("_bytes", " (bytes)").replace("_", " "))
+        axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+    for axes in [*grid.flat][len(panels) :]:
+        axes.set_axis_off()
+    grid[0, 0].set_ylabel(UTILISATION)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6)
+    return figure
+
+
+def _breakdown(rows: Sequence[Row], title: str) -> Figure:
+    keys = list(dict.fromkeys((row["seq_len"], row["dataflow"]) for row in rows))
+    lengths = list(dict.fromkeys(length for length, _ in keys))
+    places = {key: at + 0.6 * lengths.index(key[0]) for at, key in enumerate(keys)}
+    figure = _new(title, 1)
+    axes = figure.subplots()
+    below = dict.fromkeys(keys, 0.0)
+    for number, part in enumerate(PARTS):
+        mine = [row for row in rows if row["part"] == part]
+        if not mine:
+            continue
+        at = [(row["seq_len"], row["dataflow"]) for row in mine]
+        heights = [row["normalised"] for row in mine]
+        axes.bar(
+            [places[key] for key in at],
+            heights,
+            _BAR,
+            [below[key] for key in at],
+            color=SERIES_COLOURS[number],
+            hatch=SERIES_HATCHES[number],
+            edgecolor=EDGE_COLOUR,
+            linewidth=EDGE_POINTS,
+            label=part,
+        )
+        for key, height in zip(at, heights, strict=True):
+            below[key] += height
+    for key, top in below.items():
+        axes.text(places[key], top, f"{top:.2f}", ha="center", va="bottom", fontsize="small")
+    axes.axhline(1, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8)
+    axes.set_xticks(
+        [*places.values()],
+        [dataflow for _, dataflow in keys],
+        rotation=45 * (len(keys) > 6),  # noqa: PLR2004
+    )
+    for length in lengths if lengths != [None] else []:
+        there = [at for key, at in places.items() if key[0] == length]
+        axes.text(
+            sum(there) / len(there),
+            -0.22 if len(keys) > 6 else -0.14,  # noqa: PLR2004
+            f"{length} tokens",
+            ha="center",
+            va="top",
+            transform=axes.get_xaxis_transform(),
+        )
+    axes.margins(y=0.12)
+    axes.set_ylabel("cycles / ideal cycles")
+    figure.legend(loc="outside lower center", ncols=4)
+    return figure
+
+
+def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
+    figure = _new(title, 1)
+    axes = figure.subplots()
+    lengths = list(dict.fromkeys(row["seq_len"] for row in rows))
+    names = list(dict.fromkeys(row["dataflow"] for row in rows))
+    for dataflow, one in looks(names).items():
+        mine = {
+            row["seq_len"]: row["bytes_per_second"] for row in rows if row["dataflow"] == dataflow
+        }
+        values = [mine.get(length) for length in lengths]
+        axes.plot(
+            range(len(lengths)),
+            [float("nan") if value is None else value / _GIGA for value in values],
+            color=one.colour,
+            linestyle=one.line,
+            marker=one.marker,
+            markersize=4,
+            label=dataflow,
+        )
+        for at, value in enumerate(values):
+            if value is None:
+                axes.plot(at, 0.02, "x", color=one.colour, transform=axes.get_xaxis_transform())
+    axes.set_xticks(range(len(lengths)), [_length(one) for one in lengths])
+    axes.set_xlim(-0.3, len(lengths) - 0.7)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("sequence length (tokens); x: no bandwidth is enough")
+    axes.set_ylabel("DRAM bandwidth needed (GB/s)")
+    figure.legend(loc="outside lower center", ncols=6)
+    return figure
+
+
+def _length(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

@@ -1,0 +1,91 @@
+"""Figure of Pareto fronts: one stepped line a dataflow (FLAT, Kao et al., ASPLOS 2023, Fig. 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from simaccel.report.figures.comparison import looks
+from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
+from simaccel.report.pareto import Fronted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LABELS: Final = {
+    "cycles": "cycles",
+    "utilisation": "utilisation (% of peak MACs)",
+    "footprint": "buffer (bytes)",
+    "dram-bytes": "DRAM traffic (bytes)",
+    "energy": "energy (J)",
+    "edp": "energy x delay (J cycles)",
+}
+_SCALE: Final = {"utilisation": 100.0, "energy": 1e-12, "edp": 1e-12}
+_LOG_RATIO: Final = 8
+_WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
+_COLUMNS: Final = 6
+_KIB: Final = 1024
+
+
+def draw_pareto(rows: Sequence[Fronted], x: str, y: str, title: str) -> Figure:
+    """Draw the front of each dataflow; what lies between two points can be had at the worse one.
+
+    Call it inside ``style()``.
+    """
+    drawn = [row for row in rows if row.points]
+    height = _HEIGHT + _ROW * -(-len(drawn) // _COLUMNS)
+    figure = new_figure(_WIDTH, height)
+    axes = figure.subplots()
+    look = looks([row.dataflow for row in rows])
+    for row in drawn:
+        one = look[row.dataflow]
+        points = sorted((point[x], point[y]) for point in row.points)
+        xs = [_SCALE.get(x, 1.0) * first for first, _ in points]
+        ys = [_SCALE.get(y, 1.0) * second for _, second in points]
+        axes.step(xs, ys, where=_where(x), color=one.colour, linestyle=one.line, linewidth=0.8)
+        axes.plot(
+            xs, ys, one.marker, color=one.colour, markersize=3, label=row.dataflow, linewidth=0
+        )
+    _scales(axes, drawn, x, y)
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    if drawn:
+        figure.legend(loc="outside lower center", ncols=_COLUMNS)
+    return figure
+
+
+def _where(x: str) -> Literal["pre", "post"]:
+    """Return on which side of a point its value holds: more of x is worse, unless x is gain."""
+    return "pre" if x == "utilisation" else "post"
+
+
+def _scales(axes: Axes, drawn: Sequence[Fronted], x: str, y: str) -> None:
+    for name, axis in ((x, "x"), (y, "y")):
+        values = [point[name] for row in drawn for point in row.points]
+        wide = bool(values) and 0 < min(values) * _LOG_RATIO <= max(values)
+        set_scale = axes.set_xscale if axis == "x" else axes.set_yscale
+        if name in {"footprint", "dram-bytes"} and wide:
+            set_scale("log", base=2)
+            _byte_ticks(axes, axis)
+        elif name != "utilisation" and wide:
+            set_scale("log")
+        elif name == "utilisation":
+            (axes.set_xlim if axis == "x" else axes.set_ylim)(0, 102)
+    axes.set_xlabel(LABELS[x])
+    axes.set_ylabel(LABELS[y])
+
+
+def _byte_ticks(axes: Axes, axis: str) -> None:
+    """Write powers of two as people do."""
+    from matplotlib.ticker import FuncFormatter
+
+    along = axes.xaxis if axis == "x" else axes.yaxis
+    along.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+
+
+def _size(value: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < _KIB or unit == "TiB":
+            return f"{value:.3g} {unit}"
+        value /= _KIB
+    return ""

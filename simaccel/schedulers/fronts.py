@@ -1,0 +1,176 @@
+"""The front of the mappings that each scheduler sees, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.dataflow import parse_constraints
+from simaccel.mapping.tree import Group
+from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.space import STRATEGIES, Strategy
+from simaccel.schedulers import best, flat, flex, naive, spatial
+from simaccel.schedulers.alternatives import Explorer, Front
+from simaccel.schedulers.attention import Problem, problem_of
+from simaccel.schedulers.chains import chain_families, chain_of
+from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.front import Asked, Body, Figure
+from simaccel.schedulers.problems import Attention, Judge, Options, attention_of, parts
+from simaccel.schedulers.search import Goal
+from simaccel.workload import Einsum, Vector, Workload
+
+_ROOMS: Final = 2
+"""Buffers, each a quarter of the one before, in which flex stages the rows that stay on chip."""
+_OBJECTIVES: Final[dict[Figure, Objective]] = {
+    "cycles": "cycles",
+    "utilisation": "cycles",
+    "energy": "energy",
+    "edp": "edp",
+    "dram-bytes": "dram-bytes",
+    "footprint": "footprint",
+}
+
+
+def front(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    asked: Asked,
+    judge: Judge,
+) -> Front:
+    """Return the mappings of a scheduler that no other one it sees beats in both figures.
+
+    Of each part of the workload (operators that are mapped together) the front is found alone, with
+    its cycles on the machine; that of the workload follows, as parts run one after the other.
+
+    Raises:
+        NothingFitsError: no mapping of the scheduler fits the buffer.
+        SimaccelError: as of ``make_mapping``.
+
+    """
+    explorer = Explorer(workload, Goal.of(accelerator, options), asked, judge)
+    found = _front(explorer, dataflow, options)
+    if not found.found:
+        raise NothingFitsError(
+            f"{dataflow}: no mapping fits the buffer of {capacity(accelerator)} B"
+        )
+    return found
+
+
+def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
+    if dataflow in STRATEGIES:
+        return _mapspace(explorer, _strategy(dataflow), options)
+    if dataflow == "naive":
+        mapping = naive.naive(explorer.workload, explorer.accelerator, options)
+        found = explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
+        return replace(found, seen=1, proved=True)
+    if dataflow == "best":
+        return _best(explorer, options)
+    name, _, granularity = dataflow.partition("-")
+    which = granularity or flex.GRANULARITIES
+    attention: Callable[[Attention], Front]
+    if name == "flex":
+        attention = partial(_staged, explorer, granularities=which)
+    else:
+        asked = which if name == "flat" else ""
+        attention = partial(_fused, explorer, options=options, granularities=asked)
+    return explorer.joined(
+        [
+            attention(part) if isinstance(part, tuple) else explorer.operator(part)
+            for part in parts(explorer.workload)
+        ]
+    )
+
+
+def _strategy(name: str) -> Strategy:
+    return next(one for one in STRATEGIES if one == name)
+
+
+def _fused(explorer: Explorer, part: Attention, *, options: Options, granularities: str) -> Front:
+    """Return the front of an attention as one group: of all kinds of FLAT-tiles."""
+    problem = problem_of(explorer.workload, part)
+    families = flat.families(problem, explorer.accelerator, options, granularities)
+    empty = Group(operators=problem.part, tree=(), merged=problem.merged)
+    return explorer.grids(families, empty)
+
+
+def _staged(explorer: Explorer, part: Attention, *, granularities: str) -> Front:
+    """Return the front of L, softmax and A on their own, and with rows that stay on chip."""
+    problem = problem_of(explorer.workload, part)
+    alone = explorer.joined([explorer.operator(name, problem.merged_of(name)) for name in part])
+    return explorer.either([alone, explorer.bodies(_resident(explorer, problem, granularities))])
+
+
+def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Iterator[Body]:
+    rows = {
+        rows
+        for one in granularities
+        for rows in flex.resident_rows(problem, one, explorer.accelerator)
+    }
+    objectives = {_OBJECTIVES[one] for one in (explorer.asked.x, explorer.asked.y)}
+    for objective in sorted(objectives - {"footprint"} or objectives):
+        search = Search(replace(explorer.goal, objective=objective))
+        for count in sorted(rows - {0}):
+            left = capacity(explorer.accelerator) - count * problem.row_bytes
+            for at in range(_ROOMS):
+                body = flex.staged(problem, count, search, left >> 2 * at)
+                if body is not None:
+                    yield body
+
+
+def _best(explorer: Explorer, options: Options) -> Front:
+    """Return the front of all ways to cut the operators into runs, each mapped in all its ways."""
+    names = [operator.name for operator in explorer.workload.operators]
+    found: list[Front] = [Front(found=(), seen=0, proved=True)]
+    for stop in range(1, len(names) + 1):
+        ways = [
+            explorer.joined([found[start], run]) if start else run
+            for start in range(stop - 1, max(-1, stop - 1 - best.LONGEST), -1)
+            for run in _runs(explorer, names[start:stop], options)
+        ]
+        found.append(explorer.either(ways))
+    return replace(found[-1], proved=False)
+
+
+def _runs(explorer: Explorer, names: Sequence[str], options: Options) -> Iterator[Front]:
+    """Yield the fronts of a run of operators: alone, as an attention, or fused by their rows."""
+    workload = explorer.workload
+    if len(names) == 1:
+        yield explorer.operator(names[0])
+        return
+    attention = attention_of(workload, names)
+    if attention is not None:
+        yield _staged(explorer, attention, granularities=flex.GRANULARITIES)
+        for one in (flex.GRANULARITIES, ""):
+            yield _fused(explorer, attention, options=options, granularities=one)
+        return
+    operators = [workload.operator(name) for name in names]
+    chain = chain_of(workload, names)
+    if chain is None or sum(isinstance(one, Einsum) for one in operators) > best.EINSUMS:
+        return
+    yield explorer.grids(list(chain_families(chain, explorer.accelerator)), chain.group)
+
+
+def _mapspace(explorer: Explorer, strategy: Strategy, options: Options) -> Front:
+    """Return the front of what searches for each of the figures, and for their product, found."""
+    asked = parse_constraints(options.constraints)
+    workload, accelerator = explorer.workload, explorer.accelerator
+    choices = spatial.choices(workload, accelerator, strategy, asked)
+    wanted = dict.fromkeys((_OBJECTIVES[explorer.asked.x], _OBJECTIVES[explorer.asked.y], "edp"))
+    groups: dict[str, list[Body]] = {}
+    for objective in wanted:
+        effort = replace(options.effort, objective=objective)
+        for mapped in spatial.search_all(choices, replace(options, effort=effort)):
+            groups.setdefault(mapped.target.einsum.name, []).extend(spatial.elite(mapped))
+    found = []
+    for operator in workload.operators:
+        if isinstance(operator, Vector):
+            found.append(explorer.operator(operator.name))
+        else:
+            found.append(explorer.bodies(groups[operator.name]))
+    return replace(explorer.joined(found), proved=False)

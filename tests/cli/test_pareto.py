@@ -1,0 +1,134 @@
+"""`compare --pareto` and `compare --exhibit` on the command line."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.cli.conftest import Call
+
+_ON = "--hw edge --workload bert --scope la --seq-len 16 --stationarity ws --jobs 1"
+
+
+def _faults(found: Result) -> list[str]:
+    assert found.exit_code == 2
+    return found.stderr.splitlines()
+
+
+def test_a_front_is_table_csv_json_and_picture(cli: Call, tmp_path: Path) -> None:
+    table, plot = tmp_path / "front.csv", tmp_path / "front.svg"
+    asked = f"compare {_ON} --dataflow flash --pareto footprint,dram-bytes"
+    shown = cli(f"{asked} --csv {table} --plot {plot}").stdout
+    found = json.loads(cli(f"{asked} --json").stdout)
+    assert (found["x"], found["y"]) == ("footprint", "dram-bytes")
+    points = found["fronts"][0]["points"]
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [int(row["footprint_bytes"]) for row in rows] == [p["footprint_bytes"] for p in points]
+    assert [float(row["energy_pj"]) for row in rows] == [p["energy_pj"] for p in points]
+    assert shown.count("flash ") >= len(points)
+    assert f"flash: {len(points)} points of" in shown
+    assert plot.read_bytes().startswith(b"<?xml")
+    assert all(one["mapping"]["dataflow"] == "flash" for one in points)
+
+
+def test_a_point_runs_as_it_stands(cli: Call, tmp_path: Path) -> None:
+    """The mapping of a point, given to `run`, has the figures of the point."""
+    found = json.loads(cli(f"compare {_ON} --dataflow flash --pareto energy,cycles --json").stdout)
+    point = found["fronts"][0]["points"][0]
+    file = tmp_path / "mapping.yaml"
+    file.write_text(json.dumps(point["mapping"]))
+    again = f"run --hw edge --workload bert --scope la --seq-len 16 --mapping {file} --json"
+    assert json.loads(cli(again).stdout)["cycles"] == point["cycles"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--pareto cycles", "--pareto: got 'cycles'; allowed: two different figures"),
+        ("--pareto cycles,cycles", "--pareto: got 'cycles,cycles'; allowed: two different figures"),
+        ("--pareto cycle,energy", "--pareto: got 'cycle'; allowed: did you mean 'cycles'?"),
+        (
+            "--pareto cycles,energy --exhibit roofline",
+            "--exhibit: got 'roofline'; allowed: nothing",
+        ),
+        ("--pareto cycles,energy --sweep batch=1,2", "--sweep: got 'batch=1,2'; allowed: nothing"),
+        ("--exhibit roofline --target 0.5", "--target: got 0.5; allowed: nothing without"),
+        ("--exhibit roofline --sweep batch=1,2", "--sweep: got 'batch=1,2'; allowed: nothing"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(cli: Call, options: str, message: str) -> None:
+    (line,) = _faults(cli(f"compare {_ON} {options}"))
+    assert message in line
+
+
+def test_several_lengths_have_no_front(cli: Call) -> None:
+    asked = "compare --hw edge --workload bert --seq-len 8,16 --pareto cycles,energy"
+    (line,) = _faults(cli(asked))
+    assert "--seq-len: got '8,16'; allowed: one length beside --pareto" in line
+
+
+def test_a_dataflow_that_does_not_fit_says_so(cli: Call) -> None:
+    small = "--set buffer.capacity_bytes=2KiB"
+    found = cli(f"compare {_ON} {small} --dataflow flat-m,flash --pareto footprint,dram-bytes")
+    assert found.exit_code == 0
+    assert "flat-m: flat-m: no mapping fits the buffer of 2048 B" in found.stdout
+
+
+def test_intensity_is_macs_by_bytes(cli: Call, tmp_path: Path) -> None:
+    """L of 16 tokens: 12 heads x 16 x 16 x 64 MACs; Q and K of 2 B come, S goes."""
+    plot = tmp_path / "roofline.png"
+    asked = f"compare {_ON} --exhibit roofline --dataflow naive --plot {plot} --json"
+    rows = json.loads(cli(asked).stdout)["rows"]
+    macs, least = 12 * 16 * 16 * 64, 2 * 12 * (2 * 16 * 64 + 16 * 16)
+    first = rows[0]
+    assert (first["operator"], first["macs"]) == ("L", macs)
+    assert first["most_macs_per_byte"] == pytest.approx(macs / least)
+    assert first["macs_per_byte"] <= first["most_macs_per_byte"]
+    # 50 GB/s at 0.72 GHz are 69.4 B a cycle, 1,024 PEs
+    assert first["roof_macs_per_cycle"] == pytest.approx(
+        min(1024, first["macs_per_byte"] * 50 / 0.72)
+    )
+    assert plot.stat().st_size > 0
+
+
+def test_parts_of_a_model_add_up(cli: Call, tmp_path: Path) -> None:
+    plot = tmp_path / "parts.png"
+    asked = "--hw edge --workload bert --seq-len 16,32 --exhibit breakdown --dataflow naive"
+    rows = json.loads(cli(f"compare {asked} --jobs 1 --plot {plot} --json").stdout)["rows"]
+    for length in (16, 32):
+        mine = [row for row in rows if row["seq_len"] == length]
+        assert [row["part"] for row in mine] == ["projections", "attention", "other einsums"]
+        assert sum(row["share"] for row in mine) == pytest.approx(1)
+        ideal = (12 * length * 768**2 + 2 * 12 * length**2 * 64) / 1024
+        assert mine[0]["normalised"] == pytest.approx(mine[0]["cycles"] / ideal, rel=1e-3)
+
+
+def test_utilisation_by_granularity_and_buffer(cli: Call, tmp_path: Path) -> None:
+    plot = tmp_path / "granularity.pdf"
+    asked = "--exhibit granularity --dataflow flat-h,flat-r --sweep buffer=3KiB,64KiB"
+    rows = json.loads(cli(f"compare {_ON} {asked} --plot {plot} --json").stdout)["rows"]
+    assert [(row["buffer_bytes"], row["dataflow"]) for row in rows] == [
+        (size, name) for size in (3072, 65536) for name in ("flat-h", "flat-r")
+    ]
+    for row in rows:
+        if row["utilisation"] is not None:
+            macs = 2 * 12 * 16 * 16 * 64
+            assert row["utilisation"] == pytest.approx(macs / 1024 / row["cycles"])
+            assert row["footprint_bytes"] <= row["buffer_bytes"]
+
+
+def test_more_than_can_be_reached_needs_no_bandwidth(cli: Call, tmp_path: Path) -> None:
+    """At 16 tokens half of the array's columns are empty: 0.9 is never reached, 0.01 soon is."""
+    plot = tmp_path / "bandwidth.png"
+    asked = f"compare {_ON} --exhibit bandwidth --dataflow naive --json"
+    (never,) = json.loads(cli(f"{asked} --target 0.9").stdout)["rows"]
+    assert never["bytes_per_second"] is None
+    assert 0 < never["utilisation"] < 0.9
+    (soon,) = json.loads(cli(f"{asked} --target 0.01 --plot {plot}").stdout)["rows"]
+    assert soon["utilisation"] >= 0.01
+    less = soon["bytes_per_second"] / 1.1
+    again = f"run {_ON.replace('--jobs 1', '')} --dataflow naive --json"
+    again += f" --set dram.bandwidth_bytes_per_second={int(less)}"
+    assert json.loads(cli(again).stdout)["utilisation"] < 0.01
