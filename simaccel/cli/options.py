@@ -35,7 +35,7 @@ fast_forward_option = click.option(
 jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="Processes of a mapspace search; the result is the same.",
+    help="Processes of a search; the result is the same.",
 )
 mapping_option = click.option(
     "--mapping", metavar="FILE", help="Take this mapping (see `simaccel map`); no scheduler."

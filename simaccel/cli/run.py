@@ -126,11 +126,13 @@ def run(
 
 
 def _searched(asked: Asked, inputs: Inputs, jobs: int | None, *, quiet: bool) -> Inputs:
-    """Search a mapspace, which takes a while, with a bar of its own."""
+    """Search a mapspace, or in several processes, with a bar of its own."""
     workload, accelerator, dataflow = inputs
-    if isinstance(dataflow, Mapping) or not asked.searches():
+    if isinstance(dataflow, Mapping):
         if jobs is not None:
-            raise InputError([fault("--jobs", jobs, "nothing where no mapspace is searched")])
+            raise InputError([fault("--jobs", jobs, "nothing where a mapping is given")])
+        return inputs
+    if not asked.searches() and jobs is None:
         return inputs
     with workers(jobs or 1) as each, Bar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=each, watch=bar.show)

@@ -35,8 +35,10 @@ def remembered(
     dataflow: str,
     options: Options,
     search: Callable[[], Mapping],
+    *,
+    anew: bool = False,
 ) -> Mapping:
-    """Return the mapping that was found before, or search and remember it.
+    """Return the mapping that was found before (not if ``anew``), or search and remember it.
 
     A search that ends after a time depends on the machine's speed: it is never remembered.
     """
@@ -45,7 +47,7 @@ def remembered(
         return search()
     path = folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
     with suppress(SimaccelError):  # not there, or damaged
-        if path.is_file():
+        if path.is_file() and not anew:
             return load_mapping(path, workload)
     found = search()
     with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
@@ -72,11 +74,12 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
         options.objective,
         options.stationarity,
         options.constraints,
+        options.patience,
         asdict(options.effort),
     )
     text = "\n".join(
         (
-            _code(),
+            code_digest(),
             workload.name,
             canonical_text(workload),
             repr(accelerator),
@@ -88,7 +91,7 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
 
 
 @lru_cache
-def _code() -> str:
+def code_digest() -> str:
     """Return the digest of the package's sources."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()

@@ -6,7 +6,7 @@ whole heads (H), or row blocks of one head (R).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers.attention import FlatTile, Problem, flat_families, problem_of
-from simaccel.schedulers.choosing import NothingFitsError, tile_sizes
+from simaccel.schedulers.choosing import Candidates, NothingFitsError, tile_sizes
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import GRANULARITIES, schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
@@ -62,10 +62,20 @@ def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     return [(1, r, every) for r in rows]
 
 
-def attention(
-    workload: Workload, part: Attention, goal: Goal, options: Options, granularities: str
-) -> tuple[list[Group], float]:
-    """Return an attention as one group, and its objective; without granularities as of flash.
+Grids = Sequence[tuple[str, Candidates]]
+"""The candidates of each kind, with what it is called."""
+
+
+def grids(problem: Problem, goal: Goal, options: Options, granularities: str) -> Grids:
+    """Return the candidates of each kind; without granularities those of flash."""
+    return [
+        (name, goal.grid(families))
+        for name, families in _kinds(problem, goal.accelerator, options, granularities)
+    ]
+
+
+def attention(problem: Problem, goal: Goal, kinds: Grids, name: str) -> tuple[list[Group], float]:
+    """Return an attention as one group, and its objective.
 
     The best of each kind is run on the machine, so that all together are never worse than one.
 
@@ -73,35 +83,33 @@ def attention(
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    problem = problem_of(workload, part)
-    grids = [
-        goal.grid(families)
-        for families in _kinds(problem, goal.accelerator, options, granularities)
-    ]
-    found = [one for grid in grids for one in ranked(grid, goal).chosen]
+    searched = [ranked(grid, goal, name=kind) for kind, grid in kinds]
+    found = [one for each in searched for one in each.chosen]
     if not found:
         raise NothingFitsError(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs "
-            f"{min(grid.smallest for grid in grids)} B, the buffer has {goal.room} B"
+            f"{min(grid.smallest for _, grid in kinds)} B, the buffer has {goal.room} B"
         )
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
     bodies = [([replace(empty, tree=one.tree)], one) for one in found]
-    at, value = fastest(goal, workload, bodies)
+    accounts = [one.account for one in searched]
+    at, value = fastest(goal, problem.workload, bodies, accounts, name)
     return bodies[at][0], value
 
 
 def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
-) -> Iterator[list[Family]]:
+) -> Iterator[tuple[str, list[Family]]]:
     """Yield the families of each kind."""
-    whole = [flat_tiles(problem, one, accelerator) for one in granularities]
-    whole = whole or [_whole_keys(problem, accelerator)]
-    online = [] if granularities else [flash_tiles(problem, accelerator)]
+    whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator)) for one in granularities]
+    whole = whole or [("whole keys", _whole_keys(problem, accelerator))]
+    online = [] if granularities else [("flash", flash_tiles(problem, accelerator))]
     for is_online, kinds in ((False, whole), (True, online)):
-        for tiles in kinds:
+        for name, tiles in kinds:
             for pipelined in (False, True) if options.pipeline else (False,):
                 if tiles:
-                    yield list(flat_families(problem, tiles, online=is_online, pipelined=pipelined))
+                    families = flat_families(problem, tiles, online=is_online, pipelined=pipelined)
+                    yield f"{name}{' pipelined' if pipelined else ''}", list(families)
 
 
 def _schedule(
@@ -110,7 +118,8 @@ def _schedule(
     goal = Goal.of(accelerator, options)
 
     def choice(workload: Workload, part: Attention) -> list[Group]:
-        return attention(workload, part, goal, options, granularities)[0]
+        problem = problem_of(workload, part)
+        return attention(problem, goal, grids(problem, goal, options, granularities), name)[0]
 
     return schedule(workload, name, Search(goal), choice)
 
