@@ -327,7 +327,7 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     Ranks of a few positions have all sizes.
 
     >>> tile_sizes(512, 32)
-    [32, 64, 96, 128, 171, 192, 256, 512]
+    [32, 64, 86, 96, 128, 171, 192, 256, 512]
     >>> tile_sizes(7, 32)
     [1, 2, 3, 4, 5, 6, 7]
     """
@@ -350,7 +350,7 @@ def tile_sizes(extent: int, side: int) -> list[int]:
 
 _FEW = 16
 """Ranks of so many positions have all tile sizes."""
-_EVEN_PIECES = 4
+_EVEN_PIECES = 8
 """Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
 
 

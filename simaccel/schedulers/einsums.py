@@ -20,7 +20,7 @@ from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
-SLOTS = (2, 1)
+SLOTS = (2, 3, 1)
 Merged = Mapping[str, tuple[str, ...]]
 
 

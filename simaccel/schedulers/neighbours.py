@@ -18,6 +18,8 @@ from simaccel.analytic.family import Family, Ints, Kept, Loops, branches_of, int
 from simaccel.hardware import STATIONARITIES, Accelerator
 
 _SLOTS = (1, 2, 3)
+_TENSORS = 4
+"""Tensors whose slots vary all at once, at most: what one slot less frees, another tensor takes."""
 _PIECES = (-2, -1, 1, 2)
 """How many more or fewer pieces a neighbour has of a rank."""
 Row = dict[int, int]
@@ -103,6 +105,9 @@ def _rows(
     for first, second in combinations([axis for axis in axes if axis.kind == "tile"], 2):
         for a, b in product(moves[first.key], moves[second.key]):
             yield tuple({**here, first.key: a, second.key: b}.values())
+    slots = [axis.key for axis in axes if axis.kind == "slots"][:_TENSORS]
+    for numbers in product(_SLOTS, repeat=len(slots)):
+        yield tuple({**here, **dict(zip(slots, numbers, strict=True))}.values())
     for row in _swapped(one, here):
         yield tuple(row.values())
 
@@ -147,7 +152,7 @@ def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:
     """Yield sizes near a tile's: a piece more or fewer, doubled, halved, in whole array sides."""
     array = accelerator.array
     pieces = -(-size // tile)
-    for count in (*(pieces + more for more in _PIECES), 2 * pieces, math.ceil(pieces / 2)):
+    for count in (pieces, *(pieces + more for more in _PIECES), 2 * pieces, math.ceil(pieces / 2)):
         if not 1 <= count <= size:
             continue
         even = -(-size // count)
