@@ -111,11 +111,11 @@ def test_best_fuses_where_that_saves_traffic() -> None:
     assert_computes(_FEED_FORWARD, best.mapping)
 
 
-@pytest.mark.parametrize("shape", [(13, 19, 11), (20, 6, 24)])
+@pytest.mark.parametrize("shape", [(7, 9, 5), (10, 3, 12)])
 def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, int]) -> None:
     """What the mapspaces inside picked is run, too."""
     m, k, n = shape
-    on = load_accelerator("toy", ["dram.interleave_bytes=16 B", "buffer.capacity_bytes=600 B"])
+    on = load_accelerator("toy", ["dram.interleave_bytes=16 B", "buffer.capacity_bytes=300 B"])
     options = Options(effort=Effort(objective="cycles", patience=1_000, exhaustive=10_000))
     found = {
         name: simulate(gemm(m=m, k=k, n=n), on, name, options=options).run.cycles
@@ -125,7 +125,7 @@ def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, 
     assert found["ruby"] <= found["ruby-t"] <= found["pfm"]
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3])
 def test_more_of_a_resource_is_never_worse(seed: int) -> None:
     """Re-scheduled with more buffer, bandwidth, slots and mapspace; more draws in validation."""
     for change, before, after in compared(draw(seed)):
