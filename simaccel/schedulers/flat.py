@@ -22,10 +22,16 @@ from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Workload
 
 
+_SIDES = 8
+"""Key tiles of so many array sides are all tried: what rows leave of a buffer is little."""
+
+
 def flat_tiles(problem: Problem, granularity: str, accelerator: Accelerator) -> list[FlatTile]:
     """Return candidate FLAT-tiles of one granularity."""
     g, q = problem.size(problem.heads), problem.size(problem.rows)
-    keys = tile_sizes(problem.size((problem.c,)), accelerator.array.cols)
+    every, side = problem.size((problem.c,)), accelerator.array.cols
+    sides = {side * n for n in range(1, _SIDES + 1) if side * n < every}
+    keys = sorted({*tile_sizes(every, side), *sides})
     if granularity == "m":
         return [(g, q, k) for k in keys]
     if granularity == "b":
