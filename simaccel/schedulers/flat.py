@@ -21,7 +21,6 @@ from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Workload
 
-
 _SIDES = 8
 """Key tiles of so many array sides are all tried: what rows leave of a buffer is little."""
 
