@@ -35,6 +35,7 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 
 validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
 	$(BIN)/python -m validation.analytic.run
+	$(BIN)/python -m validation.search.run
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.orojenesis.run

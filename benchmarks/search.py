@@ -31,6 +31,7 @@ from benchmarks.measure import (
 )
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import Family, Ints, Kept, Loops, ints
+from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -43,11 +44,13 @@ from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices
 from simaccel.workload import build, gemm, network
+from simaccel.workload.language import transformer
 
 AIM: Final = 1_000_000
 TIMELOOP_PER_SECOND: Final = 1850
 """Two-level GEMM mappings per CPU second, measured apart from this."""
 BEFORE: Final = Path(__file__).with_name("before.json")
+LLAMA: Final = "llama2-7b"
 SHAPE: Final = {"m": 512, "k": 768, "n": 3072}
 ORDERS: Final = tuple(permutations("mkn"))
 NESTS: Final = (
@@ -77,8 +80,9 @@ def points() -> list[Point]:
     found += [{"kind": "grid", "repeats": 3}]
     for kind in ("nests", "search"):
         found += [{"kind": kind, "case": case, "drawn": 1 << 17, "repeats": 3} for case in NESTS]
-    flows = ("naive", "flex", "flat", "flash")
+    flows = ("naive", "flex", "flat", "flash", "best")
     found += [{"kind": "scheduler", "dataflow": one, "seq_len": 512, "repeats": 3} for one in flows]
+    found += [{"kind": "scheduler", "dataflow": "best", "model": LLAMA, "repeats": 3}]
     return found
 
 
@@ -175,10 +179,14 @@ def search_work(point: Point) -> Work:
 
 
 def scheduler_work(point: Point) -> Work:
-    """Return the scheduling of a BERT block."""
-    workload = build("bert", batch=64, seq_len=point["seq_len"], scope="block")
+    """Return the scheduling of a block, the best few confirmed on the machine."""
+    if "model" in point:
+        workload = transformer(point["model"], prompt=512)
+    else:
+        workload = build("bert", batch=64, seq_len=point["seq_len"], scope="block")
     accelerator = load_accelerator("edge")
-    return Work(1, lambda: make_mapping(workload, accelerator, point["dataflow"], Options()))
+    options = Options(judge=MachineJudge(accelerator))
+    return Work(1, lambda: make_mapping(workload, accelerator, point["dataflow"], options))
 
 
 _WORK: Final[dict[str, Callable[[Point], Work]]] = {
@@ -214,7 +222,8 @@ def rates(point: Point) -> Row:
 def name_of(row: Row) -> str:
     """Return what a row is called; ``before.json`` has the same names for the same work."""
     case = row.get("case")
-    return f"{row['kind']} {case[0] if case else row.get('dataflow', '')}".strip()
+    which = case[0] if case else row.get("dataflow", "")
+    return " ".join([row["kind"], which, row.get("model", "")]).strip()
 
 
 def before() -> dict[str, float]:
@@ -248,7 +257,8 @@ def report(rows: list[Row]) -> str:
         "*estimated* (10 sizes per rank): cycles with fill, latency and slots too. `grid`: the "
         "choice of a scheduler among its own candidates; `nests`: mappings of a layer drawn from "
         "a mapspace; `search`: "
-        "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens. "
+        "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens "
+        f"(or a prefill of 512 by {LLAMA}), the best few run on the machine. "
         f"CPU time of one core, medians of {rows[0]['repeats']}. *Before* is the code before "
         "mapping trees, on the same machine in the same hour: it counted and estimated in one, and "
         "had one closed form for each kind of mapping. "

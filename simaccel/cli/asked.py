@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from simaccel.cli.asked_workload import AskedWorkload
@@ -22,6 +22,7 @@ from simaccel.mapping.files import load_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import COMPARED, DATAFLOWS, Options
+from simaccel.schedulers.asked import Asked as TreeConstraints
 from simaccel.workload import Workload, is_described
 
 DATAFLOW = "flat"
@@ -52,6 +53,7 @@ class Asked:
             stationarity=sought.stationarity,
             effort=sought.effort(),
             constraints=sought.constraints,
+            patience=sought.patience,
         )
 
     def accelerator(self) -> Accelerator:
@@ -107,8 +109,10 @@ class Asked:
             self._refuse_dataflow()
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
-        allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
-        replace(self.sought, objective=None, stationarity=None).refuse(allowed)
+        if self.sought.budget_seconds is not None:
+            allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
+            require_none([fault("--budget-seconds", self.sought.budget_seconds, allowed)])
+        TreeConstraints.of(self.sought.constraints)
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]
@@ -160,8 +164,9 @@ class Asked:
         given = {
             "--dataflow": self.dataflow,
             "--pipeline": self.pipeline or None,
-            "--stationarity": self.sought.stationarity,
         }
+        if self.is_spatial():
+            given["--stationarity"] = self.sought.stationarity
         require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
 
     def _require_one(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import yaml
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_none, require_stdout_free
+from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
-from simaccel.cli.nests import Wanted, map_nests
+from simaccel.cli.mapped import Wanted, map_dataflow
+from simaccel.cli.nests import map_nests
 from simaccel.cli.options import (
     experiment_options,
     force_option,
@@ -19,22 +19,12 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
-from simaccel.hardware import Accelerator
+from simaccel.files.targets import STDOUT, require_distinct, require_target
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import tree_text
-from simaccel.mapping.tree import Mapping
 from simaccel.report.estimates import estimate_table
 from simaccel.report.figures.style import require_figure_target
-from simaccel.report.units import bytes_text
 from simaccel.verbs.estimating import estimate_of, fitting
-from simaccel.workload import Workload
-
-
-def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
-    """Read everything, and refuse a mapping that doesn't fit the buffer."""
-    workload, accelerator, mapping = asked.mapped()
-    return workload, accelerator, fitting(workload, accelerator, mapping)
 
 
 @click.command(cls=Command)
@@ -43,7 +33,8 @@ def _fitting(asked: Asked) -> tuple[Workload, Accelerator, Mapping]:
 @json_option
 def estimate(asked: Asked, as_json: bool) -> None:
     """Predict a run with the closed form alone; nothing is simulated."""
-    found = estimate_of(*_fitting(asked))
+    workload, accelerator, mapping = asked.mapped()
+    found = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
     if as_json:
         show_json(found.to_dict())
     else:
@@ -59,7 +50,11 @@ def estimate(asked: Asked, as_json: bool) -> None:
     help="Write the mapping here, - prints it (default: print its tree).",
 )
 @jobs_options(OF_A_SEARCH)
-@click.option("--explain", is_flag=True, help="Say what limits the best mapping of a mapspace.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Say how the search went, and of a mapspace what limits the best.",
+)
 @click.option("--plot", metavar="FILE", help="Draw how the search went on, as .png, .svg or .pdf.")
 @force_option
 @json_option
@@ -82,34 +77,19 @@ def map_workload(
     _require_files(output, plot, force=force, inputs=inputs)
     text = mapping_text if output == STDOUT else tree_text
     output = None if output == STDOUT else output
+    wanted = Wanted(
+        output=output,
+        plot=plot,
+        force=force,
+        inputs=inputs,
+        explain=explain,
+        as_json=as_json,
+        text=text,
+    )
     if asked.searches():
-        wanted = Wanted(
-            output=output,
-            plot=plot,
-            force=force,
-            inputs=inputs,
-            explain=explain,
-            as_json=as_json,
-            text=text,
-        )
         map_nests(asked, jobs, wanted)
-        return
-    allowed = "nothing where no mapspace is searched"
-    given = {**jobs.given(), "--explain": explain or None, "--plot": plot}
-    require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
-    workload, accelerator, mapping = _fitting(asked)
-    if as_json:
-        show_json(yaml.safe_load(mapping_text(mapping)))
-    elif output is None:
-        click.echo(text(mapping), nl=False)
-    if output is None:
-        return
-    with writing_text(output, force=force, inputs=inputs) as stream:
-        stream.write(mapping_text(mapping))
-    if as_json:
-        return
-    predicted = estimate_of(workload, accelerator, mapping).estimate
-    click.echo(f"{output}: {mapping.dataflow}, reserves {bytes_text(predicted.buffer_bytes)}")
+    else:
+        map_dataflow(asked, jobs, wanted)
 
 
 def _require_files(

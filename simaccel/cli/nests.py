@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -12,15 +10,16 @@ import click
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import gather
 from simaccel.cli.jobs import Jobs
+from simaccel.cli.mapped import Wanted
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import Sought
-from simaccel.files.targets import writing_text
+from simaccel.experiment.remembered import remembered
+from simaccel.experiment.scheduling import MachineJudge, scheduled
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.mapping.files import mapping_text
-from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.nests import Mapped
+from simaccel.report.accounts import account_json, accounts_table
 from simaccel.report.figures.convergence import draw_convergence
 from simaccel.report.figures.style import save_figure, style
 from simaccel.report.nests import (
@@ -30,27 +29,13 @@ from simaccel.report.nests import (
     mapped_table,
     tree_text,
 )
+from simaccel.schedulers.accounts import Account
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What `map` does with what it found."""
-
-    output: str | None
-    plot: str | None
-    force: bool
-    inputs: list[Path]
-    explain: bool
-    as_json: bool
-    text: Callable[[Mapping], str]
-    """What is printed where nothing is written."""
-
-
 def map_nests(asked: Asked, jobs: Jobs, wanted: Wanted) -> None:
     """Search, print, and save."""
-    output, explain, as_json = wanted.output, wanted.explain, wanted.as_json
     workload, accelerator, strategy, constraints, _ = gather(
         asked.workload.read,
         asked.accelerator,
@@ -58,32 +43,44 @@ def map_nests(asked: Asked, jobs: Jobs, wanted: Wanted) -> None:
         lambda: parse_constraints(asked.sought.constraints),
         lambda: asked.names(several=False),
     )
-    found = choices(workload, accelerator, strategy, constraints)
+    found = choices(workload, accelerator, strategy, constraints, asked.sought.stationarity)
+    accounts: list[Account] = []
     with jobs.working() as team, Bar("searching") as bar:
-        mapped = search_all(found, replace(asked.options, each=team.each, watch=bar.show))
-    mapping = mapping_from(workload, accelerator, strategy, mapped)
-    if output is not None:
-        with writing_text(output, force=wanted.force, inputs=wanted.inputs) as stream:
-            stream.write(mapping_text(mapping))
+        options = replace(asked.options, each=team.each, watch=bar.show, note=accounts.append)
+        if not (wanted.asks_how or wanted.as_json or wanted.output):
+            mapping = scheduled(workload, accelerator, strategy, options)
+            click.echo(wanted.text(mapping), nl=False)
+            return
+        options = replace(options, judge=MachineJudge(accelerator))
+        mapped = search_all(found, options)
+        mapping = mapping_from(workload, accelerator, strategy, mapped)
+    remembered(workload, accelerator, strategy, options, lambda: mapping, anew=True)
+    wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"
+    objective = asked.sought.effort().objective
     if wanted.plot is not None:
-        _plot(mapped, asked.sought.effort().objective, title, wanted)
-    if as_json:
-        show_json(_json(workload, accelerator, asked.sought, mapped))
-    elif output is None and not explain:
-        click.echo(wanted.text(mapping), nl=False)
-    if not as_json and (output is not None or explain):
-        show(title, mapped_table(mapped))
-        for one in mapped if explain else ():
-            _explain(one)
-        show(*([f"mapping: {output}"] if output else []))
+        _plot(mapped, objective, title, wanted)
+    if wanted.as_json:
+        show_json({**_json(workload, accelerator, asked.sought, mapped), **_how(accounts)})
+        return
+    show(title, mapped_table(mapped))
+    if wanted.explain:
+        show(accounts_table(accounts, objective))
+    for one in mapped if wanted.explain else ():
+        _explain(one)
+    show(*([f"mapping: {wanted.output}"] if wanted.output else []))
+
+
+def _how(accounts: list[Account]) -> dict[str, Any]:
+    return {"searches": [account_json(one) for one in accounts]}
 
 
 def _plot(mapped: list[Mapped], objective: str, title: str, wanted: Wanted) -> None:
     """Draw how the searches went on."""
     assert wanted.plot is not None  # noqa: S101 - narrows the type
     with style():
-        figure = draw_convergence(mapped, objective, title)
+        curves = [(one.target.einsum.name, one.found.curve, one.found.valid) for one in mapped]
+        figure = draw_convergence(curves, objective, title)
         save_figure(figure, wanted.plot, force=wanted.force, inputs=wanted.inputs)
 
 

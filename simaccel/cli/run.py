@@ -166,11 +166,13 @@ def _run(
 
 
 def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Inputs:
-    """Search a mapspace, which takes a while, with a bar of its own."""
+    """Search a mapspace, or in several processes, with a bar of its own."""
     workload, accelerator, dataflow = inputs
-    if isinstance(dataflow, Tree) or not asked.searches():
-        allowed = "nothing where no mapspace is searched"
+    if isinstance(dataflow, Tree):
+        allowed = "nothing where a mapping is given"
         require_none(fault(o, v, allowed) for o, v in jobs.given().items())
+        return inputs
+    if not asked.searches() and not jobs.given():
         return inputs
     with jobs.working() as team, Bar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=team.each, watch=bar.show)

@@ -132,18 +132,19 @@ SEARCH_OPTIONS = (
         multiple=True,
         metavar="LEVEL[.RANK]=..",
         help="Limit a level: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
-        "buffer.keep=input; over the accelerator's dataflow.",
+        "buffer.keep=input; over the accelerator's dataflow. Of --dataflow: dram.M=8 (pieces), "
+        "'dram.M<=8', dram=M,N, dram.order=M,N, rows=K, cols=N.",
     ),
     click.option(
         "--patience",
         type=click.IntRange(min=1),
-        help="Valid mappings without improvement after which a search ends "
-        f"(default {Effort.patience:,}).",
+        help="Mappings without improvement after which a search ends (mapspaces: valid ones, "
+        f"default {Effort.patience:,}; dataflows: default by their bounds).",
     ),
     click.option(
         "--budget-seconds",
         type=click.FloatRange(min=0, min_open=True),
         help="End the search of an operator after this time, at the cost of repeatability.",
     ),
-    click.option("--seed", type=click.IntRange(min=0), help="Of the search (default 0)."),
+    click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
 )

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.experiment.run import Result, energy_pj, simulate
-from simaccel.experiment.scheduling import machine_judge
+from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
 from simaccel.schedulers.front import Asked, Figure, evenly, undominated
@@ -54,7 +54,7 @@ def pareto(
         SimaccelError: as of ``make_mapping``.
 
     """
-    found = front(workload, accelerator, dataflow, options, asked, machine_judge(accelerator))
+    found = front(workload, accelerator, dataflow, options, asked, MachineJudge(accelerator))
     chosen = [found.found[int(at)] for at in evenly(np.arange(len(found.found)), MOST)]
     results = [
         simulate(workload, accelerator, mapping_of(workload, dataflow, one.body)) for one in chosen

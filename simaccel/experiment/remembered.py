@@ -35,8 +35,10 @@ def remembered(
     dataflow: str,
     options: Options,
     search: Callable[[], Mapping],
+    *,
+    anew: bool = False,
 ) -> Mapping:
-    """Return the mapping that was found before, or search and remember it.
+    """Return the mapping that was found before (not if ``anew``), or search and remember it.
 
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
     one with a plug-in, whose code the key doesn't have.
@@ -47,7 +49,7 @@ def remembered(
         return search()
     path = folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
     with suppress(SimaccelError):  # not there, or damaged
-        if path.is_file():
+        if path.is_file() and not anew:
             return load_mapping(path, workload)
     found = search()
     with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
@@ -81,6 +83,7 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
         options.objective,
         options.stationarity,
         options.constraints,
+        options.patience,
         asdict(options.effort),
     )
     text = "\n".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from simaccel.experiment.remembered import remembered
 from simaccel.hardware import Accelerator
@@ -10,35 +10,43 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.problems import Judge
 from simaccel.workload import Workload
 
 
 def scheduled(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options | None = None
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options | None = None,
+    *,
+    anew: bool = False,
 ) -> Mapping:
     """Schedule a workload; the best few mappings of each group are run on the machine.
 
-    A mapping that was found before is read from disk (``remembered``).
+    A mapping that was found before is read from disk (``remembered``), unless it is to be searched
+    ``anew``, as for the accounts of how.
 
     Raises:
         SimaccelError: as of ``make_mapping``.
 
     """
-    asked = replace(options or Options(), judge=machine_judge(accelerator))
+    asked = replace(options or Options(), judge=MachineJudge(accelerator))
     return remembered(
         workload,
         accelerator,
         dataflow,
         asked,
         lambda: make_mapping(workload, accelerator, dataflow, asked),
+        anew=anew,
     )
 
 
-def machine_judge(accelerator: Accelerator) -> Judge:
-    """Return a function that runs a mapping on the machine and returns its cycles."""
+@dataclass(frozen=True)
+class MachineJudge:
+    """Runs mappings on the machine of an accelerator; other processes can have one, too."""
 
-    def cycles(workload: Workload, mapping: Mapping) -> int:
-        return Machine(accelerator, lower(workload, mapping)).run().cycles
+    accelerator: Accelerator
 
-    return cycles
+    def __call__(self, workload: Workload, mapping: Mapping) -> int:
+        """Return the cycles of a mapping."""
+        return Machine(self.accelerator, lower(workload, mapping)).run().cycles

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from simaccel.mapspace.blocks import (
     Objective,
@@ -61,7 +61,7 @@ class Effort:
     refine: bool = True
 
 
-Each = Callable[[Callable[[Task], Outcome], Sequence[Task]], Iterable[Outcome]]
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Runs tasks, perhaps in parallel; gives the outcomes in the order of the tasks."""
 Watch = Callable[[float, str], None]
 """Told the part that is done, from 0 to 1, and how it stands."""
@@ -88,6 +88,8 @@ class Found:
     ended: Ended
     curve: tuple[tuple[int, float], ...]
     """(valid mappings until then, best objective) at each improvement."""
+    inside: tuple[Found, ...] = ()
+    """What was found in the smaller mapspaces that were searched before."""
 
 
 def search(
@@ -98,6 +100,7 @@ def search(
     stages = _stages(problem, effort)
     done: dict[tuple[Space, ...], _Standing] = {}
     seen = _Seen()
+    before: list[Found] = []
     for number, spaces in enumerate(stages):
         standing = _Standing(replace(problem, spaces=spaces), effort, seen)
         if effort.budget_seconds is not None:
@@ -107,7 +110,8 @@ def search(
         standing.start(inside)
         _search(standing, each)
         done[spaces] = standing
-    return standing.found(seen)
+        before.append(standing.found(seen))
+    return replace(before[-1], inside=tuple(before[:-1]))
 
 
 def _stages(problem: Problem, effort: Effort) -> list[tuple[Space, ...]]:

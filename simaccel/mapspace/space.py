@@ -32,12 +32,13 @@ from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
 STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
-_INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
+INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
     "pfm": (),
     "ruby-s": ("pfm",),
     "ruby-t": ("pfm",),
     "ruby": ("ruby-s", "ruby-t"),
 }
+"""The mapspaces that are part of one, and of none that is smaller than it."""
 _PERFECT: Final = 0.5
 _FAR: Final = 0.5
 """How often a chain that moves gets any number of pieces at a level, not one near the old."""
@@ -134,7 +135,7 @@ class Space:
     @property
     def inside(self) -> tuple[Space, ...]:
         """The mapspaces that are part of this one, and of none that is smaller than this."""
-        return tuple(replace(self, mapspace=name) for name in _INSIDE[self.mapspace])
+        return tuple(replace(self, mapspace=name) for name in INSIDE[self.mapspace])
 
     def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
         """Draw chains of a rank that are near the given ones.

@@ -7,7 +7,7 @@ all three tensors have, such as a group, is no rank of the array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from simaccel.errors import Fault, InputError
@@ -15,7 +15,7 @@ from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import Constraints, LevelConstraint, single
 from simaccel.workload import Einsum
 
-_FOLDED: Final[dict[Stationarity, tuple[str, str]]] = {
+FOLDED: Final[dict[Stationarity, tuple[str, str]]] = {
     "ws": ("k", "n"),
     "os": ("m", "n"),
     "is": ("k", "m"),
@@ -26,19 +26,24 @@ _PLAYS: Final = {(True, False, True): "m", (True, True, False): "k", (False, Tru
 _OPERANDS: Final = 2
 
 
+def plays(ranks: Iterable[str], tensors: Sequence[Container[str]]) -> dict[str, list[str]]:
+    """Return the ranks that play m, k and n; ``tensors``: the ranks of two inputs and an output."""
+    found: dict[str, list[str]] = {"m": [], "k": [], "n": []}
+    first, second, out = tensors
+    for rank in ranks:
+        part = _PLAYS.get((rank in first, rank in second, rank in out))
+        if part is not None:
+            found[part].append(rank)
+    return found
+
+
 def dataflow(einsum: Einsum, stationarity: Stationarity) -> Constraints:
     """Return the constraints of an array that holds one of an einsum's three tensors."""
-    tensors = [set(one.ranks) for one in (*einsum.inputs, einsum.output)]
-    plays: dict[str, list[str]] = {"m": [], "k": [], "n": []}
-    for rank in einsum.ranks:
-        first, second, out = (rank in one for one in tensors)
-        part = _PLAYS.get((first, second, out))
-        if part is not None:
-            plays[part].append(rank)
-    down, across = _FOLDED[stationarity]
+    played = plays(einsum.ranks, [set(one.ranks) for one in (*einsum.inputs, einsum.output)])
+    down, across = FOLDED[stationarity]
     return {
-        "rows": LevelConstraint(ranks=tuple(plays[down])),
-        "cols": LevelConstraint(ranks=tuple(plays[across])),
+        "rows": LevelConstraint(ranks=tuple(played[down])),
+        "cols": LevelConstraint(ranks=tuple(played[across])),
     }
 
 

@@ -223,7 +223,7 @@ class Explorer:
         for grid, number in (few[int(at)] for at in some):
             family = grid.families[int(grid.family[number])]
             known = limits.setdefault(id(family), limits_of(family))
-            near = neighbours(grid.one(number), known, self.accelerator)
+            near = neighbours([grid.one(number)], known, self.accelerator)
             if near is not None:
                 found.append(Candidates([near], self.accelerator, "edp"))
         return found

@@ -123,7 +123,7 @@ def flat_families(
     """Yield the family of FLAT-tiles with every pair of stationarities."""
     columns = [ints(list(column)).reshape(-1, 1, 1) for column in zip(*tiles, strict=True)]
     heads, rows, keys = columns
-    slots = ints([2] if pipelined else [2, 1]).reshape(1, -1, 1)
+    slots = ints([2, 1]).reshape(1, -1, 1)
     branch = _branch(problem, (heads, rows, keys), slots, online=online, ahead=pipelined)
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, 1, 1, -1)
     held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}

@@ -1,25 +1,28 @@
 """Best: any fusion of consecutive operators, each with its best mapping.
 
-What each run of consecutive operators takes as one group is found once; the workload's mapping is
-the cheapest way to cut its operators into such runs (dynamic programming over the cuts). Fused runs
-whose bound is no better than what their parts take are left out.
+What each run of consecutive operators takes as one group is a step; the workload's mapping is the
+cheapest way of steps from its first operator to its last (dynamic programming). A step is searched
+only where the cheapest way goes over it as far as is known: until then it counts with what it
+promises, which is no more than it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.schedulers import flat, flex
+from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of
 from simaccel.schedulers.search import Goal, fastest, ranked
-from simaccel.workload import Einsum, Workload
+from simaccel.workload import Einsum, Vector, Workload
 
 LONGEST = 5
 """Operators in a fused run, at most."""
@@ -27,82 +30,150 @@ EINSUMS = 3
 """Einsums among them, at most."""
 _GAIN = 0.002
 """What a fused run has to promise, by its bound, to be searched."""
+_NEAR = 0.95
+"""What is near a grid may be better than its bound, and the machine faster than the estimate."""
+Body = tuple[Group | Around, ...]
 
 
-@dataclass(frozen=True)
-class Run:
-    """Consecutive operators as they are mapped best, and their objective."""
+@dataclass
+class Step:
+    """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
 
-    body: tuple[Group | Around, ...]
+    ``value``: its objective, and before it has been searched what it promises.
+    """
+
+    start: int
+    stop: int
     value: float
+    search: Callable[[float], tuple[Body, float]]
+    body: Body | None = None
+    refused: SimaccelError | None = None
+
+    def find(self, limit: float) -> None:
+        """Search; a step that can't be taken has an infinite objective."""
+        try:
+            self.body, self.value = self.search(limit)
+        except SimaccelError as error:
+            self.body, self.value, self.refused = (), float("inf"), error
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
     goal = Goal.of(accelerator, options)
     search = Search(goal)
     names = [operator.name for operator in workload.operators]
-    best: list[Run] = [Run((), 0.0)]
-    for stop in range(1, len(names) + 1):
-        found = _joined(best[stop - 1], _alone(workload, names[stop - 1], search))
-        for start in range(stop - 2, max(-1, stop - 1 - LONGEST), -1):
-            room = found.value - best[start].value
-            for run in _fused(workload, names[start:stop], search, options, room):
-                whole = _joined(best[start], run)
-                found = whole if whole.value < found.value else found
-        best.append(found)
-    return mapping_of(workload, "best", best[-1].body)
+    steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
+    while True:
+        way = _cheapest(steps, len(names))
+        unknown = [step for step in way if step.body is None]
+        if not unknown:
+            break
+        for step in unknown:
+            step.find(_alone_value(steps, step))
+    refused = next((step.refused for step in way if step.refused), None)
+    if refused is not None:
+        raise refused
+    goal.asked.require_met()
+    return mapping_of(workload, "best", [one for step in way for one in step.body or ()])
 
 
-def _joined(first: Run, second: Run) -> Run:
-    return Run((*first.body, *second.body), first.value + second.value)
+def _cheapest(steps: Sequence[Step], count: int) -> list[Step]:
+    """Return the steps of the cheapest way, the first of equals."""
+    best: list[tuple[float, list[Step]]] = [(0.0, [])]
+    for stop in range(1, count + 1):
+        ways = [
+            (best[step.start][0] + step.value, step.start, step)
+            for step in steps
+            if step.stop == stop
+        ]
+        value, start, step = min(ways, key=lambda way: way[0])
+        best.append((value, [*best[start][1], step]))
+    return best[count][1]
 
 
-def _alone(workload: Workload, name: str, search: Search) -> Run:
-    chosen = search.fastest(workload, name)
-    return Run((replace(chosen[0], tree=chosen[1].tree),), chosen[1].value)
+def _alone_value(steps: Sequence[Step], step: Step) -> float:
+    """Return what the operators of a step take one by one; infinite where that isn't known."""
+    alone = [
+        one
+        for one in steps
+        if one.stop == one.start + 1 and step.start <= one.start < step.stop and one is not step
+    ]
+    if len(alone) < step.stop - step.start or any(one.body is None for one in alone):
+        return float("inf")
+    return sum(one.value for one in alone)
 
 
-def _fused(
-    workload: Workload, names: Sequence[str], search: Search, options: Options, limit: float
-) -> Iterator[Run]:
-    """Yield a run of operators as one group, if that promises to be better than ``limit``."""
-    attention = attention_of(workload, names)
-    if attention is not None:
-        yield from _attention(workload, attention, search, options)
-        return
-    operators = [workload.operator(name) for name in names]
-    if sum(isinstance(one, Einsum) for one in operators) > EINSUMS:
+def _steps(workload: Workload, start: int, search: Search, options: Options) -> Iterator[Step]:
+    """Yield the steps that begin with an operator: alone, and with those behind it."""
+    names = [operator.name for operator in workload.operators[start : start + LONGEST]]
+    first = names[0]
+    vector = isinstance(workload.operator(first), Vector)
+    alone = (search.vector if vector else search.einsum)(workload, first)
+    promise = alone.candidates.bound(search.goal.room) * _NEAR
+
+    def find(_limit: float) -> tuple[Body, float]:
+        group, chosen = search.fastest(workload, first)
+        return (replace(group, tree=chosen.tree),), chosen.value
+
+    yield Step(start, start + 1, promise, find)
+    for count in range(2, len(names) + 1):
+        part = attention_of(workload, names[:count])
+        if part is not None:
+            for value, way in _attention(workload, part, search, options):
+                yield Step(start, start + count, value, way)
+        else:
+            yield from _chain(workload, names[:count], start, search)
+
+
+def _chain(workload: Workload, names: Sequence[str], start: int, search: Search) -> Iterator[Step]:
+    """Yield a run of operators with shared rows, if they are one."""
+    if sum(isinstance(workload.operator(name), Einsum) for name in names) > EINSUMS:
         return
     chain = chain_of(workload, names)
     if chain is None:
         return
-    goal, limit = search.goal, limit * (1 - _GAIN)
-    found: list[Chosen] = []
-    for family in chain_families(chain, goal.accelerator):
-        grid = goal.grid([family])
-        if grid.bound(goal.room) < limit:
-            found += ranked(grid, goal, limit).chosen
-    bodies = [((replace(chain.group, tree=one.tree),), one) for one in found]
-    if bodies:
-        at, value = fastest(goal, workload, bodies)
-        yield Run(bodies[at][0], value)
+    goal = search.goal
+    grids = [goal.grid([family]) for family in chain_families(chain, goal.accelerator)]
+    promises = [grid.bound(goal.room) for grid in grids]
+
+    def find(limit: float) -> tuple[Body, float]:
+        limit = limit * (1 - _GAIN)
+        found: list[Chosen] = []
+        accounts: list[Account] = []
+        for grid, promise in zip(grids, promises, strict=True):
+            if promise < limit:
+                one = ranked(grid, goal, limit, name="shared rows")
+                found += one.chosen
+                accounts.append(one.account)
+        bodies = [((replace(chain.group, tree=one.tree),), one) for one in found]
+        if not bodies:
+            return (), float("inf")
+        at, value = fastest(goal, workload, bodies, accounts, "shared rows")
+        return bodies[at][0], value
+
+    if promises and min(promises) < float("inf"):
+        yield Step(start, start + len(names), min(promises) / (1 - _GAIN), find)
+
+
+Way = Callable[[float], tuple[Body, float]]
 
 
 def _attention(
     workload: Workload, part: Attention, search: Search, options: Options
-) -> Iterator[Run]:
-    """Yield an attention as flex, flat and flash map it."""
-    ways = (
-        lambda: flex.attention(workload, part, search=search),
-        lambda: flat.attention(workload, part, search.goal, options, flex.GRANULARITIES),
-        lambda: flat.attention(workload, part, search.goal, options, ""),
+) -> Iterator[tuple[float, Way]]:
+    """Yield an attention as flat, flash and flex map it, each with what it promises."""
+    goal, problem = search.goal, problem_of(workload, part)
+    for name, granularities in (("flat", flex.GRANULARITIES), ("flash", "")):
+        grids = flat.grids(problem, goal, options, granularities)
+
+        def fused(_limit: float, grids: flat.Grids = grids, name: str = name) -> tuple[Body, float]:
+            body, value = flat.attention(problem, goal, grids, name)
+            return tuple(body), value
+
+        yield min(kind.bound(goal.room) for kind in grids) * _NEAR, fused
+    yield (
+        flex.bound(problem, search) * _NEAR,
+        lambda limit: flex.attention(workload, part, search=search, limit=limit / _NEAR),
     )
-    for way in ways:
-        try:
-            body, value = way()
-        except SimaccelError:
-            continue
-        yield Run(tuple(body), value)
 
 
 SCHEDULERS: dict[str, Scheduler] = {"best": _schedule}

@@ -6,8 +6,8 @@ bound on until no bound is left below the best estimate, so the choice is that o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,14 +28,14 @@ from simaccel.analytic.family import (
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
-from simaccel.mapping.tree import Tree
+from simaccel.mapping.tree import Fork, Keep, Part, Tree
 from simaccel.mapspace.blocks import Objective
 
 UNLIMITED = 2**62
 CLOSE: Final = 0.001
 """Where many candidates are about as good, one is taken that is so close to the best bound left."""
-_MANY: Final = 64
-"""Candidates that are estimated before one that is close is taken."""
+MANY: Final = 64
+"""Candidates of a grid that are estimated before one that is close is taken."""
 _FIRST: Final = 32
 _MOST: Final = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
@@ -66,24 +66,50 @@ class Chosen:
     buffer_bytes: int
 
     @property
+    def kind(self) -> Tree:
+        """Return the tree with one slot a tile: what it is apart from its slots."""
+        return with_one_slot(self.tree)
+
+    @property
     def rank(self) -> tuple[float, int, int]:
         """What decides: the objective, then bytes moved, then bytes kept."""
         return self.value, self.dram_bytes, self.buffer_bytes
 
 
+def with_one_slot(tree: Tree) -> Tree:
+    """Return a tree whose tiles have one slot each."""
+    return tuple(
+        replace(node, slots=1)
+        if isinstance(node, Keep)
+        else replace(node, branches=tuple(map(with_one_slot, node.branches)))
+        if isinstance(node, Fork | Part)
+        else node
+        for node in tree
+    )
+
+
 @dataclass
 class Candidates:
-    """All candidates of some families of one group, in one row; estimates are made when needed."""
+    """All candidates of some families of one group, in one row; estimates are made when needed.
+
+    ``allows``: which candidates of a family are as asked. ``patience``: candidates estimated
+    without an improvement after which a search ends; where it is not given, one ends that has found
+    a candidate which is close to the best bound left.
+    """
 
     families: Sequence[Family]
     accelerator: Accelerator
     objective: Objective = "cycles"
+    allows: Callable[[Family], Bools] | None = None
+    patience: int | None = None
+    many: int = MANY
+    """Candidates that are estimated before one that is close is taken."""
     totals: list[Totals] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Count all candidates."""
         columns: list[list[npt.NDArray[Any]]] = []
-        again: list[Bools] = []
+        again, asked = [], []
         for number, family in enumerate(self.families):
             totals = evaluate(family, self.accelerator)
             shape = family.shape
@@ -99,15 +125,46 @@ class Candidates:
             size = rows[0].size
             columns.append([*rows, np.full(size, number), np.arange(size)])
             again.append(_again(family, shape))
+            allowed = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
+            asked.append(np.broadcast_to(allowed, shape).ravel())
         self.least, self.dram, self.space, self.energy, self.family, self.place = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         self.cycles = np.full(self.least.size, -1, dtype=np.int64)
-        self.first = np.flatnonzero(~np.concatenate(again))
+        self.again, self.asked = np.concatenate(again), np.concatenate(asked)
+        self.first = np.flatnonzero(~self.again & self.asked)
+        self.curve: list[tuple[int, float]] = []
+        self.left = 0.0
+        self.ended = "all judged"
 
     def __len__(self) -> int:
         """Count the candidates."""
         return len(self.least)
+
+    @property
+    def name(self) -> str:
+        """The operators, as a group is called."""
+        return "+".join(one.name for one in self.families[0].space.operators)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the objective has cycles in it, which have to be estimated."""
+        return self.objective in ("cycles", "edp")
+
+    def is_complete(self) -> bool:
+        """Return whether the families have all sizes of the ranks that they cut."""
+        loops = [
+            (one, family.space.sizes)
+            for family in self.families
+            for one in branches_of(family.branch)
+            if isinstance(one, Loops)
+        ]
+        return all(
+            np.unique(tile).size == sizes[rank]
+            for node, sizes in loops
+            for rank, tile in zip(node.ranks, node.tiles, strict=True)
+            if tile.ndim
+        )
 
     @property
     def timed(self) -> int:
@@ -123,10 +180,12 @@ class Candidates:
         """Return the best that fit, at most so many, and none whose objective is not ``below``."""
         fits = self.first[self.space[self.first] <= room]
         bounds = self._value(fits, self.least)
-        if self.objective in ("cycles", "edp"):
+        if self.is_timed:
             fits = self._estimated(fits, bounds, below)
             bounds = self._value(fits, self.cycles)
-        order = np.lexsort((self.dram[fits], -self.space[fits], bounds))
+        else:
+            self.left = float(bounds.min(initial=np.inf))
+        order = np.lexsort((self.space[fits], self.dram[fits], bounds))
         return [int(fits[at]) for at in order[:most] if bounds[at] < below]
 
     def _value(self, which: Ints, cycles: Ints) -> Values:
@@ -146,24 +205,36 @@ class Candidates:
         fits, bounds = fits[inside], bounds[inside]
         if not fits.size:
             return fits
-        order = np.lexsort((self.dram[fits], -self.space[fits], bounds))
+        order = np.lexsort((self.dram[fits], -self.space[fits], bounds))  # large tiles fill less
         fits, bounds = fits[order], bounds[order]
-        found, at, step = below, 0, _FIRST
+        found, at, step, improved = below, 0, _FIRST, 0
+        self.ended = "all judged"
         while at < fits.size:
-            target = found * (1 - CLOSE) if at >= _MANY else found
-            if bounds[at] > target:
+            close = at >= self.many and self.patience is None
+            if bounds[at] > (found * (1 - CLOSE) if close else found):
+                self.ended = "close" if bounds[at] <= found else "bounds"
+                break
+            if self.patience is not None and at - improved >= self.patience:
+                self.ended = "patience"
                 break
             chunk = fits[at : at + step][bounds[at : at + step] <= found]
             self._estimate(chunk[self.cycles[chunk] < 0])
-            if chunk.size:
-                found = min(found, float(self._value(chunk, self.cycles).min()))
+            best = float(self._value(chunk, self.cycles).min()) if chunk.size else found
+            if best < found:
+                found, improved = best, at + chunk.size
+                self._improved(best)
             at, step = at + step, min(step * 2, _MOST)
+        self.left = min(found, float(bounds[at]) if at < fits.size else found)
         return fits[self.cycles[fits] >= 0]
 
     def estimated(self, which: Ints) -> Ints:
         """Return the estimated cycles of some candidates."""
         self._estimate(which[self.cycles[which] < 0])
         return self.cycles[which]
+
+    def _improved(self, value: float) -> None:
+        if not self.curve or value < self.curve[-1][1]:
+            self.curve.append((self.timed, value))
 
     def _estimate(self, which: Ints) -> None:
         for number, family in enumerate(self.families):
@@ -203,7 +274,9 @@ class Candidates:
             NothingFitsError: no candidate fits the array's accumulator and the staging of memories.
 
         """
-        found = int(self.space.min())
+        if not self.first.size:
+            raise NothingFitsError(f"{self.name}: no candidate is as --constrain asks for")
+        found = int(self.space[self.first].min())
         if found > UNLIMITED:
             raise NothingFitsError(
                 f"{self.accelerator.name}: {_SMALL[bool(self.accelerator.staging)]} of no tile; "
@@ -265,7 +338,7 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     Ranks of a few positions have all sizes.
 
     >>> tile_sizes(512, 32)
-    [32, 64, 96, 128, 171, 192, 256, 512]
+    [32, 64, 86, 96, 128, 171, 192, 256, 512]
     >>> tile_sizes(7, 32)
     [1, 2, 3, 4, 5, 6, 7]
     """
@@ -288,7 +361,7 @@ def tile_sizes(extent: int, side: int) -> list[int]:
 
 _FEW = 16
 """Ranks of so many positions have all tile sizes."""
-_EVEN_PIECES = 4
+_EVEN_PIECES = 8
 """Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
 
 

@@ -14,13 +14,13 @@ from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
-from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Node, Part, Tree
+from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Loop, Node, Part, Tree
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
 from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
-SLOTS = (2, 1)
+SLOTS = (2, 3, 1)
 Merged = Mapping[str, tuple[str, ...]]
 
 
@@ -168,14 +168,20 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     return {joined(together): together}
 
 
-def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
+Names = Mapping[tuple[str, str], str]
+"""New names of operators, tensors and ranks: by (kind, old name)."""
+
+
+def renamed(tree: Tree, names: Names) -> Tree:
     """Return a tree for an operator that is mapped alike, under its names."""
 
     def one(node: Node) -> Node:
+        if isinstance(node, Loop):
+            return replace(node, rank=names.get(("rank", node.rank), node.rank))
         if isinstance(node, Keep):
-            return replace(node, tensor=names.get(node.tensor, node.tensor))
+            return replace(node, tensor=names.get(("tensor", node.tensor), node.tensor))
         if isinstance(node, Do):
-            return replace(node, operator=names.get(node.operator, node.operator))
+            return replace(node, operator=names.get(("operator", node.operator), node.operator))
         if isinstance(node, Fork | Part):
             return replace(node, branches=tuple(renamed(branch, names) for branch in node.branches))
         return node
@@ -190,7 +196,7 @@ class Searched:
     group: Group
     families: Sequence[Family]
     goal: Goal
-    names: Mapping[str, str]
+    names: Names
     known: dict[object, Any]
     """What is known of operators that are alike: the grid, and what was found in some room."""
 
@@ -222,14 +228,15 @@ class Searched:
         Its objective is that of the machine, where cycles decide.
         """
         if "fastest" not in self.known:
-            found = ranked(self.candidates, self.goal).chosen
+            found = ranked(self.candidates, self.goal, name="alone")
             bodies = [
-                ((replace(self.group, tree=renamed(one.tree, self.names)),), one) for one in found
+                ((replace(self.group, tree=renamed(one.tree, self.names)),), one)
+                for one in found.chosen
             ]
             self.known["fastest"] = None
             if bodies:
-                at, value = fastest(self.goal, workload, bodies)
-                self.known["fastest"] = replace(found[at], value=value)
+                at, value = fastest(self.goal, workload, bodies, [found.account], "alone")
+                self.known["fastest"] = replace(found.chosen[at], value=value)
         best: Chosen | None = self.known["fastest"]
         return best and replace(best, tree=renamed(best.tree, self.names))
 
@@ -298,16 +305,15 @@ class Search:
     def _known(
         self, group: Group, key: object, seen: Seen, families: Callable[[], list[Family]]
     ) -> Searched:
+        key = (
+            key,
+            seen.ranks if self.goal.asked else (),
+        )  # what is asked of ranks goes by their names
         if key not in self._seen:
             self._seen[key] = seen, families(), {}
         first, made, known = self._seen[key]
-        names = dict(
-            zip(
-                (first.name, *first.names, first.output.name),
-                (seen.name, *seen.names, seen.output.name),
-                strict=True,
-            )
-        )
+        new = (name for _, name in _names(seen))
+        names = dict(zip(_names(first), new, strict=True))
         return Searched(group, made, self.goal, names, known)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, Chosen]:
@@ -336,10 +342,34 @@ class Search:
         return replace(group, tree=chosen.tree)
 
 
+def _names(seen: Seen) -> list[tuple[str, str]]:
+    """Return the names of an operator, its tensors, and its ranks in the order of their use."""
+    tensors = [("tensor", name) for name, _ in seen.uses]
+    return [("operator", seen.name), *tensors, *(("rank", rank) for rank in _used(seen))]
+
+
+def _used(seen: Seen) -> list[str]:
+    """Return the ranks of an operator as its tensors have them, then those that none has."""
+    terms = (rank for _, view in seen.uses for dim in view.terms for rank, _ in dim)
+    return list(dict.fromkeys((*terms, *seen.ranks)))
+
+
 def _key(space: Space, seen: Seen, kept: Sequence[str]) -> object:
-    """Return what two operators have in common that are mapped alike."""
-    views = tuple((view.ranks, view.shape, view.bytes_per_element) for _, view in seen.uses)
+    """Return what two operators have in common that are mapped alike, whatever their names."""
+    number = {rank: at for at, rank in enumerate(_used(seen))}
+    views = tuple(
+        (
+            tuple(tuple((number[rank], factor) for rank, factor in dim) for dim in view.terms),
+            view.shape,
+            view.bytes_per_element,
+        )
+        for _, view in seen.uses
+    )
     held = tuple(name in kept for name, _ in seen.uses)
     same = tuple(seen.names.index(name) for name in seen.names)
     kind = getattr(seen.operator, "kind", "einsum")
-    return kind, tuple(space.sizes.items()), views, held, same
+    axes = [number.get(found.get(seen.name, "")) for found in (space.axes, space.rows)]
+    sizes = tuple(space.sizes.get(rank) for rank in number)
+    visible = getattr(seen.operator, "visible", None)
+    masked = visible and (visible.before, visible.window)
+    return kind, sizes, views, held, same, tuple(axes), masked

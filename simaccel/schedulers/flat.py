@@ -7,7 +7,7 @@ whole heads (H), or row blocks of one head (R).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -22,15 +22,17 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.choosing import Chosen, NothingFitsError, capacity, tile_sizes
+from simaccel.schedulers.choosing import Candidates, NothingFitsError, capacity, tile_sizes
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import GRANULARITIES, schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
-from simaccel.schedulers.search import Goal, fastest, ranked
+from simaccel.schedulers.search import Goal, Ranked, fastest, ranked
 from simaccel.workload import Workload
 
 _SIDES = 16
 """Rows of up to so many whole array sides are tried, beside even blocks."""
+_KEY_SIDES = 8
+"""Key tiles of so many array sides are all tried."""
 _ROWS = 256
 """Row counts that are tried at most; what is between them, neighbours find."""
 _INNER = 4
@@ -46,9 +48,16 @@ def flat_tiles(
 
     ``keys``: sizes of their key tiles (candidates of their own if there are none).
     """
-    keys = keys or tile_sizes(problem.size((problem.c,)), accelerator.array.cols)
+    keys = keys or _key_tiles(problem, accelerator)
     blocks = _blocks(problem, granularity, accelerator)
     return [(heads, rows, k) for heads, rows in blocks for k in keys]
+
+
+def _key_tiles(problem: Problem, accelerator: Accelerator) -> list[int]:
+    """Return sizes of key tiles; whole array sides, as what rows leave of a buffer is little."""
+    every, side = problem.size((problem.c,)), accelerator.array.cols
+    sides = {side * n for n in range(1, _KEY_SIDES + 1) if side * n < every}
+    return sorted({*tile_sizes(every, side), *sides})
 
 
 def _blocks(problem: Problem, granularity: str, accelerator: Accelerator) -> list[tuple[int, int]]:
@@ -108,10 +117,44 @@ def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     return [(1, r, every) for r in rows]
 
 
-def attention(
-    workload: Workload, part: Attention, goal: Goal, options: Options, granularities: str
-) -> tuple[list[Group], float]:
-    """Return an attention as one group, and its objective; without granularities as of flash.
+@dataclass(frozen=True)
+class Kind:
+    """The candidates of a kind: a first grid, and others that are searched if they promise."""
+
+    name: str
+    grids: tuple[Candidates, ...]
+
+    def bound(self, room: int) -> float:
+        """Return what no objective by the closed form is below."""
+        return min(grid.bound(room) for grid in self.grids)
+
+    def searched(self, goal: Goal) -> list[Ranked]:
+        """Return what each grid that was searched has.
+
+        What is searched of a kind depends on no other, so that several are never worse than one.
+        """
+        found = [ranked(self.grids[0], goal, name=self.name)]
+        for grid in self.grids[1:]:
+            best = min((one.value for each in found for one in each.chosen), default=float("inf"))
+            if grid.bound(goal.room) < best * (1 - _GAIN):
+                found.append(ranked(grid, goal, best * (1 - _GAIN), name=self.name))
+        return found
+
+
+Grids = Sequence[Kind]
+"""The candidates of each kind."""
+
+
+def grids(problem: Problem, goal: Goal, options: Options, granularities: str) -> Grids:
+    """Return the candidates of each kind; without granularities those of flash."""
+    return [
+        Kind(name, tuple(goal.grid(some) for some in families))
+        for name, families in _kinds(problem, goal.accelerator, options, granularities)
+    ]
+
+
+def attention(problem: Problem, goal: Goal, kinds: Grids, name: str) -> tuple[list[Group], float]:
+    """Return an attention as one group, and its objective.
 
     The best of each kind is run on the machine, so that all together are never worse than one.
 
@@ -119,28 +162,18 @@ def attention(
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    problem = problem_of(workload, part)
-    found: list[Chosen] = []
-    smallest: list[int] = []
-    for first, *others in _kinds(problem, goal.accelerator, options, granularities):
-        plain = goal.grid(first)
-        mine = list(ranked(plain, goal).chosen)
-        smallest.append(plain.smallest)
-        for families in others:
-            grid = goal.grid(families)
-            limit = min((one.value for one in mine), default=float("inf")) * (1 - _GAIN)
-            if grid.bound(goal.room) < limit:
-                mine += ranked(grid, goal, limit).chosen
-            smallest.append(grid.smallest)
-        found += mine
+    searched = [one for kind in kinds for one in kind.searched(goal)]
+    found = [one for each in searched for one in each.chosen]
     if not found:
+        smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
-            f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {min(smallest)} B, the buffer "
-            f"has {goal.room} B"
+            f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
+            f"{goal.room} B"
         )
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
     bodies = [([replace(empty, tree=one.tree)], one) for one in found]
-    at, value = fastest(goal, workload, bodies)
+    accounts = [one.account for one in searched]
+    at, value = fastest(goal, problem.workload, bodies, accounts, name)
     return bodies[at][0], value
 
 
@@ -149,21 +182,18 @@ def families(
 ) -> list[Family]:
     """Return all families of FLAT-tiles; without granularities those of flash."""
     kinds = _kinds(problem, accelerator, options, granularities)
-    return [family for kind in kinds for some in kind for family in some]
+    return [family for _, kind in kinds for some in kind for family in some]
 
 
 def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
-) -> Iterator[list[list[Family]]]:
-    """Yield the families of each kind: a first grid, and others that are searched if they promise.
-
-    What is searched of a kind depends on no other, so that several are never worse than one.
-    """
-    whole = [(flat_tiles(problem, one, accelerator), one) for one in granularities]
-    whole = whole or [(_whole_keys(problem, accelerator), "")]
-    online = [] if granularities else [(flash_tiles(problem, accelerator), "")]
+) -> Iterator[tuple[str, list[list[Family]]]]:
+    """Yield each kind's name and families: those of a first grid, and of others."""
+    whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in granularities]
+    whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
+    online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
     for is_online, kinds in ((False, whole), (True, online)):
-        for tiles, granularity in kinds:
+        for name, tiles, granularity in kinds:
             rows = other_rows(problem, accelerator) if granularity == "r" else []
             inner = _inner(problem, granularity, accelerator) if granularity else []
             for pipelined in (False, True) if options.pipeline else (False,):
@@ -173,7 +203,8 @@ def _kinds(
                     if some
                 ]
                 if found:
-                    yield found if pipelined or not inner else [*found, inner]
+                    all_of = found if pipelined or not inner else [*found, inner]
+                    yield f"{name}{' pipelined' if pipelined else ''}", all_of
 
 
 def _inner(problem: Problem, granularity: str, accelerator: Accelerator) -> list[Family]:
@@ -196,7 +227,8 @@ def _schedule(
     goal = Goal.of(accelerator, options)
 
     def choice(workload: Workload, part: Attention) -> list[Group]:
-        return attention(workload, part, goal, options, granularities)[0]
+        problem = problem_of(workload, part)
+        return attention(problem, goal, grids(problem, goal, options, granularities), name)[0]
 
     return schedule(workload, name, Search(goal), choice)
 

@@ -18,9 +18,9 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Mapping, Part, Span, Tree
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import Chosen, NothingFitsError, capacity
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
-from simaccel.schedulers.search import Goal, fastest
+from simaccel.schedulers.search import Goal, account_of, fastest
 from simaccel.workload import Workload
 
 GRANULARITIES = "mbhr"
@@ -48,6 +48,7 @@ def schedule(
             body += attention(workload, part)
         else:
             body.append(search.group(workload, part))
+    search.goal.asked.require_met()
     return mapping_of(workload, dataflow, body)
 
 
@@ -71,28 +72,34 @@ def resident_rows(problem: Problem, granularity: str, accelerator: Accelerator) 
     return sorted({int(most * share) * unit for share in _SHARES})
 
 
+def _parts(problem: Problem, rows: int, search: Search) -> Iterator[tuple[Searched, str]]:
+    """Yield L, softmax and A alone, each with the intermediate that it reads or makes."""
+    workload, (logit, softmax, attend) = problem.workload, problem.part
+    every = rows == problem.size(problem.heads) * problem.size(problem.rows)
+    s, weights = problem.tensors[2], workload.operator(softmax).output.tensor
+    for name, held in ((logit, s), (softmax, s), (attend, weights)):
+        merged = problem.merged_of(name)
+        if name == softmax:
+            yield search.vector(workload, name, merged=merged), held
+        else:
+            yield search.einsum(workload, name, (held,) if every else (), merged=merged), held
+
+
+def _room(problem: Problem, rows: int, search: Search) -> int:
+    """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
+    return capacity(search.accelerator) - rows * problem.row_bytes
+
+
 def staged(problem: Problem, rows: int, search: Search, room: int | None = None) -> Body | None:
     """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
 
     Resident rows have the tiles of the others, so that they share their slots. None if nothing
     fits into the ``room`` beside them (bytes; by default all that is left).
     """
-    workload, (logit, softmax, attend) = problem.workload, problem.part
-    every = rows == problem.size(problem.heads) * problem.size(problem.rows)
-    if room is None:
-        room = capacity(search.accelerator) - rows * problem.row_bytes
-    weights = workload.operator(softmax).output.tensor
     groups = []
-    for name, held in (
-        (logit, problem.tensors[2]),
-        (softmax, problem.tensors[2]),
-        (attend, weights),
-    ):
-        merged = problem.merged_of(name)
-        if name == softmax:
-            found = search.vector(workload, name, merged=merged)
-        else:
-            found = search.einsum(workload, name, (held,) if every else (), merged=merged)
+    if room is None:
+        room = _room(problem, rows, search)
+    for found, held in _parts(problem, rows, search):
         chosen = found.best(room)
         if chosen is None:
             return None
@@ -161,12 +168,31 @@ def _parted(
     return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
+def bound(problem: Problem, search: Search, granularities: str = GRANULARITIES) -> float:
+    """Return what no objective by the closed form is below; infinite where nothing fits."""
+    return min(
+        _promise(problem, rows, search)
+        for granularity in granularities
+        for rows in resident_rows(problem, granularity, search.accelerator)
+    )
+
+
+def _promise(problem: Problem, rows: int, search: Search) -> float:
+    room = _room(problem, rows, search)
+    return sum(found.candidates.bound(room) for found, _ in _parts(problem, rows, search))
+
+
 def attention(
-    workload: Workload, part: Attention, *, search: Search, granularities: str = GRANULARITIES
+    workload: Workload,
+    part: Attention,
+    *,
+    search: Search,
+    granularities: str = GRANULARITIES,
+    limit: float = float("inf"),
 ) -> tuple[Body, float]:
     """Return the best of all granularities, and its objective.
 
-    The best few of each are run on the machine.
+    The best few of each are run on the machine. What can't be better than ``limit`` is left out.
 
     Raises:
         NothingFitsError: no tiling fits the buffer.
@@ -178,10 +204,10 @@ def attention(
 
     def figured(counts: Sequence[int]) -> Iterator[Staged]:
         for rows in counts:
-            if rows not in known:
+            if rows not in known and _promise(problem, rows, search) < limit:
                 body = staged(problem, rows, search)
                 known[rows] = (body, _figures(workload, body, goal)) if body else None
-            one = known[rows]
+            one = known.get(rows)
             if one:
                 yield rows, one
 
@@ -194,7 +220,11 @@ def attention(
     if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     bodies = list(found.values())
-    at, value = fastest(goal, workload, bodies)
+    accounts = [
+        replace(account_of(one.candidates, goal.room, ""), left=0.0)
+        for one, _ in _parts(problem, 0, search)
+    ]
+    at, value = fastest(goal, workload, bodies, accounts, "flex")
     return bodies[at][0], value
 
 

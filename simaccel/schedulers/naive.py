@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import family_of
+from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
@@ -30,8 +31,14 @@ def naive(workload: Workload, accelerator: Accelerator, options: Options) -> Map
     Raises:
         NotMappableError: the array can't do an operator.
         NothingFitsError: not even a fold's weights and one row fit.
+        InputError: constraints, which it has no room for.
 
     """
+    if options.constraints:
+        allowed = "nothing with naive, whose tiles are fixed"
+        raise InputError(
+            [Fault("--constrain", "dataflow", ", ".join(options.constraints), allowed)]
+        )
     search, body = Search(Goal.of(accelerator, options)), []
     for operator in workload.operators:
         if isinstance(operator, Vector):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from simaccel.analytic.family import Family, Ints, Kept, Loops, branches_of, int
 from simaccel.hardware import STATIONARITIES, Accelerator
 
 _SLOTS = (1, 2, 3)
+_TENSORS = 4
+"""Tensors whose slots vary all at once, at most: what one slot less frees, another tensor takes."""
 _PIECES = (-2, -1, 1, 2)
 """How many more or fewer pieces a neighbour has of a rank."""
 Row = dict[int, int]
@@ -60,35 +62,54 @@ def limits_of(family: Family) -> list[Limit]:
     ]
 
 
-def neighbours(one: Family, limits: Sequence[Limit], accelerator: Accelerator) -> Family | None:
-    """Return a candidate and its neighbours as a family; None if nothing in it may vary.
+def neighbours(
+    starts: Sequence[Family], limits: Sequence[Limit], accelerator: Accelerator
+) -> Family | None:
+    """Return candidates of one family and their neighbours; None if nothing in them may vary.
 
-    ``one``: a family of one, whose numbers that may vary are arrays of one entry. ``limits``: of
-    the family that it is from.
+    ``starts``: families of one, whose numbers that may vary are arrays of one entry. ``limits``: of
+    the family that they are from.
     """
-    axes = [
+    rows = [row for one in starts for row in _rows(one, limits, accelerator)]
+    if not rows:
+        return None
+    unique = list(dict.fromkeys(rows))
+    first = starts[0]
+    varied = [array for array, _ in _arrays(first) if array.ndim]
+    columns = {
+        id(array): ints(column)
+        for array, column in zip(varied, zip(*unique, strict=True), strict=True)
+    }
+    return with_arrays(first, lambda array: columns.get(id(array), array))
+
+
+def _rows(
+    one: Family, limits: Sequence[Limit], accelerator: Accelerator
+) -> Iterator[tuple[int, ...]]:
+    """Yield a candidate's numbers, and those of its neighbours, in the order of its nodes."""
+    every = [
         replace(axis, limit=limit)
         for (array, axis), limit in zip(_arrays(one), limits, strict=True)
-        if array.ndim and limit.low < limit.high
+        if array.ndim
     ]
-    if not axes:
-        return None
     values = _values(one)
-    here = {axis.key: values[axis.key] for axis in axes}
+    here = {axis.key: values[axis.key] for axis in every}
+    axes = [axis for axis in every if axis.limit.low < axis.limit.high]
+    if not axes:
+        return
     moves = {axis.key: list(_moves(axis, here[axis.key], accelerator)) for axis in axes}
-    rows: list[Row] = [here]
-    rows += [{**here, axis.key: value} for axis in axes for value in moves[axis.key]]
-    tiles = [axis for axis in axes if axis.kind == "tile"]
-    for first, second in combinations(tiles, 2):
-        rows += [
-            {**here, first.key: a, second.key: b}
-            for a in moves[first.key]
-            for b in moves[second.key]
-        ]
-    rows += _swapped(one, here)
-    unique = list({tuple(row.values()): row for row in rows}.values())
-    columns = {key: ints([row[key] for row in unique]) for key in here}
-    return with_arrays(one, lambda array: columns.get(id(array), array))
+    yield tuple(here.values())
+    for axis in axes:
+        for value in moves[axis.key]:
+            yield tuple({**here, axis.key: value}.values())
+    for first, second in combinations([axis for axis in axes if axis.kind == "tile"], 2):
+        for a, b in product(moves[first.key], moves[second.key]):
+            yield tuple({**here, first.key: a, second.key: b}.values())
+    slots = [axis.key for axis in axes if axis.kind == "slots"][:_TENSORS]
+    for numbers in product(_SLOTS, repeat=len(slots)):
+        yield tuple({**here, **dict(zip(slots, numbers, strict=True))}.values())
+    for row in _swapped(one, here):
+        yield tuple(row.values())
 
 
 def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
@@ -131,7 +152,7 @@ def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:
     """Yield sizes near a tile's: a piece more or fewer, doubled, halved, in whole array sides."""
     array = accelerator.array
     pieces = -(-size // tile)
-    for count in (*(pieces + more for more in _PIECES), 2 * pieces, math.ceil(pieces / 2)):
+    for count in (pieces, *(pieces + more for more in _PIECES), 2 * pieces, math.ceil(pieces / 2)):
         if not 1 <= count <= size:
             continue
         even = -(-size // count)

@@ -10,6 +10,7 @@ from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
+from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Einsum, Vector, Workload
 
 Judge = Callable[[Workload, Mapping], int]
@@ -26,9 +27,10 @@ class Options:
 
     ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
-    ``judge``: runs the best few on the machine (nobody does if None). Of mapspaces: ``effort`` and
-    ``constraints`` (as on the command line) of a search, ``each`` that may run its blocks in other
-    processes, and ``watch`` that is told how it stands.
+    ``judge``: runs the best few on the machine (nobody does if None). ``constraints`` as on the
+    command line; ``patience``: candidates without an improvement after which a dataflow's search
+    ends; ``each`` may run pieces of work in other processes; ``note`` is handed the account of each
+    search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands.
     """
 
     pipeline: bool = False
@@ -37,7 +39,9 @@ class Options:
     stationarity: Stationarity | None = None
     effort: Effort = field(default_factory=Effort)
     constraints: tuple[str, ...] = ()
+    patience: int | None = None
     each: Each = map
+    note: Note = unnoted
     watch: Watch = unwatched
 
 

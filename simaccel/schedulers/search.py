@@ -7,14 +7,30 @@ best of it (`neighbours`). The best few of all are run on the machine, and its b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from simaccel.analytic.family import Family, Loops, branches_of, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
-from simaccel.mapping.tree import Around, Group
+from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.mapspace.blocks import Objective
-from simaccel.schedulers.choosing import Candidates, Chosen, capacity
+from simaccel.mapspace.search import Each
+from simaccel.schedulers.accounts import (
+    ASKED,
+    BOUND,
+    ROOM,
+    SAME,
+    Account,
+    Note,
+    decided,
+    floor_of_group,
+    together,
+    unnoted,
+)
+from simaccel.schedulers.asked import NOTHING, Asked
+from simaccel.schedulers.choosing import MANY, Candidates, Chosen, capacity
 from simaccel.schedulers.neighbours import limits_of, neighbours
 from simaccel.schedulers.problems import Judge, Options, mapping_of
 from simaccel.workload import Workload
@@ -22,12 +38,18 @@ from simaccel.workload import Workload
 Body = Sequence[Group | Around]
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
+_MANY_NEAR = 24
+"""Neighbours that are estimated in a round before one that is close is taken."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
 _FEW = 4
 """Candidates of one kind that are run on the machine."""
+_OTHERS = 6
+"""As many more, each with other tiles, orders or stationarity than those before."""
+_SURE = 3
+"""As many are run in any case; others where estimates that err as these do leave them a chance."""
 _OF_GRID = 2
-"""Of them from the grid, whatever is near: estimates err alike for what differs in one number."""
+"""Of the best from the grid, whatever is near: estimates err alike for what differs little."""
 _NEAR = 1.01
 """How much worse than the best of a round one may be and still be run on the machine."""
 _LADDER = 3
@@ -40,18 +62,40 @@ the smaller one is a power of two.
 
 @dataclass(frozen=True)
 class Goal:
-    """What is searched for, on what, and who confirms the best few (nobody if None)."""
+    """What is searched for, on what, and who confirms the best few (nobody if None).
+
+    ``stationarity``: what the array holds, if that is not free; ``asked``: other constraints;
+    ``patience`` as of `Candidates`; ``each`` may run what is confirmed in other processes; ``note``
+    is handed the account of each search.
+    """
 
     accelerator: Accelerator
     objective: Objective = "cycles"
     judge: Judge | None = None
     stationarity: Stationarity | None = None
-    """What the array holds, if that is not free."""
+    asked: Asked = NOTHING
+    patience: int | None = None
+    each: Each = map
+    note: Note = unnoted
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options) -> Goal:
-        """Return what a user asks for."""
-        return cls(accelerator, options.objective, options.judge, options.stationarity)
+        """Return what a user asks for.
+
+        Raises:
+            InputError: constraints that no tree of a systolic array has.
+
+        """
+        return cls(
+            accelerator,
+            options.objective,
+            options.judge,
+            options.stationarity,
+            Asked.of(options.constraints),
+            options.patience,
+            options.each,
+            options.note,
+        )
 
     def grid(self, families: Sequence[Family]) -> Candidates:
         """Return the candidates of some families, with what is asked for held by the array."""
@@ -60,7 +104,12 @@ class Goal:
             families = [
                 replace(family, held=dict.fromkeys(family.held, which)) for family in families
             ]
-        return Candidates(families, self.accelerator, self.objective)
+        return self.candidates([self.asked.cut(family) for family in families])
+
+    def candidates(self, families: Sequence[Family], many: int = MANY) -> Candidates:
+        """Return the candidates of families whose numbers are as asked; ``many`` as of theirs."""
+        allows = self.asked.allows if self.asked else None
+        return Candidates(families, self.accelerator, self.objective, allows, self.patience, many)
 
     @property
     def room(self) -> int:
@@ -75,47 +124,86 @@ class Goal:
 
 @dataclass(frozen=True)
 class Ranked:
-    """Candidates of a search, and how they were found.
-
-    ``grid`` and ``near``: candidates judged in the grid and near its best; ``timed``: those whose
-    cycles were estimated. ``bound``: no candidate of the grid has a smaller objective.
-    """
+    """Candidates of a search, the best first, and how they were found."""
 
     chosen: tuple[Chosen, ...]
     smallest: int
-    grid: int = 0
-    near: int = 0
-    timed: int = 0
-    bound: float = 0.0
+    account: Account
 
 
-def ranked(grid: Candidates, goal: Goal, limit: float = float("inf")) -> Ranked:
+def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str = "") -> Ranked:
     """Return the best candidates of a grid, and near it, that fit, the best first.
 
-    ``limit``: what their objective is to be below.
+    ``limit``: what their objective is to be below; ``name``: what the account calls the search.
     """
     room = goal.room
     found: list[Chosen] = []
     near: list[Candidates] = []
-    below = limit
+    below, left, ended = limit, 0.0, ""
     for at, most in enumerate(_rooms(room, goal.accelerator)):
-        firsts, others, judged = _climb(grid, goal, most, below)
-        best = sorted((*firsts, *others), key=lambda one: one.rank)
-        found += [*best[:_FEW], *firsts[:_OF_GRID]] if at == 0 else best[:1]
-        near += judged
-        if firsts:
-            below = min(below, firsts[0].value * _NEAR)
+        climb = _climb(grid, goal, most, below)
+        best = sorted((*climb.firsts, *climb.others), key=lambda one: one.rank)
+        near += climb.judged
+        found += [*best[:_FEW], *climb.firsts[:_OF_GRID], *_unlike(best)]
+        if at == 0:
+            left, ended = grid.left, grid.ended
+        if climb.firsts:
+            below = min(below, climb.firsts[0].value * _NEAR)
     unique: dict[object, Chosen] = {}
     for one in sorted(found, key=lambda one: one.rank):
         unique.setdefault(one.tree, one)
-    return Ranked(
-        chosen=tuple(unique.values()),
-        smallest=grid.smallest,
-        grid=len(grid.first),
-        near=sum(len(one.first) for one in near),
-        timed=sum(one.timed for one in (grid, *near)),
-        bound=grid.bound(room),
+    account = account_of(grid, room, name)
+    account = replace(
+        account,
+        near=sum(_judged(one, room) for one in near),
+        judged=account.judged + sum(_judged(one, room) for one in near),
+        left=left,
+        ended=ended,
+        curve=_joined_curves([grid, *near]),
     )
+    return Ranked(tuple(unique.values()), grid.smallest if not found else 0, account)
+
+
+def account_of(grid: Candidates, room: int, name: str) -> Account:
+    """Return what a grid has, and what left it by which rule."""
+    kept = grid.space[grid.first] <= room
+    judged = _judged(grid, room)
+    return Account(
+        name=name,
+        operators=tuple(one.name for one in grid.families[0].space.operators),
+        space=len(grid),
+        pruned={
+            SAME: int(np.count_nonzero(grid.again & grid.asked)),
+            ASKED: int(np.count_nonzero(~grid.asked)),
+            ROOM: int(np.count_nonzero(~kept)),
+            BOUND: int(np.count_nonzero(kept)) - judged,
+        },
+        judged=judged,
+        left=grid.left,
+        complete=grid.is_complete(),
+        ended=grid.ended,
+        curve=tuple(grid.curve),
+    )
+
+
+def _judged(candidates: Candidates, room: int) -> int:
+    """Count the candidates that the closed form priced."""
+    fits = candidates.first[candidates.space[candidates.first] <= room]
+    if not candidates.is_timed:
+        return len(fits)
+    return int(np.count_nonzero(candidates.cycles[fits] >= 0))
+
+
+def _joined_curves(parts: Sequence[Candidates]) -> tuple[tuple[int, float], ...]:
+    """Return the improvements of searches one after the other, by the candidates judged."""
+    before, best, found = 0, float("inf"), []
+    for one in parts:
+        for at, value in one.curve:
+            if value < best:
+                best = value
+                found.append((before + at, value))
+        before += one.timed
+    return tuple(found)
 
 
 def _rooms(room: int, accelerator: Accelerator) -> list[int]:
@@ -126,31 +214,39 @@ def _rooms(room: int, accelerator: Accelerator) -> list[int]:
     return [room, *(below >> at for at in range(_LADDER) if below >> at > 0)]
 
 
-def _climb(
-    grid: Candidates, goal: Goal, room: int, below: float
-) -> tuple[list[Chosen], list[Chosen], list[Candidates]]:
-    """Return the best of a grid, the best of what is near them, and the candidates near them."""
-    numbers = grid.finalists(room, _FEW, below)
-    firsts = [grid.chosen(number) for number in numbers]
-    found: list[Chosen] = []
-    judged: list[Candidates] = []
+@dataclass(frozen=True)
+class _Climb:
+    """The best of a grid, the best of what is near them, and the candidates near them."""
+
+    firsts: list[Chosen]
+    others: list[Chosen] = field(default_factory=list)
+    judged: list[Candidates] = field(default_factory=list)
+
+
+def _climb(grid: Candidates, goal: Goal, room: int, below: float) -> _Climb:
+    """Look near the best of a grid, and near the best of that, until nothing is better."""
+    numbers = grid.finalists(room, _FEW + _OTHERS, below)
+    found = _Climb([grid.chosen(number) for number in numbers])
     limits = [limits_of(family) for family in grid.families]
-    for number in _different(grid, numbers, _STARTS):
-        start, mine = grid.one(number), limits[int(grid.family[number])]
-        best = grid.chosen(number).value
+    starts = _different(grid, numbers, _STARTS)
+    for which in dict.fromkeys(int(grid.family[number]) for number in starts):
+        mine = [number for number in starts if grid.family[number] == which]
+        beam = [grid.one(number) for number in mine]
+        best = min(grid.chosen(number).value for number in mine)
         for _ in range(_ROUNDS):
-            near = neighbours(start, mine, goal.accelerator)
+            near = neighbours(beam, limits[which], goal.accelerator)
             if near is None:
                 break
-            candidates = Candidates([near], goal.accelerator, goal.objective)
-            judged.append(candidates)
-            better = candidates.finalists(room, _FEW, best * _NEAR)
+            candidates = goal.candidates([near], _MANY_NEAR)
+            found.judged.append(candidates)
+            better = candidates.finalists(room, _FEW + _OTHERS, best * _NEAR)
             values = [candidates.chosen(number) for number in better]
-            found += values
+            found.others.extend(values)
             if not values or values[0].value >= best:
                 break
-            best, start = values[0].value, candidates.one(better[0])
-    return firsts, found, judged
+            best = values[0].value
+            beam = [candidates.one(number) for number in _different(candidates, better, _STARTS)]
+    return found
 
 
 def _different(grid: Candidates, numbers: Iterable[int], most: int) -> list[int]:
@@ -167,34 +263,94 @@ def _different(grid: Candidates, numbers: Iterable[int], most: int) -> list[int]
     return list(found.values())[:most]
 
 
+def _unlike(best: Sequence[Chosen]) -> list[Chosen]:
+    """Return a few that differ in more than slots, which estimates may err on in other ways."""
+    found: dict[object, Chosen] = {}
+    for one in best:
+        if one.value <= best[0].value * _NEAR**2:
+            found.setdefault(one.kind, one)
+    return list(found.values())[:_OTHERS]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One mapping for the machine, as it is sent to a process."""
+
+    judge: Judge
+    workload: Workload
+    mapping: Mapping
+
+
+def _run(asked: _Asked) -> int | SimaccelError:
+    """Run a mapping; what the machine refuses is the result."""
+    try:
+        return asked.judge(asked.workload, asked.mapping)
+    except SimaccelError as error:  # the machine takes fewer trees than the closed form
+        return error
+
+
 def fastest(
-    goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]]
+    goal: Goal,
+    workload: Workload,
+    bodies: Sequence[tuple[Body, Chosen]],
+    accounts: Sequence[Account] = (),
+    name: str = "",
 ) -> tuple[int, float]:
     """Return the number of the best of some mappings of a few operators, and its objective.
 
     ``bodies``: each with its figures by the closed form. On the machine, if there is one to ask;
-    the first of equals.
+    the first of equals. ``accounts``: of the searches that found them; one of all is noted as
+    ``name``.
 
     Raises:
         SimaccelError: the machine takes none of them.
 
     """
-    values = {at: chosen.value for at, (_, chosen) in enumerate(bodies)}
-    if goal.judge is not None and goal.timed:
-        alone = workload.alone(operators_of(bodies[0][0]))
-        refused: SimaccelError | None = None
-        for at, (body, chosen) in enumerate(bodies):
-            try:
-                judged = goal.judge(alone, mapping_of(alone, "", body))
-            except SimaccelError as error:  # the machine takes fewer trees than the closed form
-                refused = error
-                del values[at]
+    estimates = [chosen.value for _, chosen in bodies]
+    values, refused = _confirmed(goal, workload, bodies)
+    known = values or dict(enumerate(estimates))
+    best = min(known, key=lambda at: (known[at], *bodies[at][1].rank[1:]))
+    if accounts:
+        operators = operators_of(bodies[0][0])
+        one = decided(together(name, operators, accounts), estimates, values, refused)
+        floor = floor_of_group(workload, operators, goal.accelerator, goal.objective)
+        goal.note(replace(one, floor=floor))
+    return best, known[best]
+
+
+def _confirmed(
+    goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]]
+) -> tuple[dict[int, float], int]:
+    """Return the objectives of mappings on the machine, by their numbers, and how many it refused.
+
+    Nothing without one. It is not asked about those whose estimates, were they as wrong as those of
+    the first few, are still above the best.
+
+    Raises:
+        SimaccelError: the machine takes none of them.
+
+    """
+    found: dict[int, float] = {}
+    if goal.judge is None or not goal.timed:
+        return found, 0
+    alone = workload.alone(operators_of(bodies[0][0]))
+    order = sorted(range(len(bodies)), key=lambda at: bodies[at][1].rank)
+    refused: list[SimaccelError] = []
+    error = 0.0
+    for which in (order[:_SURE], order[_SURE:]):
+        best = min(found.values(), default=float("inf"))
+        some = [at for at in which if bodies[at][1].value * (1 - error) <= best]
+        tasks = [_Asked(goal.judge, alone, mapping_of(alone, "", bodies[at][0])) for at in some]
+        for at, judged in zip(some, goal.each(_run, tasks), strict=True):
+            if isinstance(judged, SimaccelError):
+                refused.append(judged)
                 continue
-            values[at] = chosen.value * judged / max(chosen.cycles, 1)
-        if refused is not None and not values:
-            raise refused
-    best = min(values, key=lambda at: (values[at], *bodies[at][1].rank[1:]))
-    return best, values[best]
+            expected = max(bodies[at][1].cycles, 1)
+            found[at] = judged * (bodies[at][1].value / expected)
+            error = max(error, abs(1 - judged / expected))
+    if refused and not found:
+        raise refused[-1]
+    return found, len(refused)
 
 
 def operators_of(body: Body) -> list[str]:

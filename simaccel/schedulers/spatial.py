@@ -5,35 +5,41 @@ On a systolic array there is a mapspace for each stationarity, and the best of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.estimate import evaluate
-from simaccel.errors import SimaccelError
+from simaccel.errors import Fault, InputError, SimaccelError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy, Level, Temporal
-from simaccel.mapping.tree import Group, Mapping
+from simaccel.mapping.tree import Group
+from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.mapspace.blocks import Floats, Objective, score
 from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.limits import limits
 from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
 from simaccel.mapspace.search import Found
-from simaccel.mapspace.space import STRATEGIES, Strategy
+from simaccel.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
+from simaccel.schedulers.accounts import ROOM, Account
+from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.search import Goal, fastest
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
 _FEW: Final = 16
 """Mappings that are estimated in one go."""
+_RUN: Final = 4
+"""Mappings of a mapspace that are run on the machine, beside those of smaller ones inside."""
 
 
 class NotNestedError(SimaccelError):
@@ -45,9 +51,15 @@ Choice = tuple[Target, ...]
 
 
 def choices(
-    workload: Workload, accelerator: Accelerator, strategy: Strategy, asked: Constraints
+    workload: Workload,
+    accelerator: Accelerator,
+    strategy: Strategy,
+    asked: Constraints,
+    held: Stationarity | None = None,
 ) -> list[Choice]:
     """Return the einsums that are to be mapped, all of them checked before anything is searched.
+
+    ``held``: what a systolic array holds, if that is not free.
 
     Raises:
         NotNestedError: an einsum of more than two inputs.
@@ -82,8 +94,12 @@ def choices(
                     stationarity=stationarity,
                 )
                 for stationarity, dataflow in given.items()
+                if held in (None, stationarity)
             )
         )
+        if not found[-1]:
+            allowed = f"one of {', '.join(map(str, given))}, which --constrain leaves"
+            raise InputError([Fault("command line", "--stationarity", held, allowed)])
         for target in found[-1]:
             target.problem()
     return found
@@ -114,69 +130,157 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
     return found
 
 
+@dataclass(frozen=True)
+class _Finalist:
+    """One of the best mappings of a search, with its figures by the closed form."""
+
+    mapped: Mapped
+    chosen: Chosen
+
+    @property
+    def body(self) -> tuple[Group]:
+        """The mapping, with the slots that there is room for."""
+        return (double_buffered(self.mapped),)
+
+
+Searched = list[tuple[Target, Found]]
+"""What was found of one einsum: a search for each stationarity and room."""
+
+
 def _best(choice: Choice, options: Options) -> Mapped:
     """Search all targets of a choice, and take what is best with the slots that there is room for.
 
     A search counts one slot a tile, and that everything else happens behind the busiest resource.
     Where memory outside takes time, it is also made within half of the memories, so that all
-    tiles can have two; and the estimate chooses among the good ones.
+    tiles can have two; the estimate chooses among the good ones, and the machine among the best
+    few. Those of smaller mapspaces inside are among them: so none is better than a larger one.
+
+    Raises:
+        EmptyMapspaceError: there is no mapping within the constraints.
+
     """
-    objective = options.effort.objective
-    best: tuple[float, Mapped] | None = None
-    empty: EmptyMapspaceError | None = None
     searches = [(target, room) for target in choice for room in _rooms(target.hierarchy)]
+    strategy = choice[0].strategy
+    every: dict[Strategy, Searched] = {}
+    empty: EmptyMapspaceError | None = None
     for at, (target, room) in enumerate(searches):
 
         def watch(done: float, note: str, at: int = at) -> None:
             options.watch((at + done) / len(searches), note)
 
+        inner = len(searches) > 1 and options.judge is not None
         try:
-            mapped = map_einsum(replace(target, room=room), options.effort, options.each, watch)
+            found = _founds(replace(target, room=room), replace(options, watch=watch), inner=inner)
         except EmptyMapspaceError as error:
             empty = empty or error
             continue
-        if len(searches) == 1:
-            return mapped_as(target, mapped.found)
-        known = float("inf") if best is None else best[0]
-        value, found = _estimated(mapped_as(target, mapped.found), objective, known)
-        if best is None or value < best[0]:
-            best = value, mapped_as(target, found)
-    if best is None:
+        for name, one in found.items():
+            every.setdefault(name, []).append((target, one))
+    if strategy not in every:
         assert empty is not None  # noqa: S101 - there was a search
         raise empty
-    return best[1]
+    if len(searches) == 1:
+        target, found_alone = every[strategy][0]
+        options.note(replace(_account(target, found_alone), estimate=found_alone.score))
+        return mapped_as(target, found_alone)
+    return _pick(every, strategy, options).mapped
 
 
-def _estimated(mapped: Mapped, objective: Objective, known: float) -> tuple[float, Found]:
-    """Return the best of the good ones by its estimate; none is better than its score.
+def _founds(target: Target, options: Options, *, inner: bool) -> dict[Strategy, Found]:
+    """Search a mapspace; with ``inner`` also give what was found in those inside."""
+    found = map_einsum(target, options.effort, options.each, options.watch).found
+    known: dict[Strategy, Found] = {target.strategy: found}
+    if target.strategy == "padded" or not inner:
+        return known
+    known |= {one.space.mapspace: one for one in found.inside}
+    for name in INSIDE[target.strategy]:
+        if name in known:
+            continue
+        with suppress(EmptyMapspaceError):
+            known = _founds(replace(target, strategy=name), options, inner=True) | known
+    return known
+
+
+def _pick(every: Mapping[Strategy, Searched], strategy: Strategy, options: Options) -> _Finalist:
+    """Return the best of a mapspace and of those inside it, on the machine if there is one."""
+    objective = options.effort.objective
+    pool, known = [], float("inf")
+    for target, found in every[strategy]:
+        best = _estimated(mapped_as(target, found), objective, known)
+        pool += best
+        known = min([known, *(one.chosen.value for one in best)])
+    estimate = min(one.chosen.value for one in pool)
+    pool.sort(key=lambda one: one.chosen.rank)
+    pool = pool[:_RUN]
+    if strategy != "padded" and options.judge is not None:
+        pool += [_pick(every, name, options) for name in INSIDE[strategy] if name in every]
+    target = every[strategy][0][0]
+    goal = Goal(target.accelerator, objective, options.judge, each=options.each, note=options.note)
+    accounts = [replace(_account(*one), estimate=estimate) for one in every[strategy]]
+    bodies = [(one.body, one.chosen) for one in pool]
+    at, _ = fastest(goal, target.setting.workload, bodies, accounts, strategy)
+    return pool[at]
+
+
+def _account(target: Target, found: Found) -> Account:
+    """Return how the search of a mapspace went; its score is a bound where all was seen."""
+    return Account(
+        name=target.strategy,
+        operators=(target.einsum.name,),
+        space=found.size,
+        pruned={ROOM: found.gone - found.valid},
+        judged=found.valid,
+        left=found.score if found.complete else 0.0,
+        complete=True,
+        ended=found.ended,
+        curve=found.curve,
+        value=found.score,
+    )
+
+
+def _estimated(mapped: Mapped, objective: Objective, known: float) -> list[_Finalist]:
+    """Return the best few of the good ones by their estimates; none is better than its score.
 
     They come by score, so the first that is no better than the best estimate ends it.
     """
     found, setting = mapped.found, mapped.target.setting
     assert found.good is not None  # noqa: S101 - narrows the type
     scores = score(objective, setting.costs(found.space, found.good))[0]
-    best, value = found, float("inf")
+    finalists: list[_Finalist] = []
+    best = known
     for start in range(0, len(scores), _FEW):
-        if scores[start] >= min(value, known):
+        if scores[start] >= best and (finalists or scores[start] > best):
             break
         some = found.good.take(slice(start, start + _FEW))
-        values = _objective(mapped, some, objective)
-        at = int(values.argmin())
-        if values[at] < value:
-            value, best = float(values[at]), replace(found, best=some.take(slice(at, at + 1)))
-    return value, best
+        costs = setting.costs(found.space, some)
+        values, cycles = _objective(mapped, some, objective)
+        for at in np.argsort(values, kind="stable")[:_RUN]:
+            one = replace(found, best=some.take(slice(int(at), int(at) + 1)))
+            chosen = Chosen(
+                tree=(),
+                value=float(values[at]),
+                cycles=int(cycles[at]),
+                dram_bytes=int(costs.dram_bytes[at]),
+                buffer_bytes=int(costs.buffer_bytes[at]),
+            )
+            finalists.append(_Finalist(mapped_as(mapped.target, one), chosen))
+        best = min(best, float(values.min()))
+    return sorted(finalists, key=lambda one: one.chosen.rank)[:_RUN]
 
 
-def _objective(mapped: Mapped, candidates: Candidates, objective: Objective) -> Floats:
-    """Return the objective with all slots, and with the time of all that waits."""
-    if objective in ("dram-bytes", "footprint"):
-        costs = mapped.target.setting.costs(mapped.found.space, candidates)
-        return score(objective, costs)[0]
+def _objective(
+    mapped: Mapped, candidates: Candidates, objective: Objective
+) -> tuple[Floats, Floats]:
+    """Return the objective with all slots, and with the time of all that waits; and the cycles."""
     setting, space = mapped.target.setting, mapped.found.space
     family = setting.family(space, candidates, double=True)
     cycles = evaluate(family, setting.accelerator).cycles().astype(np.float64)
-    energy = setting.costs(space, candidates).energy_pj
-    return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective]
+    cycles = np.broadcast_to(cycles, (len(candidates),))
+    costs = setting.costs(space, candidates)
+    if objective in ("dram-bytes", "footprint"):
+        return score(objective, costs)[0], cycles
+    energy = costs.energy_pj
+    return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective], cycles
 
 
 def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:
@@ -216,7 +320,7 @@ def _shape(target: Target) -> object:
 
 def mapping_from(
     workload: Workload, accelerator: Accelerator, strategy: Strategy, mapped: list[Mapped]
-) -> Mapping:
+) -> WholeMapping:
     """Put the mapping of a workload together; vector operators get the fastest blocks.
 
     Raises:
@@ -251,9 +355,10 @@ def elite(mapped: Mapped) -> Iterator[tuple[Group]]:
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, strategy: Strategy
-) -> Mapping:
+) -> WholeMapping:
     asked = parse_constraints(options.constraints)
-    mapped = search_all(choices(workload, accelerator, strategy, asked), options)
+    found = choices(workload, accelerator, strategy, asked, options.stationarity)
+    mapped = search_all(found, options)
     return mapping_from(workload, accelerator, strategy, mapped)
 
 

@@ -122,8 +122,16 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
             "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
         ),
         (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --patience 9",
-            "--patience: got 9; allowed: nothing without --mapspace on edge, whose array is",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --budget-seconds 9",
+            "--budget-seconds: got 9.0; allowed: nothing without --mapspace on edge, whose array",
+        ),
+        (
+            "run --hw edge --workload gemm --shape M=8,K=8,N=8 --constrain buffer.m=2",
+            "--constrain: buffer: got 'buffer.m=2'; allowed: of a dataflow dram.RANK=N,",
+        ),
+        (
+            f"{GEMM} --stationarity ws",
+            "--stationarity: got 'ws'; allowed: nothing where a mapspace is searched",
         ),
         (
             "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain cols=x",
@@ -132,10 +140,6 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
         (
             "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain rows=b",
             "gemm: no stationarity'; allowed: ws without rows=b; os without rows=b; is without",
-        ),
-        (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --explain",
-            "--explain: got True; allowed: nothing where no mapspace is searched",
         ),
         (
             "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --dataflow flat",
@@ -148,10 +152,6 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
         (
             "compare --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --dataflow flex",
             "--dataflow: got 'flex'; allowed: nothing where a mapspace is searched",
-        ),
-        (
-            "run --hw edge --workload gemm --shape M=8,K=8,N=8 --jobs 2",
-            "--jobs: got 2; allowed: nothing where no mapspace is searched",
         ),
         (
             "compare --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --mapspace pfm,rubi",
@@ -172,3 +172,24 @@ def test_what_is_refused(cli: Call, line: str, message: str) -> None:
     assert result.exit_code == 2, result.output
     assert message in result.stderr.replace("\n", " ")
     assert result.stdout == ""
+
+
+def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
+    """As mapspaces do: what was asked holds, and the search is accounted for and drawn."""
+    line = "map --hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --jobs 1 --seed 3"
+    asked = f"{line} --constrain dram.m=5 --patience 50 --explain"
+    said = cli(f"{asked} --plot {tmp_path / 'search.svg'}")
+    assert said.exit_code == 0, said.output
+    for part in ("loop m 5", "too large", "by bound", "runner-up", "optimal"):
+        assert part in said.stdout.replace("\n", " ")
+    assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
+    (found,) = json.loads(cli(f"{asked} --json").stdout)["searches"]
+    assert found["space"] == sum(found["pruned"].values()) + found["judged"] - found["near"]
+    assert found["ran"] >= 1
+
+
+def test_what_a_systolic_array_holds_is_asked_of_a_mapspace(cli: Call) -> None:
+    line = "map --hw toy --workload gemm --shape M=8,K=6,N=7 --mapspace pfm --stationarity os"
+    result = cli(line)
+    assert result.exit_code == 0, result.output
+    assert "do gemm array os" in result.stdout

@@ -7,11 +7,13 @@ from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Do, nodes
 from simaccel.mapspace.blocks import OBJECTIVES, Objective
+from simaccel.mapspace.search import Effort
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.workload import Workload, gemm
 from tests.program.programs import attention_workload
 from tests.trees import assert_computes, einsum, vector
 from tests.trees import workload as make_workload
+from validation.search.monotone import compared, draw
 
 _ATTENTION = attention_workload(1, 2, 7, 3)
 _GEMM = gemm(m=13, k=19, n=11)
@@ -107,3 +109,24 @@ def test_best_fuses_where_that_saves_traffic() -> None:
     assert len(best.run.operators) < len(flex.run.operators)
     assert best.run.cycles < 0.8 * flex.run.cycles
     assert_computes(_FEED_FORWARD, best.mapping)
+
+
+@pytest.mark.parametrize("shape", [(7, 9, 5), (10, 3, 12)])
+def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, int]) -> None:
+    """What the mapspaces inside picked is run, too."""
+    m, k, n = shape
+    on = load_accelerator("toy", ["dram.interleave_bytes=16 B", "buffer.capacity_bytes=300 B"])
+    options = Options(effort=Effort(objective="cycles", patience=1_000, exhaustive=10_000))
+    found = {
+        name: simulate(gemm(m=m, k=k, n=n), on, name, options=options).run.cycles
+        for name in ("pfm", "ruby-s", "ruby-t", "ruby")
+    }
+    assert found["ruby"] <= found["ruby-s"] <= found["pfm"]
+    assert found["ruby"] <= found["ruby-t"] <= found["pfm"]
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_more_of_a_resource_is_never_worse(seed: int) -> None:
+    """Re-scheduled with more buffer, bandwidth, slots and mapspace; more draws in validation."""
+    for change, before, after in compared(draw(seed)):
+        assert after <= before, change

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.mapspace.nests import Mapped
 from simaccel.report.figures.style import SERIES_COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -16,7 +15,11 @@ _MOST_NAMED: Final = 8
 """Curves that get a name; of more, all are grey."""
 
 
-def draw_convergence(searched: Sequence[Mapped], objective: str, title: str) -> Figure:
+Searched = tuple[str, tuple[tuple[int, float], ...], int]
+"""Name of a search, (mappings, objective) at its improvements, and all its mappings."""
+
+
+def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -> Figure:
     """Draw a step for each improvement, over what was found in the end; a curve a search.
 
     Operators of one shape are searched once and share a curve.
@@ -24,16 +27,17 @@ def draw_convergence(searched: Sequence[Mapped], objective: str, title: str) -> 
     figure = new_figure(_WIDTH_INCHES, _HEIGHT_INCHES)
     axes = figure.subplots()
     curves: dict[tuple[tuple[int, float], ...], tuple[str, int]] = {}
-    for one in searched:
-        curves.setdefault(one.found.curve, (one.target.einsum.name, one.found.valid))
+    for name, curve, count in searched:
+        if curve:
+            curves.setdefault(curve, (name, count))
     few = len(curves) <= _MOST_NAMED
-    for at, (curve, (name, valid)) in enumerate(curves.items()):
-        counts = [*(n for n, _ in curve), max(valid, curve[-1][0])]
+    for at, (curve, (name, count)) in enumerate(curves.items()):
+        counts = [*(n for n, _ in curve), max(count, curve[-1][0])]
         values = [value / curve[-1][1] for _, value in (*curve, curve[-1])]
         colour = SERIES_COLOURS[at % len(SERIES_COLOURS)] if few else "grey"
         axes.step(counts, values, where="post", color=colour, label=name if few else None)
     axes.set(xscale="log", yscale="log", title=title)
-    axes.set_xlabel("valid mappings evaluated")
+    axes.set_xlabel("mappings judged")
     name = "EDP" if objective == "edp" else objective
     axes.set_ylabel(f"best {name} so far / final")
     if few:

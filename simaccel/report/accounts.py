@@ -1,0 +1,71 @@
+"""How searches went, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from simaccel.mapspace.blocks import Objective
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import bytes_text, cycles_text, energy_text
+from simaccel.schedulers.accounts import RULES, Account
+
+
+def accounts_table(accounts: Sequence[Account], objective: Objective) -> Table:
+    """Tabulate the searches: what left each by which rule, who was judged, and who is left."""
+    table = make_table(
+        ("operators", "search"),
+        ("space", *RULES, "judged", "near", "ran", "refused", "best", "runner-up"),
+        ("how good",),
+    )
+    for one in accounts:
+        add_row(
+            table,
+            (
+                "+".join(one.operators),
+                one.name,
+                _count(one.space),
+                *(_count(one.pruned.get(rule, 0)) for rule in RULES),
+                *(_count(n) for n in (one.judged, one.near, one.ran, one.refused)),
+                value_text(one.value, objective),
+                "-" if one.runner_up is None else value_text(one.runner_up, objective),
+                one.says,
+            ),
+        )
+    return table
+
+
+def _count(n: int) -> str:
+    return f"{n:,}" if n < 10**9 else f"{n:.2e}"
+
+
+def value_text(value: float, objective: Objective) -> str:
+    """Write an objective in its unit."""
+    if objective == "cycles":
+        return cycles_text(round(value))
+    if objective == "energy":
+        return energy_text(value)
+    return f"{value * 1e-12:.4g} J cycles" if objective == "edp" else bytes_text(value)
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """Return an account as one JSON object; objectives in cycles, pJ, pJ cycles or bytes."""
+    return {
+        "operators": list(account.operators),
+        "search": account.name,
+        "space": account.space,
+        "pruned": {rule.replace(" ", "_"): n for rule, n in account.pruned.items()},
+        "judged": account.judged,
+        "near": account.near,
+        "ran": account.ran,
+        "refused": account.refused,
+        "estimate": account.estimate,
+        "best": account.value,
+        "runner_up": account.runner_up,
+        "none_below": account.left or account.floor or None,
+        "ended": account.ended,
+        "how_good": account.says,
+        "convergence": [{"mappings": n, "objective": value} for n, value in account.curve],
+    }

@@ -1,0 +1,206 @@
+"""What a user asks of the trees of a systolic array, in the language of mapspaces.
+
+A tree cuts ranks in the loops outside of the buffer, which are those of `dram`: `dram.m=8` makes
+eight pieces of m (the smallest tiles that do), `dram.m<=8` eight at most, `dram=m,n` cuts no other
+rank, `dram.order=m,n` puts the loop over m outside of that over n. `rows=k` and `cols=n` say which
+ranks the array has down its rows and across its columns: so what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from simaccel.analytic.family import Bools, Branch, Family, Forked, Ints, Loops, Parted
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.hardware.dataflow import Constraints, LevelConstraint, parse_constraints
+from simaccel.mapping.space import Seen
+from simaccel.mapspace.systolic import FOLDED, plays
+
+_ALLOWED: Final = (
+    "of a dataflow dram.RANK=N, 'dram.RANK<=N', dram=RANK,..., dram.order=RANK,..., rows=RANK,... "
+    "or cols=RANK,..."
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Constraints on the trees of all groups; ranks of other groups are no concern of one.
+
+    ``met``: the ranks of the groups that were searched.
+    """
+
+    dram: LevelConstraint = field(default_factory=LevelConstraint)
+    sides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set, compare=False)
+
+    def __bool__(self) -> bool:
+        """Return whether anything is asked."""
+        return bool(self.sides) or bool(self.dram.model_fields_set)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Asked:
+        """Read constraints as they stand on the command line.
+
+        Raises:
+            InputError: every one that no tree of a systolic array has.
+
+        """
+        given = parse_constraints(texts)
+        faults = list(_impossible(given))
+        if faults:
+            raise InputError(faults)
+        sides = {
+            level: given[level].ranks or ()
+            for level in ("rows", "cols")
+            if level in given and given[level].ranks is not None
+        }
+        return cls(given.get("dram", LevelConstraint()), sides)
+
+    def cut(self, family: Family) -> Family:
+        """Return a family with the tiles that are asked for.
+
+        Raises:
+            InputError: a rank can't be cut into that many pieces.
+
+        """
+        if not self:
+            return family
+        sizes = family.space.sizes
+        self.met.update(sizes)
+        return replace(family, branch=self._branch(family.branch, sizes))
+
+    def allows(self, family: Family) -> Bools:
+        """Return which candidates have tiles, orders and stationarities as asked, by broadcast."""
+        found: Bools = np.ones((), dtype=np.bool_)
+        for node in _loops(family.branch):
+            found = found & self._ordered(node, family.space.sizes)
+            for rank, tile in zip(node.ranks, node.tiles, strict=True):
+                size = family.space.sizes[rank]
+                found = found & (self._tile(rank, tile, size) == np.minimum(tile, size))
+        for name, held in family.held.items():
+            able = [
+                at
+                for at, one in enumerate(STATIONARITIES)
+                if self._folds(family.space.seen(name), one)
+            ]
+            found = found & np.isin(held, able)
+        return found
+
+    def require_met(self) -> None:
+        """Refuse ranks that no group has.
+
+        Raises:
+            InputError: names each of them, and the ranks that there are.
+
+        """
+        known = {rank.lower() for rank in self.met}
+        faults = [
+            Fault("--constrain", f"{level}: rank", rank, suggest(rank, sorted(self.met)))
+            for level, ranks in (("dram", self._ranks()), *self.sides.items())
+            for rank in ranks
+            if rank.lower() not in known
+        ]
+        if faults:
+            raise InputError(faults)
+
+    def _ranks(self) -> list[str]:
+        return list(
+            dict.fromkeys(
+                (*(self.dram.ranks or ()), *self.dram.factors, *self.dram.most, *self.dram.order)
+            )
+        )
+
+    def _branch(self, branch: Branch, sizes: Mapping[str, int]) -> Branch:
+        found: list[object] = []
+        for node in branch:
+            if isinstance(node, Loops):
+                tiles = tuple(
+                    self._tile(rank, tile, sizes[rank])
+                    for rank, tile in zip(node.ranks, node.tiles, strict=True)
+                )
+                found.append(Loops(node.ranks, tiles, node.places))
+            elif isinstance(node, Forked | Parted):
+                inner = tuple(self._branch(one, sizes) for one in node.branches)
+                found.append(
+                    Forked(inner, node.ahead) if isinstance(node, Forked) else Parted(inner)
+                )
+            else:
+                found.append(node)
+        return tuple(found)  # type: ignore[arg-type]
+
+    def _tile(self, rank: str, tile: Ints, size: int) -> Ints:
+        """Return tiles with the pieces that are asked for, of those that are given."""
+        pieces = _named(self.dram.factors, rank)
+        if isinstance(pieces, int):
+            found = -(-size // pieces)
+            if pieces > size or -(-size // found) != pieces:
+                allowed = f"numbers of pieces that {size} can be cut into evenly but for the last"
+                raise InputError([Fault("--constrain", f"dram.{rank}", pieces, allowed)])
+            return np.full_like(tile, found)
+        if self.dram.ranks is not None and not _in(self.dram.ranks, rank):
+            return np.full_like(tile, size)
+        most = _named(self.dram.most, rank)
+        return np.maximum(tile, -(-size // most)) if isinstance(most, int) else tile
+
+    def _ordered(self, node: Loops, sizes: Mapping[str, int]) -> Bools:
+        """Return which candidates have loops in the order that is asked for."""
+        order = [one.lower() for one in self.dram.order]
+        here = {
+            rank.lower(): (place, tile < sizes[rank])
+            for rank, tile, place in zip(node.ranks, node.tiles, node.places, strict=True)
+        }
+        found: Bools = np.ones((), dtype=np.bool_)
+        mine = [rank for rank in order if rank in here]
+        for at, outer in enumerate(mine):
+            for inner in mine[at + 1 :]:
+                (first, is_first), (second, is_second) = here[outer], here[inner]
+                found = found & ((first < second) | ~is_first | ~is_second)
+        return found
+
+    def _folds(self, seen: Seen, stationarity: Stationarity) -> bool:
+        """Return whether an array that holds this has what is asked down rows and across."""
+        plays = _plays(seen)
+        for level, part in zip(("rows", "cols"), FOLDED[stationarity], strict=True):
+            ranks = [one for one in self.sides.get(level, ()) if _in(seen.ranks, one)]
+            if any(not _in(plays[part], one) for one in ranks):
+                return False
+        return True
+
+
+NOTHING: Final = Asked()
+"""No constraint."""
+
+
+def _impossible(given: Constraints) -> Iterator[Fault]:
+    for level, constraint in given.items():
+        for text, part in constraint.parts():
+            at_dram = level == "dram" and part.keep is None and "all" not in part.factors.values()
+            if not at_dram and not (level in ("rows", "cols") and part.ranks is not None):
+                yield Fault("--constrain", level, f"{level}{text}", _ALLOWED)
+
+
+def _plays(seen: Seen) -> dict[str, list[str]]:
+    """Return the ranks of an einsum of two inputs that play m, k and n."""
+    return plays(seen.ranks, [view.names for _, view in seen.uses])
+
+
+def _loops(branch: Branch) -> Iterator[Loops]:
+    for node in branch:
+        if isinstance(node, Loops):
+            yield node
+        elif isinstance(node, Forked | Parted):
+            for inner in node.branches:
+                yield from _loops(inner)
+
+
+def _in(names: Sequence[str], rank: str) -> bool:
+    return rank.lower() in {name.lower() for name in names}
+
+
+def _named(given: Mapping[str, object], rank: str) -> object:
+    return next((value for name, value in given.items() if name.lower() == rank.lower()), None)

@@ -1,0 +1,1 @@
+"""Picks of the schedulers against a wide random search whose candidates run on the machine."""

@@ -1,0 +1,82 @@
+"""What is picked and searched: accelerators, workloads, and the dataflow that is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.workload import Workload, build, conv2d, gemm
+
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+GEMMS = ((197, 768, 768), (128, 1024, 4096), (1000, 1000, 1000), (1, 4096, 4096))
+CONVOLUTIONS = {
+    "3x3": {"m": 64, "c": 64, "p": 56, "q": 56, "r": 3, "s": 3},
+    "7x7 stride 2": {"m": 64, "c": 3, "p": 112, "q": 112, "r": 7, "s": 7, "stride": 2},
+    "1x1": {"m": 512, "c": 2048, "p": 7, "q": 7, "r": 1, "s": 1},
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A workload on an accelerator, and who maps it.
+
+    ``kind``: attention, feed-forward, gemm or conv; ``shape``: tokens, sizes, or a name.
+    """
+
+    kind: str
+    hw: str
+    shape: tuple[int, ...] | str
+    dataflow: str
+    pipeline: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the setting is called; no two have one name."""
+        shape = self.shape if isinstance(self.shape, str) else "x".join(map(str, self.shape))
+        pipelined = " pipelined" if self.pipeline else ""
+        return f"{self.kind} {shape} on {self.hw}: {self.dataflow}{pipelined}"
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator."""
+        return load_accelerator(self.hw)
+
+    @property
+    def workload(self) -> Workload:
+        """The operators."""
+        if isinstance(self.shape, str):
+            return conv2d(**CONVOLUTIONS[self.shape])  # type: ignore[arg-type]
+        if self.kind == "gemm":
+            m, k, n = self.shape
+            return gemm(m=m, k=k, n=n)
+        if self.kind == "attention":
+            return build("bert", batch=64, seq_len=self.shape[0], scope="la")
+        return build("bert", batch=1, seq_len=self.shape[0], scope="block").alone(["FF1", "FF2"])
+
+
+def settings() -> list[Setting]:
+    """Return all settings."""
+    found = [
+        Setting("attention", "edge", (length,), "flat", pipeline)
+        for length in LENGTHS
+        for pipeline in (False, True)
+    ]
+    found += [Setting("attention", "edge", (length,), "flash") for length in (2048, 8192)]
+    found += [Setting("attention", "edge", (4096,), "flash", pipeline=True)]
+    found += [Setting("attention", hw, (4096,), "flat") for hw in ("cloud", "tpu_v3", "edge_tpu")]
+    found += [Setting("attention", "cloud", (16384,), "flat", pipeline=True)]
+    found += [Setting("attention", "cloud", (4096,), "flash")]
+    found += [
+        Setting("gemm", hw, shape, "flex")
+        for hw in ("edge", "cloud", "tpu_v3", "edge_tpu")
+        for shape in GEMMS
+    ]
+    found += [Setting("feed-forward", hw, (512,), "best") for hw in ("edge", "cloud", "tpu_v3")]
+    found += [
+        Setting("conv", hw, shape, "flex")
+        for hw in ("edge", "cloud", "edge_tpu")
+        for shape in CONVOLUTIONS
+        if (hw, shape) != ("edge_tpu", "1x1")
+    ]
+    return found
