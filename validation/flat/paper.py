@@ -220,27 +220,49 @@ def kept_share(
     return min(1.0, max(0.0, (platform.buffer_bytes / given.bytes_per_element - work) / whole))
 
 
-def utilisation(
+def at_granularity(
     platform: Platform,
     model: Model,
     length: int,
     dataflow: Dataflow,
-    granularity: Granularity | None = None,
+    granularity: Granularity,
     given: Assumptions = CALIBRATED,
+) -> dict[str, Work]:
+    """Return the work of a block whose logits stay on chip as far as a granularity's tile fits."""
+    share = kept_share(platform, model, length, dataflow, granularity, given)
+    if dataflow == "flex" and granularity == "r":  # rows of one block stay, of B H N rows
+        share = most_rows(platform, model, length, given) / (BATCH * model.heads * length)
+    flow: Dataflow = "flex" if dataflow == "flat" else dataflow
+    return block(platform, model, length, flow, given, share)
+
+
+def utilisation(
+    work: Mapping[str, Work], platform: Platform, given: Assumptions = CALIBRATED
 ) -> float:
-    """Return the utilisation of L and A; without a granularity as in figure 16."""
-    share = 0.0
-    if granularity is not None:
-        share = kept_share(platform, model, length, dataflow, granularity, given)
-        if dataflow == "flex" and granularity == "r":  # rows of one block stay, of B H N rows
-            share = most_rows(platform, model, length, given) / (BATCH * model.heads * length)
-    flow: Dataflow = dataflow
-    if dataflow == "flat" and granularity is not None:
-        flow = "flex"
-    work = block(platform, model, length, flow, given, share)
-    attention = {name: work[name] for name in ("L", "A")}
-    ideal = sum(one.macs for one in attention.values()) / (platform.side**2 * given.clock_hz)
-    return ideal / seconds(attention, platform, given)
+    """Return ideal time over time (section 6.1)."""
+    ideal = sum(one.macs for one in work.values()) / (platform.side**2 * given.clock_hz)
+    return ideal / seconds(work, platform, given)
+
+
+def attention_only(work: Mapping[str, Work]) -> dict[str, Work]:
+    """Return L and A of a block."""
+    return {name: work[name] for name in ("L", "A")}
+
+
+def optimal(
+    platform: Platform,
+    model: Model,
+    length: int,
+    dataflow: Dataflow,
+    given: Assumptions = CALIBRATED,
+) -> dict[str, Work]:
+    """Return the block of the fastest granularity (naive has none)."""
+    if dataflow == "naive":
+        return block(platform, model, length, dataflow, given)
+    every = [
+        at_granularity(platform, model, length, dataflow, one, given) for one in GRANULARITIES
+    ]
+    return min(every, key=lambda work: seconds(work, platform, given))
 
 
 def bandwidth_for(
