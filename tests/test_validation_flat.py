@@ -253,7 +253,7 @@ def test_the_frontier_leaves_out_what_is_beaten() -> None:
 # what is committed
 
 
-@pytest.mark.parametrize("name", [*run.NAMES, "findings"])
+@pytest.mark.parametrize("name", run.NAMES)
 def test_figures_in_the_readme_are_those_of_the_tables(name: str) -> None:
     exhibit = import_module(f"validation.flat.{name}").EXHIBIT
     section = f"<!-- {name} -->\n{exhibit.text(read(exhibit.table))}\n<!-- end of {name} -->"

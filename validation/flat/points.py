@@ -29,6 +29,8 @@ from validation.flat.ways import ATTENTION, Body, attended, crossing_twice
 Row = dict[str, Any]
 FOLDER: Final = Path("out") / "validation-flat"
 FC: Final = ("Q", "K", "V", "O", "FF1", "FF2")
+SEARCHED: Final = 4096
+"""Tokens up to which whole blocks are searched."""
 _BEFORE: Final = 3
 """Projections that run before the attention."""
 
@@ -77,6 +79,11 @@ def solve(point: Point, folder: Path = FOLDER) -> Row:
     partial.write_text(json.dumps(found), encoding="utf-8")
     partial.replace(path)
     return found
+
+
+def known(point: Point, folder: Path = FOLDER) -> bool:
+    """Return whether a point has been run."""
+    return (folder / f"{key(point)}.json").is_file()
 
 
 def key(point: Point) -> str:
@@ -132,11 +139,10 @@ def _mapped(point: Point, accelerator: Accelerator) -> tuple[Workload, Mapping]:
     if point.scope == "fc":
         workload = whole.alone(FC)
         return workload, scheduled(workload, accelerator, point.way, Options())
-    if point.way in ("best", "naive"):
-        return whole, _scheduled(replace(point, scope="block"))
-    outside = _outside(replace(point, way="best", scope="block"))
-    inside = attended(whole, accelerator, point.way)
-    body = (*outside[:_BEFORE], *inside, *outside[_BEFORE:])
+    if point.way == "naive" or (point.way == "best" and point.length <= SEARCHED):
+        return whole, _scheduled(point)
+    before, after = _outside(point)
+    body = (*before, *attended(whole, accelerator, point.way), *after)
     return whole, mapping_of(whole, point.way, body)
 
 
@@ -146,16 +152,24 @@ def _scheduled(point: Point) -> Mapping:
     return scheduled(point.workload(), point.hardware, point.way, options)
 
 
-def _outside(best: Point) -> Body:
-    """Return each GEMM of a block but L and A on its own, mapped best; all ways have the same.
+def _outside(point: Point) -> tuple[Body, Body]:
+    """Return the GEMMs of a block before and behind L and A, each mapped best on its own.
 
-    The best mapping of the block has most of them; what it fuses is searched alone.
+    The best mapping of the block has most of them; what it fuses is searched alone, but for the
+    way `best` itself. Beyond some tokens the tiles are those of fewer: only rows are more.
     """
+    point = replace(point, length=min(point.length, SEARCHED))
+    best = replace(point, way="best")
     groups = [group for group in _scheduled(best).body if isinstance(group, Group)]
-    found = {group.name: group for group in groups if group.name in FC}
-    missing = [name for name in FC if name not in found]
-    if missing:
-        alone = best.workload().alone(missing)
-        body = scheduled(alone, best.hardware, "flex", Options()).body
-        found |= {group.name: group for group in body if isinstance(group, Group)}
-    return tuple(found[name] for name in FC)
+    outside = tuple(group for group in groups if {*group.operators} <= {*FC})
+    fused = point.way == "best" and sum(len(group.operators) for group in outside) == len(FC)
+    if not fused:
+        outside = tuple(group for group in outside if len(group.operators) == 1)
+        missing = {*FC} - {group.name for group in outside}
+        if missing:
+            alone = best.workload().alone(missing)
+            body = scheduled(alone, best.hardware, "flex", Options()).body
+            outside += tuple(group for group in body if isinstance(group, Group))
+    outside = tuple(sorted(outside, key=lambda group: FC.index(group.operators[0])))
+    first = tuple(group for group in outside if {*group.operators} <= {*FC[:_BEFORE]})
+    return first, tuple(group for group in outside if group not in first)

@@ -27,6 +27,7 @@ NAMES = (
     "fig_17",
     "decode",
     "clock",
+    "findings",
 )
 """In the order in which they need each other's runs."""
 MEAN, WITHIN, CELLS = 0.04, 0.10, 47
