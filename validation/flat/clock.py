@@ -1,7 +1,8 @@
 """Four crossings of DRAM at half the clock: the other reading of figure 16.
 
-`python -m validation.flat.clock`. What figure 16 implies is crossings x bytes x clock = 2.88 B GHz: two
-at 720 MHz, or four at 360 MHz. Four at 720 MHz, as the accelerators here have it, is twice that.
+`python -m validation.flat.clock`. What figure 16 implies is crossings x bytes x clock = 2.88 B GHz:
+two at 720 MHz, or four at 360 MHz. Four at 720 MHz, as the accelerators here have it, is twice
+that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Figure 14: the design space, BERT, 512 tokens, edge. `python -m validation.flat.fig_14`.
 
-Every tile of table 1 (samples, heads, and every row count) is estimated by simaccel's closed form in a
+Every tile of table 1 (samples, heads, every row count) is estimated by simaccel's closed form in a
 buffer without limits; the frontier of buffer against utilisation runs on the machine.
 """
 
@@ -64,9 +64,7 @@ def rows() -> list[Row]:
     best = {id(row) for row in frontier([row for row, _ in found])}
     return [
         row
-        | {
-            "machine": simulate(work, accelerator, mapping).utilisation if id(row) in best else ""
-        }
+        | {"machine": simulate(work, accelerator, mapping).utilisation if id(row) in best else ""}
         for row, mapping in found
     ]
 
@@ -100,8 +98,8 @@ def text(found: Sequence[Row]) -> str:
     chosen = [row for row in run if row["closed_form"] >= 0.95 * run[-1]["closed_form"]]
     first = chosen[0]
     told = (
-        f"{len(found)} designs; {len(run)} on the frontier, of which machine and closed form differ "
-        f"by {apart:.2%} at most. The smallest buffer within 5% of the best: "
+        f"{len(found)} designs; {len(run)} on the frontier, of which machine and closed form "
+        f"differ by {apart:.2%} at most. The smallest buffer within 5% of the best: "
         f"{first['buffer_bytes'] / 1e3:.0f} KB, {first['rows']} rows, "
         f"utilisation {first['machine']:.3f}."
     )

@@ -196,7 +196,7 @@ def _cells(cells: Sequence[Row]) -> str:
 
 
 def draw(cells: Sequence[Row], path: Path) -> None:
-    """Draw the speedups by length: the paper's and the closed form's, the machine's two readings."""
+    """Draw the speedups by length: the paper's, the closed form's, the machine's two readings."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 4.4)
         panels = figure.subplots(2, 3, sharey="row", sharex=True)

@@ -14,7 +14,8 @@ from validation.flat.rooflines import draw_roof, ran, ridge
 MODELS = ("bert", "trxl", "xlm")
 LENGTH = 512
 BATCHES = (1, 64)
-KINDS = {"Q": "FC", "O": "FC", "FF1": "FC", "FF2": "FC", "L": "L, A", "A": "L, A"}
+KINDS = {"Q": "FC", "FF1": "FC", "FF2": "FC", "L": "L, A", "A": "L, A"}
+"""K, V and O are as Q."""
 
 
 def rows() -> list[Row]:
@@ -26,15 +27,16 @@ def rows() -> list[Row]:
             for name, kind in KINDS.items():
                 about = {"model": model, "batch": batch, "kind": kind}
                 found.append(about | ran(whole, (name,), "flex"))
-    whole = network("resnet50", batch=1)
-    layers = {
-        tuple(sorted(one.ranks.items())): one.name
-        for one in whole.operators
-        if isinstance(one, Einsum) and one.name != "fc1000"
-    }
-    for name in layers.values():
-        about = {"model": "resnet50", "batch": 1, "kind": "CONV"}
-        found.append(about | ran(whole, (name,), "flex"))
+    for batch in BATCHES:
+        whole = network("resnet50", batch=batch)
+        layers = {
+            tuple(sorted(one.ranks.items())): one.name
+            for one in whole.operators
+            if isinstance(one, Einsum) and one.name != "fc1000"
+        }
+        for name in layers.values():
+            about = {"model": "resnet50", "batch": batch, "kind": "CONV"}
+            found.append(about | ran(whole, (name,), "flex"))
     return found
 
 
@@ -67,20 +69,16 @@ def text(found: Sequence[Row]) -> str:
 
 
 def draw(found: Sequence[Row], path: Path) -> None:
-    """Draw a panel a batch; ResNet-50 at batch 1 in both."""
+    """Draw a panel a batch."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.7)
         panels = figure.subplots(1, 2, sharey=True)
         for axes, batch in zip(panels, BATCHES, strict=True):
             kinds = {
-                kind: [
-                    row
-                    for row in found
-                    if row["kind"] == kind and (row["batch"] == batch or kind == "CONV")
-                ]
+                kind: [row for row in found if row["kind"] == kind and row["batch"] == batch]
                 for kind in ("CONV", "FC", "L, A")
             }
-            title = f"models at batch {batch}; hollow: roof, filled: machine"
+            title = f"batch {batch}; hollow: roof, filled: machine"
             draw_roof(axes, kinds, title)
         save_figure(figure, path, force=True)
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    SERIES_COLOURS,
+    new_figure,
+    save_figure,
+    style,
+)
 from simaccel.workload import build
 from validation.flat.exhibit import Exhibit, Row, table
-from validation.flat.rooflines import draw_roof, ran, ridge
+from validation.flat.rooflines import ran, ridge
 
 LENGTH = 512
 SINGLE = (("K",), ("L",), ("A",), ("O",))
@@ -48,19 +54,23 @@ def text(found: Sequence[Row]) -> str:
 
 
 def draw(found: Sequence[Row], path: Path) -> None:
-    """Draw them under the roof."""
+    """Draw what the roofline allows and what the machine reaches, side by side."""
     with style():
-        figure = new_figure(SINGLE_COLUMN_INCHES, 2.7)
+        figure = new_figure(DOUBLE_COLUMN_INCHES, 2.4)
         axes = figure.subplots()
-        kinds = {
-            kind: [row for row in found if row["kind"] == kind]
-            for kind in ("one operator", "fused")
-        }
-        draw_roof(axes, kinds, "TrXL, batch 1; hollow: roof, filled: machine")
-        for row in found:
-            label = row["operators"].replace("softmax+", "")
-            place = row["intensity"], row["machine_utilisation"]
-            axes.annotate(label, place, fontsize=5, xytext=(2, 3), textcoords="offset points")
+        places = range(len(found))
+        roofs = [row["roof_share"] for row in found]
+        axes.bar([at - 0.2 for at in places], roofs, 0.38, color="#BBBBBB", label="roofline")
+        reached = [row["machine_utilisation"] for row in found]
+        colour = SERIES_COLOURS[0]
+        axes.bar([at + 0.2 for at in places], reached, 0.38, color=colour, label="machine")
+        for at, row in enumerate(found):
+            axes.annotate(f"{row['intensity']:.0f}", (at, 1.02), ha="center", fontsize=6)
+        names = [row["operators"].replace("softmax+", "") for row in found]
+        axes.set_xticks(places, names)
+        axes.set(ylabel="share of peak", ylim=(0, 1.12))
+        axes.set_title(f"TrXL, batch 1; above: operations per byte (ridge: {ridge():.0f})", pad=10)
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         save_figure(figure, path, force=True)
 
 

@@ -23,7 +23,7 @@ WAYS = ("naive", *(f"{flow}-{one}" for flow in ("flex", "flat") for one in GRANU
 
 
 def rows() -> list[Row]:
-    """Return utilisation by the closed form and on the machine, and the buffer that was occupied."""
+    """Return utilisation by the closed form and on the machine, and the buffer occupied."""
     model, found = paper.FITTED[MODEL], []
     for size in SIZES:
         platform = replace(paper.EDGE, buffer_bytes=size)
@@ -101,7 +101,10 @@ def draw(found: Sequence[Row], path: Path) -> None:
                 ]
                 for way in WAYS
             }
-            curves(axes, lines)
+            curves(axes, {"naive": lines["naive"]})
+            curves(axes, {way: lines[way] for way in WAYS if way.startswith("flat")}, first=1)
+            flex = {way: lines[way] for way in WAYS if way.startswith("flex")}
+            curves(axes, flex, first=1, dashed=flex)
             over_buffer(axes, column.replace("_", " "))
         panels[0].set(ylabel="utilisation, L and A", ylim=(0, 1.05))
         panels[1].legend(fontsize="x-small", ncols=2)

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from validation.flat import paper
 from validation.flat.exhibit import HERE, Exhibit, Row, geometric_mean, read
-from validation.flat.fig_16 import FUSED, ran, speedup
+from validation.flat.fig_16 import WAYS, ran, speedup
+
+_MARGIN = 1.005
+"""Speedup from which on one way is ahead of another."""
 
 
 def text(cells: Sequence[Row]) -> str:
@@ -33,94 +36,86 @@ def _span(values: Sequence[float]) -> str:
 def _hold(cells: Sequence[Row]) -> str:
     edge, cloud = (_gains(_of(cells, one), "best", "flex") for one in ("edge", "cloud"))
     return (
-        "**Keeping the logits on chip pays, on the machine too.** Against operators one after the "
-        "other, each tiled as well as we can and softmax an operator of its own (the logits cross "
-        "DRAM four times), the best fused mapping makes a whole block faster by "
-        f"{_span(edge)}, on edge, and by {_span(cloud)}, on cloud. It grows with the length until L "
-        "and A are all there is. It is the whole gain that an architect may count on who has such a "
-        "baseline."
+        "**What holds.** Against operators one after the other, each tiled as well as we can, "
+        "softmax an operator of its own (the logits cross DRAM four times), the best fused mapping "
+        f"makes a whole block faster by {_span(edge)}, on edge, and by {_span(cloud)}, on cloud. "
+        "The gain grows with the length until L and A are all there is. An architect may count on "
+        "it whose baseline runs softmax that way."
     )
 
 
 def _baseline(cells: Sequence[Row]) -> str:
     edge, cloud = (_gains(_of(cells, one), "best", "flex-2") for one in ("edge", "cloud"))
     tiled = replace(paper.CALIBRATED, spilled=0)
-    means = {
-        platform: geometric_mean(
-            paper.gains(one, model, length, tiled)[0]
+    edge_form, cloud_form = (
+        geometric_mean(
+            paper.gains(platform, model, length, tiled)[0]
             for model in paper.FITTED.values()
             for length in paper.LENGTHS
         )
-        for platform, one in paper.PLATFORMS.items()
-    }
+        for platform in paper.PLATFORMS.values()
+    )
     return (
-        "**Most of figure 16 rests on its baseline.** The closed form gets the paper's speedups (1.75 "
-        "and 1.65) only if the baseline's GEMMs do not block their rows: they then read an operand "
-        "and spill sums once per array width, FC layers too. With tiles that fit "
-        f"it says {means['edge']:.2f} on edge and {means['cloud']:.2f} on cloud. The machine agrees: "
-        "against operators one after the other that are tiled well and whose logits cross DRAM twice, "
-        f"as figure 16 implies, fusing gains {_span(edge)}, on edge, and {_span(cloud)}, on cloud. "
-        "On edge two crossings hide behind the arithmetic; on cloud heads of 64 columns use a quarter "
-        "of the array in A and, on a systolic array, in L as well, which the closed form does not "
-        "charge (it then has the crossings to hide)."
+        "**What rests on a badly tiled baseline: most of figure 16.** The closed form gets the "
+        "paper's 1.75 and 1.65 only if the baseline's GEMMs do not block their rows: beyond some "
+        "length they read an operand again and spill sums for every array width, the FC layers "
+        f"too. With tiles that fit it says {edge_form:.2f} on edge and {cloud_form:.2f} on cloud. "
+        "The machine goes further: against a baseline that is tiled well and whose logits cross "
+        f"DRAM twice, as figure 16 implies, fusing gains {_span(edge)}, on edge, and "
+        f"{_span(cloud)}, on cloud. On edge two crossings hide behind the arithmetic. On cloud "
+        "they hide too: heads of 64 columns fill a quarter of the array in A and, on a systolic "
+        "array, in L as well, which the closed form does not charge."
     )
 
 
 def _rows(cells: Sequence[Row]) -> str:
     fits = {
-        platform: sum(row["table-1_cycles"] != "" for row in _of(cells, platform))
-        for platform in paper.PLATFORMS
+        one: sum(row["table-1_cycles"] != "" for row in _of(cells, one)) for one in paper.PLATFORMS
     }
     streamed = [row for row in cells if row["flat_cycles"] != ""]
-    slower = [row for row in streamed if (speedup(row, "flat", "flex") or 0) < 1]
-    worst = min(streamed, key=lambda row: speedup(row, "flat", "flex") or 0)
-    none = [row for row in cells if row["flat_cycles"] == ""]
-    where = ", ".join(
-        f"{sum(row['platform'] == one for row in slower)} of them on {one}"
-        for one in paper.PLATFORMS
-    )
+    gains = {id(row): speedup(row, "flat", "flex") or 0.0 for row in streamed}
+    slower = [row for row in streamed if gains[id(row)] < 1]
+    worst = min(streamed, key=lambda row: gains[id(row)])
+    where = " and ".join(f"{len(_of(slower, one))} on {one}" for one in paper.PLATFORMS)
     return (
-        "**Where whole rows can't fit.** Table 1, executed as it stands (K and V of a head whole, two "
-        f"slots), fits {fits['edge']} of {len(_of(cells, 'edge'))} edge cells and {fits['cloud']} of "
-        f"{len(_of(cells, 'cloud'))} cloud cells: at 1,024 tokens K and V of one head alone fill 512 "
-        "KiB. With keys streamed again for each block of rows it runs in "
-        f"{len(streamed)} of {len(cells)} cells, and in {len(slower)} of them ({where}) it is *slower* "
-        f"than flex; the worst is {worst['platform']} {worst['model']} at {worst['seq_len']:,} tokens, "
-        f"{speedup(worst, 'flat', 'flex'):.2f} x. "
-        f"In {len(none)} cells not one row of logits fits. The paper's largest gains (2.4 to 3.1 x on "
-        "edge from 64K tokens) are in cells where its own row granularity either doesn't fit or loses."
+        "**Where whole rows can't fit.** Table 1 as it stands (K and V of a head whole, two "
+        f"slots each) fits {fits['edge']} of {len(_of(cells, 'edge'))} edge cells and {fits['cloud']} of "
+        f"{len(_of(cells, 'cloud'))} cloud cells: 1,024 tokens of K and V of one head fill 512 KiB. "
+        "With K and V streamed again for each block of rows FLAT runs in "
+        f"{len(streamed)} of {len(cells)} cells, but the blocks get low: in {len(slower)} of them "
+        f"({where}) it is *slower* than flex with four crossings, in {worst['platform']} "
+        f"{worst['model']} at {worst['seq_len']:,} tokens {1 / gains[id(worst)]:.0f} x. In the "
+        f"other {len(cells) - len(streamed)} not one row of logits fits. The paper's largest "
+        "gains, on edge from 16K tokens on, are in cells where its own row granularity can't be "
+        "executed or loses."
     )
 
 
 def _online(cells: Sequence[Row]) -> str:
-    every = _gains(cells, "flash", "flex")
-    over = [
-        one for row in cells if row["flat_cycles"] != "" and (one := speedup(row, "flash", "flat"))
-    ]
-    better = sum(one > 1.005 for one in over)
+    every, twice = _gains(cells, "flash", "flex"), _gains(cells, "flash", "flex-2")
+    over = _gains([row for row in cells if row["flat_cycles"] != ""], "flash", "flat")
+    better = sum(one > _MARGIN for one in over)
     return (
-        "**Online softmax repairs that.** With running maxima and sums (flash; not in the paper) rows "
-        f"are cut too, so that it fits everywhere: {len(every)} of {len(cells)} cells, "
-        f"{_span(every)}, over flex with four crossings. It beats FLAT with streamed keys by more than "
-        f"0.5% in {better} of the {len(over)} cells where that fits, by up to {max(over):.1f} x, and is behind "
-        f"it by up to {1 - min(over):.0%} at short lengths, where rows fit anyway and rescaling sums is "
-        "work for nothing."
+        "**What online softmax changes.** With running maxima and sums (flash; not in the paper) "
+        f"rows are cut too, so that it fits everywhere ({len(every)} of {len(cells)} cells): "
+        f"{_span(every)}, over flex with four crossings; {_span(twice)}, with two. It is ahead of "
+        f"FLAT with streamed keys in {better} of the {len(over)} cells where that fits, by up to "
+        f"{max(over):.0f} x, and behind it by up to {1 - min(over):.0%} at short lengths, where rows "
+        "fit anyway and sums are rescaled for nothing."
     )
 
 
 def _energy(cells: Sequence[Row]) -> str:
-    def ratios(way: str, base: str) -> list[float]:
-        return [
-            row[f"{way}_energy_uj"] / row[f"{base}_energy_uj"]
-            for row in cells
-            if row[f"{way}_energy_uj"] != ""
-        ]
+    def ratios(base: str, platform: str) -> str:
+        mine = _of(cells, platform)
+        return f"{geometric_mean(one['best_energy_uj'] / one[f'{base}_energy_uj'] for one in mine):.2f}"
 
     return (
-        "**Energy follows bytes, not time.** Best over flex, whole block: "
-        f"{_span(ratios('best', 'flex'))} with four crossings, {_span(ratios('best', 'flex-2'))} with "
-        "two; the paper has 0.56 on edge and 0.45 on cloud. Where fusing gains no time (edge, two "
-        "crossings) it still saves the DRAM energy of the logits."
+        "**Energy follows bytes, not time.** Best over flex, whole blocks, on average: "
+        f"{ratios('flex', 'edge')} (edge) and {ratios('flex', 'cloud')} (cloud) with four "
+        f"crossings, {ratios('flex-2', 'edge')} and {ratios('flex-2', 'cloud')} with two; the paper "
+        "has 0.56 and 0.45. Where fusing gains no time it still saves the DRAM energy of the "
+        "logits."
     )
 
 
@@ -129,9 +124,10 @@ def _decode() -> str:
     over = [row["flex_cycles"] / row[f"{way}_cycles"] for row in found for way in ("flat", "flash")]
     share = max(row["utilisation"] for row in found)
     return (
-        "**A decode step has nothing to fuse.** One new token makes a row of logits, not a square; the "
-        "time is that of reading K and V (edge) or of loading them into the array (cloud). FLAT and "
-        f"flash over flex: {_span(over)}, at an array utilisation of {share:.1%} at most."
+        "**What a decode step does.** One new token makes a row of logits, not a square, so there "
+        "is nothing to keep; the time is that of reading K and V (edge) or of loading them into the "
+        f"array (cloud). FLAT and flash over flex: {_span(over)}, the array busy {share:.1%} of the "
+        "time at most."
     )
 
 
@@ -139,15 +135,14 @@ def _trust(cells: Sequence[Row]) -> str:
     off = [
         abs(row[f"{way}_estimate_cycles"] / row[f"{way}_cycles"] - 1)
         for row in cells
-        for way in ("flex", "flex-2", *FUSED)
+        for way in WAYS
         if row[f"{way}_cycles"] != ""
     ]
-    fusion = [row for row in cells if row["best_cycles"] == row["flash_cycles"]]
     return (
-        f"**How far to trust these.** simaccel's own closed form and the machine differ by "
-        f"{max(off):.1%} at most in the {len(off)} runs ({sum(off) / len(off):.2%} on average). In "
-        f"{len(fusion)} of {len(cells)} cells the best mapping of all is flash. What no run here knows: "
-        "the paper's clock, element size and model sizes, which are fitted (below)."
+        f"**How far to trust this.** In the {len(off)} runs of figure 16 simaccel's own closed form "
+        f"and its machine differ by {max(off):.1%} at most, {sum(off) / len(off):.2%} on average. "
+        "What no run here knows: the paper's clock, element size and model sizes. They are fitted, "
+        "see figure 16."
     )
 
 

@@ -42,9 +42,7 @@ class Sweep:
         model = paper.FITTED[self.model]
         settings = (f"buffer.capacity_bytes={size} B",)
         ran = solve(
-            Point(
-                accelerator=self.platform, model=model, length=length, way=way, settings=settings
-            )
+            Point(accelerator=self.platform, model=model, length=length, way=way, settings=settings)
         )
         row: Row = {
             "platform": self.platform,
@@ -92,14 +90,15 @@ def text(column: str, digits: int) -> Callable[[Sequence[Row]], str]:
 
 def relative(found: Sequence[Row], column: str) -> list[tuple[Row, float | str, float | str]]:
     """Return rows with closed form and machine; of energies, each as a share of its largest."""
-    names = (f"closed_form_{column}", f"machine_{column}")
-    most = [1.0, 1.0]
-    if column.endswith("uj"):
-        most = [max(row[name] for row in found if row[name] != "") for name in names]
-    return [
-        (row, *(row[name] if row[name] == "" else row[name] / top for name, top in zip(names, most, strict=True)))  # type: ignore[misc]
-        for row in found
-    ]
+    first, second = f"closed_form_{column}", f"machine_{column}"
+    return [(row, _share(row, found, first), _share(row, found, second)) for row in found]
+
+
+def _share(row: Row, found: Sequence[Row], name: str) -> float | str:
+    value: float | str = row[name]
+    if isinstance(value, str) or not name.endswith("uj"):
+        return value
+    return float(value / max(one[name] for one in found if one[name] != ""))
 
 
 def _number(value: float | str, digits: int) -> str:

@@ -194,7 +194,9 @@ def table_1(
     }[granularity]
 
 
-def most_rows(platform: Platform, model: Model, length: int, given: Assumptions = CALIBRATED) -> int:
+def most_rows(
+    platform: Platform, model: Model, length: int, given: Assumptions = CALIBRATED
+) -> int:
     """Return the highest row block of table 1's row granularity that fits; 0 if none does."""
     d = model.head_size
     room = platform.buffer_bytes // given.bytes_per_element - 4 * length * d
@@ -259,9 +261,7 @@ def optimal(
     """Return the block of the fastest granularity (naive has none)."""
     if dataflow == "naive":
         return block(platform, model, length, dataflow, given)
-    every = [
-        at_granularity(platform, model, length, dataflow, one, given) for one in GRANULARITIES
-    ]
+    every = [at_granularity(platform, model, length, dataflow, one, given) for one in GRANULARITIES]
     return min(every, key=lambda work: seconds(work, platform, given))
 
 

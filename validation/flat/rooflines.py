@@ -70,7 +70,7 @@ def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
 
 def draw_roof(axes: Axes, kinds: Mapping[str, Sequence[Row]], title: str) -> None:
     """Draw the roof, and operators as the machine runs them (filled) below where they might be."""
-    span = [0.25, ridge(), 4096]
+    span = [16, ridge(), 2048]
     axes.plot(span, [attainable(one) / peak()[0] for one in span], color="black")
     for at, (label, found) in enumerate(kinds.items()):
         colour, mark = SERIES_COLOURS[at], SERIES_MARKERS[at]

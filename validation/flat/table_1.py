@@ -13,7 +13,13 @@ from simaccel.experiment.run import simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group
-from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
+from simaccel.report.figures.style import (
+    SERIES_COLOURS,
+    SINGLE_COLUMN_INCHES,
+    new_figure,
+    save_figure,
+    style,
+)
 from simaccel.schedulers.problems import mapping_of
 from validation.flat import paper
 from validation.flat.exhibit import Exhibit, Row, table
@@ -32,9 +38,7 @@ def rows() -> list[Row]:
     accelerator, model = load_accelerator("edge", UNLIMITED), paper.FITTED[MODEL]
     found = []
     for length in LENGTHS:
-        point = Point(
-            accelerator="edge", model=model, length=length, way="table-1", batch=BATCH
-        )
+        point = Point(accelerator="edge", model=model, length=length, way="table-1", batch=BATCH)
         work = point.workload().alone(ATTENTION)
         plain = Group(operators=ATTENTION, tree=(), merged=mergeable(work, ATTENTION))
         tiles = {
@@ -88,7 +92,8 @@ def draw(found: Sequence[Row], path: Path) -> None:
         for at, column in enumerate(("formula_bytes", "reserved_bytes", "peak_bytes")):
             places = [place + 0.27 * at for place in range(len(mine))]
             label = column.removesuffix("_bytes")
-            axes.bar(places, [row[column] / 2**20 for row in mine], 0.25, label=label)
+            sizes = [row[column] / 2**20 for row in mine]
+            axes.bar(places, sizes, 0.25, label=label, color=SERIES_COLOURS[at])
         axes.set_xticks(
             [place + 0.27 for place in range(len(mine))],
             [row["granularity"].upper() for row in mine],

@@ -1,8 +1,8 @@
 """The ways in which the machine executes an attention, as mappings.
 
-``flex-2``: flex whose softmax is split so that the logits cross DRAM twice: its statistics are taken
-where L's results leave the array, and it normalises where A's operands come in. (Exponentials and row
-statistics cost nothing beside that; both vector steps pass once over their elements.)
+``flex-2``: flex whose softmax is split so that the logits cross DRAM twice: its statistics are
+taken where L's results leave the array, and it normalises where A's operands come in. (Both vector
+steps pass once over their elements; the statistics themselves, two numbers a row, aren't moved.)
 ``table-1``: FLAT as its table 1 has it: K and V of a tile's heads whole, two slots for all that
 meets DRAM, one for the logits. All others are dataflows of simaccel.
 """
@@ -34,7 +34,7 @@ Body = tuple[Group | Around, ...]
 
 
 def crossing_twice(workload: Workload) -> Workload:
-    """Return an attention whose softmax is two vector operators, ``statistics`` and ``normalise``."""
+    """Return an attention whose softmax is two operators, ``statistics`` and ``normalise``."""
     softmax = workload.operator("softmax")
     between = replace(softmax.output, tensor="T")
     split = (
@@ -133,9 +133,7 @@ def _half_tiles(workload: Workload, accelerator: Accelerator) -> Iterator[tuple[
     yield from found
 
 
-def _half_tree(
-    tile: tuple[int, int, int], held: Stationarity, slots: int, *, logit: bool
-) -> Tree:
+def _half_tree(tile: tuple[int, int, int], held: Stationarity, slots: int, *, logit: bool) -> Tree:
     """Return one half as a tree; with two slots between them array and SFU overlap."""
     heads, rows, keys = tile
     around, along = ("Q", "K") if logit else ("Z", "V")
