@@ -39,6 +39,10 @@ class Exhibit:
         """Run it; write CSV, picture and section."""
         if not self.shared:
             write(self.rows(), self.table)
+        self.show()
+
+    def show(self) -> None:
+        """Write picture and section from its CSV."""
         rows = read(self.table)
         self.draw(rows, HERE / f"{self.name}.png")
         text = self.text(rows)

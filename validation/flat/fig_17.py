@@ -47,7 +47,7 @@ def rows() -> list[Row]:
         for length in LENGTHS:
             row: Row = {"platform": platform, "model": name, "seq_len": length}
             for flow in ("flex", "flat"):
-                need = paper.bandwidth_for(hardware, model, length, flow, TARGET)  # type: ignore[arg-type]
+                need = paper.bandwidth_for(hardware, model, length, flow, TARGET)
                 row[f"closed_form_{flow}"] = need
             for way in WAYS:
                 row |= _on_the_machine(platform, model, length, way)

@@ -79,8 +79,8 @@ def _rows(cells: Sequence[Row]) -> str:
     where = " and ".join(f"{len(_of(slower, one))} on {one}" for one in paper.PLATFORMS)
     return (
         "**Where whole rows can't fit.** Table 1 as it stands (K and V of a head whole, two "
-        f"slots each) fits {fits['edge']} of {len(_of(cells, 'edge'))} edge cells and {fits['cloud']} of "
-        f"{len(_of(cells, 'cloud'))} cloud cells: 1,024 tokens of K and V of one head fill 512 KiB. "
+        f"slots each) fits {fits['edge']} of {len(_of(cells, 'edge'))} edge cells and "
+        f"{fits['cloud']} of {len(_of(cells, 'cloud'))} cloud cells: 1,024 tokens of one head's K and V fill 512 KiB. "
         "With K and V streamed again for each block of rows FLAT runs in "
         f"{len(streamed)} of {len(cells)} cells, but the blocks get low: in {len(slower)} of them "
         f"({where}) it is *slower* than flex with four crossings, in {worst['platform']} "
@@ -100,21 +100,21 @@ def _online(cells: Sequence[Row]) -> str:
         f"rows are cut too, so that it fits everywhere ({len(every)} of {len(cells)} cells): "
         f"{_span(every)}, over flex with four crossings; {_span(twice)}, with two. It is ahead of "
         f"FLAT with streamed keys in {better} of the {len(over)} cells where that fits, by up to "
-        f"{max(over):.0f} x, and behind it by up to {1 - min(over):.0%} at short lengths, where rows "
-        "fit anyway and sums are rescaled for nothing."
+        f"{max(over):.0f} x, and behind it by up to {1 - min(over):.0%} at short lengths, where "
+        "rows fit anyway and sums are rescaled for nothing."
     )
 
 
 def _energy(cells: Sequence[Row]) -> str:
     def ratios(base: str, platform: str) -> str:
-        mine = _of(cells, platform)
-        return f"{geometric_mean(one['best_energy_uj'] / one[f'{base}_energy_uj'] for one in mine):.2f}"
+        found = [one["best_energy_uj"] / one[f"{base}_energy_uj"] for one in _of(cells, platform)]
+        return f"{geometric_mean(found):.2f}"
 
     return (
         "**Energy follows bytes, not time.** Best over flex, whole blocks, on average: "
         f"{ratios('flex', 'edge')} (edge) and {ratios('flex', 'cloud')} (cloud) with four "
-        f"crossings, {ratios('flex-2', 'edge')} and {ratios('flex-2', 'cloud')} with two; the paper "
-        "has 0.56 and 0.45. Where fusing gains no time it still saves the DRAM energy of the "
+        f"crossings, {ratios('flex-2', 'edge')} and {ratios('flex-2', 'cloud')} with two; the "
+        "paper has 0.56 and 0.45. Where fusing gains no time it still saves the DRAM energy of the "
         "logits."
     )
 
@@ -125,9 +125,9 @@ def _decode() -> str:
     share = max(row["utilisation"] for row in found)
     return (
         "**What a decode step does.** One new token makes a row of logits, not a square, so there "
-        "is nothing to keep; the time is that of reading K and V (edge) or of loading them into the "
-        f"array (cloud). FLAT and flash over flex: {_span(over)}, the array busy {share:.1%} of the "
-        "time at most."
+        "is nothing to keep; the time is that of reading K and V (edge) or of loading them into "
+        f"the array (cloud). FLAT and flash over flex: {_span(over)}, at a utilisation of "
+        f"{share:.1%} at most."
     )
 
 
@@ -139,9 +139,9 @@ def _trust(cells: Sequence[Row]) -> str:
         if row[f"{way}_cycles"] != ""
     ]
     return (
-        f"**How far to trust this.** In the {len(off)} runs of figure 16 simaccel's own closed form "
-        f"and its machine differ by {max(off):.1%} at most, {sum(off) / len(off):.2%} on average. "
-        "What no run here knows: the paper's clock, element size and model sizes. They are fitted, "
+        f"**How far to trust this.** In the {len(off)} runs of figure 16 simaccel's own closed "
+        f"form and its machine differ by {max(off):.1%} at most, {sum(off) / len(off):.2%} on "
+        "average. What no run here knows: the paper's clock, element size and model sizes. They are fitted, "
         "see figure 16."
     )
 

@@ -172,7 +172,7 @@ def gains(
     platform: Platform, model: Model, length: int, given: Assumptions = CALIBRATED
 ) -> tuple[float, float]:
     """Return speedup and energy ratio of flat over flex, of a whole block (figure 16)."""
-    flex, flat = (block(platform, model, length, flow, given) for flow in ("flex", "flat"))  # type: ignore[arg-type]
+    flex, flat = (block(platform, model, length, flow, given) for flow in ("flex", "flat"))
     speedup = seconds(flex, platform, given) / seconds(flat, platform, given)
     return speedup, energy_pj(flat, platform, given) / energy_pj(flex, platform, given)
 

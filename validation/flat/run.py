@@ -1,5 +1,7 @@
 """All exhibits of FLAT: `python -m validation.flat.run`; a killed run goes on where it was.
 
+With `--show` nothing is run: pictures and sections of README.md are made again from the CSV files.
+
 Fails where the closed form is farther from figure 16 than README.md says it is.
 """
 
@@ -50,7 +52,10 @@ def problems(cells: list[Row]) -> list[str]:
 def main() -> int:
     """Make everything; 1 if the closed form is off."""
     for one in exhibits():
-        one.make()
+        if "--show" in sys.argv:
+            one.show()
+        else:
+            one.make()
     wrong = problems(read(import_module("validation.flat.fig_16").EXHIBIT.table))
     print(*wrong, sep="\n")
     return 1 if wrong else 0
