@@ -80,7 +80,8 @@ def _rows(cells: Sequence[Row]) -> str:
     return (
         "**Where whole rows can't fit.** Table 1 as it stands (K and V of a head whole, two "
         f"slots each) fits {fits['edge']} of {len(_of(cells, 'edge'))} edge cells and "
-        f"{fits['cloud']} of {len(_of(cells, 'cloud'))} cloud cells: 1,024 tokens of one head's K and V fill 512 KiB. "
+        f"{fits['cloud']} of {len(_of(cells, 'cloud'))} cloud cells: 1,024 "
+        "tokens of one head's K and V fill 512 KiB. "
         "With K and V streamed again for each block of rows FLAT runs in "
         f"{len(streamed)} of {len(cells)} cells, but the blocks get low: in {len(slower)} of them "
         f"({where}) it is *slower* than flex with four crossings, in {worst['platform']} "
@@ -141,8 +142,8 @@ def _trust(cells: Sequence[Row]) -> str:
     return (
         f"**How far to trust this.** In the {len(off)} runs of figure 16 simaccel's own closed "
         f"form and its machine differ by {max(off):.1%} at most, {sum(off) / len(off):.2%} on "
-        "average. What no run here knows: the paper's clock, element size and model sizes. They are fitted, "
-        "see figure 16."
+        "average. What no run here knows: the paper's clock, element size and model sizes. "
+        "They are fitted, see figure 16."
     )
 
 
