@@ -99,7 +99,7 @@ def text(found: Sequence[Row]) -> str:
     first = chosen[0]
     told = (
         f"{len(found)} designs; {len(run)} on the frontier, of which machine and closed form "
-        f"differ by {apart:.2%} at most. The smallest buffer within 5% of the best: "
+        f"differ by {apart:.3%} at most. The smallest buffer within 5% of the best: "
         f"{first['buffer_bytes'] / 1e3:.0f} KB, {first['rows']} rows, "
         f"utilisation {first['machine']:.3f}."
     )

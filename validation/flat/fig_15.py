@@ -21,6 +21,8 @@ from validation.flat.fig_16 import point
 from validation.flat.points import solve
 
 CASES = (("edge", "BERT", (512, 4096, 16384, 65536)), ("cloud", "XLM", (4096, 16384, 65536)))
+_HIGHEST = 6
+"""Where the pictures end; taller bars say how tall they are."""
 FORMULAS = ("naive", "flex", "flat")
 WAYS = ("naive", "flex", "flex-2", "flat", "flash")
 PARTS = {
@@ -139,8 +141,11 @@ def draw(found: Sequence[Row], path: Path) -> None:
                     bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
                 labels = [f"{row['way']} {SHORT[row['seq_len']]}" for row in mine]
                 axes.set_xticks(range(len(mine)), labels, rotation=90, fontsize=5)
+                for at, top in enumerate(bottom):
+                    if top > _HIGHEST:
+                        axes.annotate(f"{top:.0f}", (at + 0.45, _HIGHEST - 0.3), fontsize=6)
                 axes.axhline(1, color="black", linewidth=0.5)
-                axes.set(title=f"{model}, {platform}, {kind}", ylim=(0, 6))
+                axes.set(title=f"{model}, {platform}, {kind}", ylim=(0, _HIGHEST))
             panels[line][0].set_ylabel("time over ideal time")
         panels[0][0].legend()
         save_figure(figure, path, force=True)

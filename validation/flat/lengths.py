@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simaccel.report.figures.style import DOUBLE_COLUMN_INCHES, new_figure, save_figure, style
+from simaccel.report.units import bytes_text
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, table
 from validation.flat.pictures import curves, over_buffer
@@ -17,6 +18,8 @@ from validation.flat.points import Point, solve
 
 SIZES = (20_000, 512 * 2**10, 32 * 2**20, 2 * 10**9)
 """Bytes: the smallest and the largest of the paper's, and the buffers of both platforms."""
+_LEAST = {"edge": 0, "cloud": 128 * 2**10}
+"""A 256 x 256 array needs an operand of one fold."""
 WAYS = ("naive", "flex", "flat", "flash")
 
 
@@ -33,9 +36,14 @@ class Sweep:
         return [
             self._row(length, size, way)
             for length in self.lengths
-            for size in SIZES
+            for size in self.sizes
             for way in WAYS
         ]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of the buffers."""
+        return [max(size, _LEAST[self.platform]) for size in SIZES]
 
     def _row(self, length: int, size: int, way: str) -> Row:
         platform = replace(paper.PLATFORMS[self.platform], buffer_bytes=size)
@@ -82,7 +90,8 @@ def text(column: str, digits: int) -> Callable[[Sequence[Row]], str]:
                 mine = [pair for row, *pair in shown if row["way"] == way]
                 cells = [" / ".join(_number(one, digits) for one in pair) for pair in mine]
                 lines.append((SHORT[length], way, *cells))
-        head = ("tokens", "closed form / machine", *(_size(size) for size in SIZES))
+        sizes = dict.fromkeys(row["buffer_bytes"] for row in found)
+        head = ("tokens", "closed form / machine", *map(bytes_text, sizes))
         return table(head, lines)
 
     return made
@@ -103,10 +112,6 @@ def _share(row: Row, found: Sequence[Row], name: str) -> float | str:
 
 def _number(value: float | str, digits: int) -> str:
     return "-" if value == "" else f"{value:.{digits}f}"
-
-
-def _size(size: int) -> str:
-    return {SIZES[0]: "20 KB", SIZES[1]: "512 KiB", SIZES[2]: "32 MiB", SIZES[3]: "2 GB"}[size]
 
 
 def draw(column: str, label: str) -> Callable[[Sequence[Row], Path], None]:
