@@ -138,7 +138,7 @@ def draw(column: str, label: str) -> Callable[[Sequence[Row], Path], None]:
                 over_buffer(axes, f"{SHORT[length]} tokens")
                 axes.set_ylim(0, 1.05)
             panels[0].set_ylabel(label)
-            panels[-1].legend(fontsize="xx-small")
+            panels[-1].legend(fontsize="xx-small", loc="upper left", bbox_to_anchor=(1, 1))
             save_figure(figure, path, force=True)
 
     return made
