@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from simaccel.mapping.space import Seen
 
 @dataclass(frozen=True)
 class Folded:
-    """One block: cycles as executed, compute cycles alone, bytes, cycles of ports and pipes."""
+    """The folds of one block: cycles as executed, and of compute alone, bytes, ports and pipes."""
 
     cycles: Ints
     compute: Ints
@@ -32,6 +33,21 @@ class Folded:
     held_read: Ints
     """Bytes of the accumulator, as ``held_write``."""
     held_write: Ints
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Cycles around the folds of one block, and who shifts in before them.
+
+    ``lead``: until the stationary operand is in place, ``tail``: until the last result is out,
+    ``hidden``: last cycles of the folds in which the next operand may shift in. ``held``: number of
+    the stationary operand; -1 where sums are.
+    """
+
+    lead: Ints
+    tail: Ints
+    hidden: Ints
+    held: Ints
 
 
 Sides = tuple[Ints | None, Ints | None]
@@ -52,15 +68,12 @@ def folded(
     once per strip of columns, partial sums once per row fold after the first (ws, is).
     ``sides``: rows and columns of a full fold, where they are not the array's.
     """
-    g, m, k, n = shape
-    array = accelerator.systolic
-    high, wide, stream = spatial(m, k, n, stationarity)
-    side = ints(array.rows) if sides[0] is None else sides[0]
-    across = ints(array.cols) if sides[1] is None else sides[1]
+    array, g = accelerator.systolic, shape[0]
+    grid = _grid(accelerator, shape, stationarity, sides)
+    high, wide, side, across = grid.high, grid.wide, grid.rows, grid.cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
     first_high = np.minimum(high, side)
-    grid = FoldGrid(high, wide, ints(stream), side, across)
     reduces = stationarity != "os"
     parts: list[tuple[Ints, Folded]] = []
 
@@ -91,21 +104,51 @@ def folded(
         one.name: g * sum((times * getattr(fold, one.name) for times, fold in parts), start=ints(0))
         for one in fields(Folded)
     }
-    lead = array.lead_cycles(grid, stationarity)
-    tail = array.tail_cycles(grid, stationarity)
-    latency = accelerator.lead_latency_cycles + accelerator.tail_latency_cycles
-    totals["cycles"] = totals["cycles"] + lead + tail + latency
-    totals["compute"] = totals["compute"] + lead + tail
     return Folded(**{name: ints(value) for name, value in totals.items()})
 
 
-def chosen(which: Ints, options: Sequence[Folded]) -> Folded:
+def _grid(
+    accelerator: Accelerator,
+    shape: tuple[Ints, Ints, Ints, Ints],
+    stationarity: Stationarity,
+    sides: Sides,
+) -> FoldGrid[Ints]:
+    """Return how a block is cut into folds."""
+    array, (_, m, k, n) = accelerator.systolic, shape
+    high, wide, stream = (ints(one) for one in spatial(m, k, n, stationarity))
+    rows, cols = (
+        ints(side) if given is None else given
+        for side, given in zip((array.rows, array.cols), sides, strict=True)
+    )
+    return FoldGrid(high, wide, stream, rows, cols)
+
+
+def edges(
+    accelerator: Accelerator,
+    shape: tuple[Ints, Ints, Ints, Ints],
+    stationarity: Stationarity,
+    sides: Sides = (None, None),
+) -> Edges:
+    """Return what is before and after the folds of a block."""
+    array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides)
+    return Edges(
+        lead=ints(array.lead_cycles(grid, stationarity)),
+        tail=ints(array.tail_cycles(grid, stationarity)),
+        hidden=ints(array.hidden_cycles(grid, stationarity)),
+        held=ints({"ws": 1, "is": 0, "os": -1}[stationarity]),
+    )
+
+
+_Of = TypeVar("_Of", Folded, Edges)
+
+
+def chosen(which: Ints, options: Sequence[_Of]) -> _Of:
     """Return for each candidate the option of its number."""
     found = {
         one.name: ints(np.choose(which, [getattr(option, one.name) for option in options]))
-        for one in fields(Folded)
+        for one in fields(options[0])
     }
-    return Folded(**found)
+    return type(options[0])(**found)
 
 
 @dataclass(frozen=True)
@@ -166,16 +209,10 @@ def held_bytes(
     sides: Sides = (None, None),
 ) -> Ints:
     """Return the bytes of the accumulator that a block g, m, k, n takes: of one strip's sums."""
-    array, (_, m, k, n) = accelerator.systolic, shape
-    accumulator = array.accumulates(stationarity)
+    accumulator = accelerator.systolic.accumulates(stationarity)
     if accumulator is None:
         return ints(0)
-    high, wide, stream = (ints(one) for one in spatial(m, k, n, stationarity))
-    rows, cols = (
-        ints(side) if given is None else given
-        for side, given in zip((array.rows, array.cols), sides, strict=True)
-    )
-    return ints(accumulator.n_bytes(FoldGrid(high, wide, stream, rows, cols)))
+    return ints(accumulator.n_bytes(_grid(accelerator, shape, stationarity, sides)))
 
 
 def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:

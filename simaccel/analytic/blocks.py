@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from simaccel.analytic.array import Folded, chosen, fold_sides, folded, matmul_of
+from simaccel.analytic.array import Edges, Folded, chosen, edges, fold_sides, folded, matmul_of
 from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, ints
 from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
@@ -30,12 +30,12 @@ from simaccel.workload.vectors import VECTORS, Passes, Step
 
 @dataclass(frozen=True)
 class Block:
-    """One command: cycles of its unit, of both ports, and until its result is there after it."""
+    """One command: cycles of its unit, of both ports, and around the folds of a systolic array."""
 
     cycles: Floats
     read: Ints
     write: Ints
-    tail: int = 0
+    edges: Edges | None = None
 
 
 @dataclass(frozen=True)
@@ -196,14 +196,25 @@ class Units(Widths):
         if work.do.unit == "mac":
             return self._pass(work, cuts, sizes)
         adds = self.fold(path, cuts, sizes, accumulate=True)
+        around = self._edges(path, cuts, sizes)
         if np.all(begun):
-            return Block(adds.cycles, adds.read_port, adds.write_port)
+            return Block(adds.cycles, adds.read_port, adds.write_port, around)
         starts = self.fold(path, cuts, sizes, accumulate=False)
         return Block(
             np.where(begun, adds.cycles, starts.cycles),
             np.where(begun, adds.read_port, starts.read_port),
             np.where(begun, adds.write_port, starts.write_port),
+            around,
         )
+
+    def _edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
+        """Return what is before and after the folds of a block."""
+        shape = matmul_of(self.family.space.seen(path.leaf.operator), sizes)
+        found = partial(edges, self.accelerator, shape, sides=fold_sides(cuts))
+        which = self.family.held.get(path.leaf.operator)
+        if which is None:
+            return found(stationarity=path.leaf.stationarity or "ws")
+        return chosen(which, [found(stationarity=one) for one in STATIONARITIES])
 
     def _pass(self, work: Work, cuts: Cuts, sizes: dict[str, Ints]) -> Block:
         """Return the cycles of PEs with memories, and of what they take from the buffer."""

@@ -117,19 +117,6 @@ class Bodies:
         return tuple(found)
 
     @cached_property
-    def last_uses(self) -> dict[int, list[tuple[int, str]]]:
-        """Keys of tiles by the last item that array or SFU touch them in, and that engine."""
-        last: dict[int, tuple[int, str]] = {}
-        for number, item in enumerate(self.items):
-            for work in item.works if isinstance(item, Bodies) else (item,):
-                engine = "at sfu" if work.do.unit == "sfu" else "at array"
-                last |= {key: (number, engine) for key in work.keys if key is not None}
-        found: dict[int, list[tuple[int, str]]] = {}
-        for key, (number, engine) in last.items():
-            found.setdefault(number, []).append((key, engine))
-        return found
-
-    @cached_property
     def adders(self) -> frozenset[str]:
         """Operators below that sum over the loop's rank."""
         rank = self.part.rank if self.part else self.rank

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from simaccel.analytic.blocks import Units
+from simaccel.analytic.blocks import Block, Units
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import (
@@ -30,7 +30,7 @@ from simaccel.analytic.times import (
     pick,
 )
 from simaccel.analytic.traffic import Traffic
-from simaccel.analytic.trips import Trips, grows_evenly, slots_repeat, state_before
+from simaccel.analytic.trips import Trips, grows_evenly, over_the_end, slots_repeat, state_before
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
@@ -57,9 +57,9 @@ class _Timeline(Traffic):
         self.trips: dict[tuple[int, int], Trips] = {}
         self.begun: dict[str, Bools] = {}
         self.more: Bools = FALSE
+        self.after: Sizes = {}
+        """Sizes of the next iteration of the loop around."""
         self.gathers = False
-        self.once: dict[int, Bools] = {}
-        """Candidates for which a loop had one iteration when it was gone through last."""
 
     def end(self) -> Floats:
         found = ZERO
@@ -72,26 +72,20 @@ class _Timeline(Traffic):
         """Go through a body; ``following``: sizes of the iteration after this one."""
         self.open(body.tiles, sizes)
         self._ahead(body.tiles, following, 2)
-        for number, item in enumerate(body.items):
+        for item in body.items:
+            self.after = following
             self.item(item, sizes)
-            self.past(body, number)
+            self.past(body)
         self.close(body.tiles, sizes)
         self._ahead(body.tiles, following, 1)
 
-    def past(self, body: Bodies, number: int) -> None:
-        """Hand tiles on after an item, and let those go that no later one touches."""
+    def past(self, body: Bodies) -> None:
+        """Hand tiles on after an item that has stored what it made in PEs."""
         for tiled in body.tiles:
             stored = self.x.get(("stored", tiled.key))
             if stored is not None:
                 ready = ("ready", tiled.key)
                 self.x[ready] = np.maximum(self.get(ready), stored)
-        item, own = body.items[number], {tiled.key for tiled in body.tiles}
-        once = self.once.get(id(item), FALSE)
-        for key, engine in body.last_uses.get(number, ()):
-            past, now = ("past", key), self.get(engine)
-            self.x[past] = now if once is FALSE else np.where(once, self.get(past), now)
-            if key in own:
-                self.use(key, self.x[past])
 
     def item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         if isinstance(item, Work):
@@ -103,15 +97,21 @@ class _Timeline(Traffic):
                 self.body(item, inside, inside)
         else:
             if item.two_pass is not None:
-                item.two_pass.step, self.gathers = "statistics", True
-                self._swap_slots(item)
-                with self._turn(frozenset(), self.slid, TRUE):
-                    self._loop(item, sizes)
-                self._swap_slots(item)
-                item.two_pass.step, self.gathers = "normalise", False
-            self._loop(item, sizes)
+                self._two_passes(item, item.two_pass, sizes)
+            else:
+                self._loop(item, sizes)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, sizes, TRUE)
+
+    def _two_passes(self, body: Bodies, work: Work, sizes: dict[str, Ints]) -> None:
+        """Go through a loop twice; what comes next has the slots of the other pass."""
+        with self._turn(frozenset(), self.slid, FALSE):
+            work.step, self.gathers = "statistics", True
+            self._swap_slots(body)
+            self._loop(body, sizes)
+            self._swap_slots(body)
+            work.step, self.gathers = "normalise", False
+            self._loop(body, sizes)
 
     def _swap_slots(self, body: Bodies) -> None:
         """Change between the tiles that give statistics and those that are normalised."""
@@ -149,12 +149,11 @@ class _Timeline(Traffic):
 
     def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
         trips = self._trips(body, sizes[body.rank])
-        self.once[id(body)] = trips.once
         if trips.one and not body.ahead:
             with self._turn(frozenset(), FALSE, self.more):
                 self.body(body, sizes, sizes)
             return
-        rank, outside = body.rank, self.more
+        rank, outside, after = body.rank, self.more, self.after
         whole = {**sizes, rank: trips.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
         period = slots_repeat(body)
@@ -167,6 +166,7 @@ class _Timeline(Traffic):
             history.append(dict(self.x))
             adders, before = (body.adders, TRUE) if done else (frozenset(), FALSE)
             following = {**sizes, rank: trips.following(done)}
+            over_the_end(following, after, rank, trips.ends(done))
             with self._turn(adders, before, trips.more(done, outside)):
                 self._where(TRUE if here.all() else here, runs, body, (whole, following))
             gone = gone + here
@@ -179,7 +179,9 @@ class _Timeline(Traffic):
         if trips.ragged:
             last = {**sizes, rank: trips.rest}
             with self._turn(body.adders, trips.full > 0, outside):
-                self._where(trips.has_rest, runs, body, (last, whole))
+                following = dict(whole)
+                over_the_end(following, after, rank, TRUE)
+                self._where(trips.has_rest, runs, body, (last, following))
         if isinstance(runs, _Ahead):
             runs.finish()
 
@@ -269,24 +271,25 @@ class _Timeline(Traffic):
         engine = SFU if work.do.unit == "sfu" else ARRAY
         block = self.units.block(work, sizes, self.begun.get(work.seen.name, FALSE))
         keys = [key for key in work.keys if key is not None]
-        begin = self.get(engine)
-        for key in keys:
-            begin = np.maximum(begin, self.get(("ready", key)))
-        end = begin + block.cycles
-        self.x[engine] = end
-        self._finish(keys, work.keys[-1], end, block.read, block.write)
+        if block.edges is None:
+            begin = self.get(engine)
+            for key in keys:
+                begin = np.maximum(begin, self.get(("ready", key)))
+            self.x[engine] = out = begin + block.cycles
+        else:
+            out = self.folds(work, block, block.edges)
+        self._finish(keys, work.keys[-1], out, block)
         for summed in work.corrects if work.step == "online" else ():
             begun = self.begun.get(summed.seen.name, FALSE)
             if np.any(begun):
                 self._correct("rescale", work, summed, sizes, begun)
 
-    def _finish(
-        self, keys: list[int], made: int | None, end: Floats, read: Ints, write: Ints
-    ) -> None:
-        self.x[READ] = self.get(READ) + read
-        self.x[WRITE] = self.get(WRITE) + write
+    def _finish(self, keys: list[int], made: int | None, end: Floats, block: Block) -> None:
+        self.x[READ] = self.get(READ) + block.read
+        self.x[WRITE] = self.get(WRITE) + block.write
+        past = end if block.edges is None else self.get(ARRAY)
         for key in keys:
-            self.use(key, end)
+            self.use(key, end if key == made else past)
         if made is not None:
             self.x["ready", made] = end
 
@@ -329,9 +332,9 @@ class _Ahead:
             timeline.open([tiled], sizes, early=early)
         for tiled in self.crossing:
             timeline.x["used", tiled.key] = ZERO
-        for number, item in enumerate(body.items[: body.ahead]):
+        for item in body.items[: body.ahead]:
             timeline.item(item, sizes)
-            timeline.past(body, number)
+            timeline.past(body)
         timeline.close([t for t in self.first if t not in self.crossing], sizes)
         made = self._tiles()
         self._behind()
@@ -362,10 +365,9 @@ class _Ahead:
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
         timeline.open(self.second, sizes)
-        for number, item in enumerate(self.whole.items):
-            if number >= self.whole.ahead:
-                timeline.item(item, sizes)
-                timeline.past(self.whole, number)
+        for item in self.whole.items[self.whole.ahead :]:
+            timeline.item(item, sizes)
+            timeline.past(self.whole)
         timeline.close([*self.second, *self.crossing], sizes)
         timeline.begun, timeline.slid = now
         timeline.present = present

@@ -11,6 +11,7 @@ import numpy as np
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled
+from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
     ARRAY,
     CHANNEL,
@@ -27,7 +28,6 @@ from simaccel.analytic.times import (
     WRITE,
     ZERO,
     Sizes,
-    State,
     Times,
     pick,
 )
@@ -86,12 +86,12 @@ def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
     ]
 
 
-class Traffic(State):
+class Traffic(Systolic):
     """Tiles that come and go, with the slots that they wait for."""
 
     def __init__(self, units: Units, accelerator: Accelerator) -> None:
-        super().__init__()
-        self.units, self.accelerator = units, accelerator
+        super().__init__(accelerator)
+        self.units = units
         self.slid: Bools = FALSE
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""
@@ -101,6 +101,8 @@ class Traffic(State):
         """When the last of them was asked for."""
         self.loads: Floats = ZERO
         """How many there were."""
+        self.stored: list[int] = []
+        """Tiles of the last two stores, the latest first."""
         self.wrote: Bools = FALSE
         """Whether the last transfer with DRAM was a store."""
 
@@ -131,7 +133,9 @@ class Traffic(State):
         end = begin + np.maximum(move.service, move.port)
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
-            for part, value in (("begin", begin), ("end", end)):
+            self.stored = [tiled.key, *self.stored[:1]]
+            batch = move.service / np.maximum(1, move.batches)
+            for part, value in (("begin", begin), ("end", end), ("batch", batch)):
                 newest = self.get(("store", 0, part))
                 self.x["store", 1, part] = pick(tiled.own, newest, self.get(("store", 1, part)))
                 self.x["store", 0, part] = pick(tiled.own, value, newest)
@@ -234,13 +238,26 @@ class Traffic(State):
         batch = np.maximum(1, move.service / np.maximum(1, move.batches))
         for n in (1, 0):
             first, last = ("store", n, "begin"), ("store", n, "end")
+            other = np.maximum(1, self.get(("store", n, "batch")))
             since = np.maximum(begin, self.get(first))
-            both = np.maximum(np.minimum(end - since, self.get(last) - since), 0)
-            end = end + both + 2 * turn * np.floor(both / batch)
-            both = both * there
-            self.x[first] = np.where(both > 0, since + 2 * both, self.get(first))
-            self.x[last] = self.get(last) + both
+            pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)
+            pairs = np.maximum(pairs, 0) * there
+            turns = 2 * turn * np.floor(pairs)
+            past = since + pairs * (batch + other) + turns
+            self.x[first] = np.where(pairs > 0, past, self.get(first))
+            self._delay_store(n, pairs * batch + turns)
+            end = end + pairs * other + turns
         return end
+
+    def _delay_store(self, n: int, delay: Floats) -> None:
+        """Let one of the last stores end later, and what waits for its end."""
+        if n >= len(self.stored) or not np.any(delay):
+            return
+        key, last = self.stored[n], self.get(("store", n, "end"))
+        for name in (DMA_OUT, ("used", key), (key, 1), (key, 2)):
+            time = self.get(name)
+            self.x[name] = np.where((time == last) & (time > 0), time + delay, time)
+        self.x["store", n, "end"] = last + delay
 
     def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
         """Return when a store is served: after a batch of loads, which then wait for it."""
@@ -249,7 +266,9 @@ class Traffic(State):
         turn = accelerator.dram.turnaround_cycles * (move.service > 0)
         batch = accelerator.batch_cycles(write=False)
         left = np.maximum(free - begin, 0)
-        more = np.where(there & (left > batch), move.service + 2 * turn, 0)
+        mine = move.service / np.maximum(1, move.batches)
+        turns = np.maximum(1, np.ceil(np.minimum(left, move.service) / np.maximum(1, mine)))
+        more = np.where(there & (left > batch), move.service + 2 * turn * turns, 0)
         if more.any():
             self.x[CHANNEL] = free + more
             for one in reversed(self.recent):
@@ -257,8 +276,9 @@ class Traffic(State):
                 if mine.any():
                     self._shift(one, np.where(mine, more, 0))
                     more = np.where(mine, 0, more)
-        begin = begin + np.minimum(left, batch) + turn * ~self.wrote
-        self.wrote = self.wrote | there
+        between = np.minimum(left, batch * turns) + 2 * turn * (turns - 1)
+        begin = begin + np.where(left > batch, between, left) + turn * ~self.wrote
+        self.wrote = np.where(there, left <= batch, self.wrote)
         return begin
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:

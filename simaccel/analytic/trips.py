@@ -8,7 +8,7 @@ import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies
-from simaccel.analytic.times import RING, ZERO, Times
+from simaccel.analytic.times import RING, ZERO, Sizes, Times
 
 
 class Trips:
@@ -22,8 +22,6 @@ class Trips:
         self.most, self.least = int(self.full.max()), int(self.full.min())
         self.has_rest: Bools = rest > 0
         self.ragged = bool(self.has_rest.any())
-        once = self.full + self.has_rest == 1
-        self.once: Bools = TRUE if once.all() else once if once.any() else FALSE
         self.rest: Ints = np.maximum(rest, 1)
         self.tile = tile
         self.known: dict[int, Ints] = {}
@@ -31,6 +29,12 @@ class Trips:
     def runs(self, number: int) -> Bools:
         """Return which candidates have an iteration of a full tile with this number."""
         return TRUE if number < self.least else self.full > number
+
+    def ends(self, number: int) -> Bools:
+        """Return where the full iteration with this number is the last."""
+        if number + 1 < self.least:
+            return FALSE
+        return number + 1 >= self.full + self.has_rest
 
     def more(self, number: int, outside: Bools) -> Bools:
         """Return where an iteration follows, or one of a loop outside does."""
@@ -46,6 +50,17 @@ class Trips:
             ends = (number + 1 >= self.full) & self.has_rest
             self.known[number] = np.where(ends, self.rest, self.tile)
         return self.known[number]
+
+
+def over_the_end(following: dict[str, Ints], after: Sizes, own: str, ends: Bools) -> None:
+    """Go over to the sizes of the next iteration outside where a loop over ``own`` ends."""
+    if ends is FALSE:
+        return
+    for rank, size in after.items():
+        here = following[rank]
+        new = np.minimum(here, size) if rank == own else size
+        if size is not here and np.any(new != here):
+            following[rank] = np.where(ends, new, here)
 
 
 def slots_repeat(body: Bodies) -> Ints:

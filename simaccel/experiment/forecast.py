@@ -19,7 +19,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
-from simaccel.machine.walks import Act
+from simaccel.machine.steps import Act
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Command, Compute, Folds, Loop, Node, Operator, Program, size
 from simaccel.trace import TraceWriter
@@ -151,7 +151,7 @@ def _folds_of(command: Command, accelerator: Accelerator) -> int:
         return 0
     if not isinstance(command.on, Folds):
         return 1
-    return _count([folds_of(command, command.on, accelerator)[1]])
+    return _count([folds_of(command, command.on, accelerator).folds])
 
 
 def _count(folds: Sequence[Fold | FoldLoop]) -> int:
@@ -173,11 +173,13 @@ def _most_events(plan: Plan, accelerator: Accelerator) -> int:
 
 def _events_of(op: Op, accelerator: Accelerator) -> int:
     """Bound the events of one step: its timeouts, its waits, its requests."""
+    if op.act is Act.MEET:
+        return 3  # all go on; last results leave
     if op.act is not Act.COMMAND:
         return 1
     pipes = (op.distribution_cycles > 0) + (op.collection_cycles > 0)
     requests = (op.read_cycles > 0) + (op.write_cycles > 0) + pipes
-    waits = (op.cycles > 0) + (op.latency_cycles > 0)
+    waits = (op.cycles > 0) + (op.latency_cycles > 0) + 2 * (op.begins is not None)
     if op.dram_bytes:
         requests += accelerator.dram.channels
         waits += 2  # accepted; answered

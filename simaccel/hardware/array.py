@@ -126,9 +126,6 @@ class ArraySpec(Spec):
     With ``preload`` and ``stream`` a GEMM ends when its last result is at the foot of the rows in
     use. ``validation/rtl`` has the hardware, cycle by cycle.
 
-    With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer once
-    a strip of columns is complete; without, each fold reads them there and writes them back.
-
     With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer when
     their strip of columns is complete; without, each fold reads them there and writes them back.
 
@@ -203,6 +200,18 @@ class ArraySpec(Spec):
         if self.overlap == "none" or stationarity == "os" or first_rows is None:
             return alone
         return _larger(alone, self._sides(first_rows, cols)[0])
+
+    def hidden_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
+        """Last cycles of a GEMM's charge in which the operand of a next one may shift in.
+
+        The registers behind those in use are free once the last fold has begun to stream.
+        """
+        if self.overlap == "stream":
+            return grid.stream
+        own = self.fold_cycles(
+            grid.last_rows, grid.last_cols, grid.stream, stationarity, grid.first_rows
+        )
+        return own * int(self.overlap == "preload")
 
     @staticmethod
     def fold_bytes(

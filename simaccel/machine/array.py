@@ -8,15 +8,17 @@ DMA engines do between DRAM and buffer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel
 from simaccel.machine.engines import PORT_CAUSES, READ, WRITE, Engine, Waiting, Wires
-from simaccel.machine.plan import Op, Plan
-from simaccel.machine.walks import EngineKind
+from simaccel.machine.plan import Edge, Op, Plan
+from simaccel.machine.stateful import Skip
+from simaccel.machine.steps import Act, EngineKind
+from simaccel.machine.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,116 @@ class OnChip(Engine):
 
 
 class Array(OnChip):
-    """The PEs: lead, fold after fold and tail, or one pass after the other."""
+    """The PEs: fold after fold, or one pass after the other.
 
+    The stationary operand of a block shifts in behind the last fold of the block before, and its
+    stream follows directly, as far as both have come by then; the results of the last fold leave
+    behind the next one. Only where the array runs empty does it wait for the one or the other.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = (*OnChip.STATE, "came", "free_at", "drained_at")
+    WIRING: ClassVar[tuple[str, ...]] = (*OnChip.WIRING, "memory")
     kind = EngineKind.ARRAY
     busy_root = Cause.ARRAY
+
+    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+        super().__init__(name, plan, wires)
+        self.memory = memory_cycles(plan)
+        self.came = dict.fromkeys(_taken(plan), 0)
+        """When each tile came that a block has taken, or will come from the array itself."""
+        self.free_at = 0
+        """Since when a next stationary operand may shift in."""
+        self.drained_at = 0
+
+    def state(self) -> tuple[object, ...]:
+        """Add how long ago the times were that make a difference."""
+        now, least = self.clock.cycle, -self.memory
+        came = tuple(max(cycle - now, least) for cycle in self.came.values())
+        free = max(self.free_at - now, least)
+        return (*super().state(), came, free, max(self.drained_at - now, 0))
+
+    def skip(self, skip: Skip) -> None:
+        """Let everything be as long ago as before."""
+        super().skip(skip)
+        self.came = {tile: cycle + skip.cycles for tile, cycle in self.came.items()}
+        self.free_at += skip.cycles
+        self.drained_at += skip.cycles
+
+    def work(self, op: Op) -> Waiting:
+        """Begin or end a block, or run a fold or a pass."""
+        if op.begins is not None:
+            yield from self._begin(op, op.begins)
+        elif op.ends is not None:
+            now, edge = self.clock.cycle, op.ends
+            self.free_at = now - edge.hidden
+            self.drained_at = max(self.drained_at, now + edge.cycles + edge.latency_cycles)
+            self.came[edge.made] = self.drained_at
+        else:
+            yield from super().work(op)
+
+    def _begin(self, op: Op, edge: Edge) -> Waiting:
+        """Wait until the stationary operand is in its place and the stream is at the edge."""
+        account, clock, latency = self.account, self.clock, edge.latency_cycles
+        account.enter(clock.cycle, op.site)
+        at = [self.came[tile] + latency for tile in edge.streamed]
+        held = [self.came[tile] + latency for tile in edge.held]
+        at += [max(self.free_at, come) + edge.cycles for come in held]
+        left = max(at, default=0) - clock.cycle
+        on_way = min(latency, left)
+        if left > on_way:
+            account.switch(clock.cycle, Cause.ARRAY)
+            self.stage = 1
+            yield clock.timeout(left - on_way)
+        if on_way > 0:
+            account.switch(clock.cycle, Cause.NOC)
+            self.stage = 2
+            yield clock.timeout(on_way)
+        self.stage = 0
+
+    def lag(self, tokens: Tokens) -> int:
+        """Results leave the array after the last fold that made them."""
+        return max(self.came.get(tokens.handover.tile, 0) - self.clock.cycle, 0)
+
+    def _hand_over(self, op: Op, act: Act) -> Waiting:
+        """A slot that the array claims has nothing of the one before."""
+        yield from super()._hand_over(op, act)
+        if act is Act.CLAIM and op.tile in self.came:
+            self.came[op.tile] = self.clock.cycle
+
+    def note(self, tokens: Tokens) -> None:
+        """Learn when a tile came."""
+        if tokens.memory:
+            self.came[tokens.handover.tile] = tokens.came
+
+    def _meet(self, op: Op) -> Waiting:
+        """Begin with what is there when all engines have met."""
+        yield from super()._meet(op)
+        self.came = dict.fromkeys(self.came, self.clock.cycle)
+
+    def settle(self) -> Waiting:
+        """Wait until the last result has left."""
+        left = self.drained_at - self.clock.cycle
+        on_way = min(left, self.wires.accelerator.tail_latency_cycles)
+        for cycles, cause in ((left - on_way, Cause.ARRAY), (on_way, Cause.NOC)):
+            if cycles > 0:
+                self.account.switch(self.clock.cycle, cause)
+                yield self.clock.timeout(cycles)
+
+
+def memory_cycles(plan: Plan) -> int:
+    """Return after how many cycles it makes no difference any more when a tile came."""
+    edges = (op.begins for op in plan.ops if op.begins is not None)
+    return max((1 + edge.cycles + edge.latency_cycles for edge in edges), default=0)
+
+
+def _taken(plan: Plan) -> Iterator[str]:
+    """Yield the tiles that blocks take or make."""
+    for op in plan.ops:
+        for edge in (op.begins, op.ends):
+            if edge is not None:
+                yield from (*edge.held, *edge.streamed)
+                if edge.made:
+                    yield edge.made
 
 
 class NocMove(OnChip):

@@ -20,8 +20,8 @@ from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
+from simaccel.machine.steps import Act, EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import Act, EngineKind
 
 READ, WRITE = 0, 1
 PORT_CAUSES = {
@@ -69,7 +69,7 @@ class Engine(Stateful):
     has not moved or it has gone round in one of the loops.
     """
 
-    STATE = ("at", "stage")
+    STATE: ClassVar[tuple[str, ...]] = ("at", "stage")
     GAUGES = ("iterations",)
     COUNTERS = ("counts",)
     RECORDS = ("done_at",)  # at is at the end of the walk then
@@ -101,8 +101,8 @@ class Engine(Stateful):
         self.iterations: list[int] = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
         self.tokens: list[Tokens | None] = []
-        self.needed: list[Sequence[Tokens]] = []
-        """By step: its tokens, and those that the next command needs besides."""
+        self.needed: list[Sequence[int]] = []
+        """By step: itself, and those that wait for what the next command needs besides."""
         self.meetings: dict[int, Meeting] = {}
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
         """What is called when the loop that ends at a step goes round, by step."""
@@ -127,8 +127,12 @@ class Engine(Stateful):
         moved = [at for at, old in enumerate(seen.before) if seen.after[at] != old]
         if len(moved) > 1:
             return NEVER
-        depth = moved[0]
-        left = self.plan.around[self.at][depth] - 1 - seen.after[depth]
+        depth, plan = moved[0], self.plan
+        left = plan.around[self.at][depth] - 1 - seen.after[depth]
+        if plan.uneven[self.at][depth]:
+            if not seen.before[depth]:
+                return NEVER
+            left -= 1
         return left // (seen.after[depth] - seen.before[depth])
 
     def skip(self, skip: Skip) -> None:
@@ -155,9 +159,10 @@ class Engine(Stateful):
                 self.iterations[op.depth] = 0
             elif act is meet:
                 yield from self._meet(op)
-            else:
+            elif not op.within or self._is_time(op, act):
                 yield from self._hand_over(op, act)
             self.at += 1
+        yield from self.settle()
         self.account.switch(self.clock.cycle, Cause.IDLE)
         self.done_at = self.clock.cycle
 
@@ -165,6 +170,7 @@ class Engine(Stateful):
         """Go round again, or leave the loop."""
         self.iterations[op.depth] += 1
         if self.iterations[op.depth] >= op.trips:
+            self.iterations[op.depth] = 0
             self.at += 1
             return
         boundary = self.boundaries[self.at]
@@ -172,12 +178,28 @@ class Engine(Stateful):
         if boundary is not None:
             boundary()
 
+    def _needed(self) -> list[Tokens]:
+        """Return what this step waits for, and the next command besides."""
+        ops, found = self.plan.ops, dict[Tokens, None]()
+        for at in self.needed[self.at]:
+            tokens, op = self.tokens[at], ops[at]
+            if tokens is not None and (not op.within or self._is_time(op, op.act)):
+                found[tokens] = None
+        return list(found)
+
+    def _is_time(self, op: Op, act: Act) -> bool:
+        """Return whether it is the first iteration for a wait, or the last for a release."""
+        if act is Act.CLAIM or act is Act.WAIT:
+            return not any(self.iterations[depth] for depth in op.within)
+        trips = self.plan.around[self.at]
+        return all(self.iterations[depth] == trips[depth] - 1 for depth in op.within)
+
     def _hand_over(self, op: Op, act: Act) -> Waiting:
         """Claim or release a slot, wait for a tile or pass it on."""
         tokens = self.tokens[self.at]
         if tokens is not None and (act is Act.CLAIM or act is Act.WAIT):
             self.account.enter(self.clock.cycle, op.site)
-            event = tokens.take(self.needed[self.at])
+            event = tokens.take(self._needed)
             if event is not None:
                 yield event
         if act is Act.CLAIM:
@@ -185,15 +207,29 @@ class Engine(Stateful):
         elif act is Act.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
         if tokens is not None and (act is Act.RELEASE or act is Act.POST):
-            tokens.hand_on()
+            tokens.hand_on(self.lag(tokens))
+        elif tokens is not None:
+            self.note(tokens)
+
+    def lag(self, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
+        """Return in how many cycles the data of a tile have left the engine."""
+        return 0
+
+    def note(self, tokens: Tokens) -> None:
+        """Learn when the tile, or slot, that was waited for came."""
 
     def _meet(self, op: Op) -> Waiting:
         """Wait at the end of an operator until every engine is there."""
+        yield from self.settle()
         event = self.meetings[self.at].arrive(self.name)
         self.account.enter(self.clock.cycle, op.site)
-        if event is not None:
+        if not event.triggered:
             self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
-            yield event
+        yield event
+
+    def settle(self) -> Waiting:
+        """Wait until nothing is under way in the engine."""
+        yield from ()
 
     def work(self, op: Op) -> Waiting:
         """Run one own step."""

@@ -84,8 +84,21 @@ class _Place:
         return cols * self.grid.stream * width
 
 
-def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> tuple[int, FoldLoop, int]:
-    """Return lead cycles, the folds of all g, and tail cycles of a command.
+@dataclass(frozen=True)
+class Folding:
+    """A command on the array: what is before its folds, the folds of all g, what is after.
+
+    ``hidden``: last cycles of the folds in which the next stationary operand may shift in.
+    """
+
+    lead: int
+    folds: FoldLoop
+    tail: int
+    hidden: int
+
+
+def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Folding:
+    """Return how the array executes a command.
 
     Columns are the outer loop, rows the inner one: where rows hold the reduction (ws, is),
     the folds that add to the same outputs follow one another.
@@ -107,9 +120,12 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> tuple[
         columns.append(FoldLoop(full, _column(place, high, cols)))
     if edge:
         columns.extend(_column(place, high, edge))
-    lead = array.lead_cycles(grid, folds.stationarity)
-    tail = array.tail_cycles(grid, folds.stationarity)
-    return lead, FoldLoop(g, tuple(columns)), tail
+    return Folding(
+        lead=array.lead_cycles(grid, folds.stationarity),
+        folds=FoldLoop(g, tuple(columns)),
+        tail=array.tail_cycles(grid, folds.stationarity),
+        hidden=array.hidden_cycles(grid, folds.stationarity),
+    )
 
 
 def _side(command: Compute, asked: int | None, there: int, name: str) -> int:

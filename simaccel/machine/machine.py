@@ -12,7 +12,7 @@ import numpy as np
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import STALLS, Cause, Listener
-from simaccel.machine.array import Array, NocIn, NocOut
+from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
@@ -23,9 +23,10 @@ from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan, needed_at
 from simaccel.machine.stateful import Stateful
+from simaccel.machine.steps import Act, EngineKind, Handover
 from simaccel.machine.tokens import Delay, Tokens
 from simaccel.machine.turns import Turns
-from simaccel.machine.walks import Act, EngineKind, Handover, Walks, make_walks
+from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.program import BUFFER, STREAM, Program, require_fit
@@ -124,6 +125,7 @@ class Machine:
     def _connect(self, walks: Walks) -> None:
         """Return engines their tokens and meetings; nothing is looked up while running."""
         accounts = {engine.name: engine.account for engine in self.engines}
+        memory, names = memory_cycles(self.plans["array"]), tuple(accounts)
         self.tokens = {
             handover: Tokens(
                 self.clock,
@@ -132,17 +134,17 @@ class Machine:
                 accounts[handover.source],
                 accounts[handover.target],
                 _delay(handover, walks.kinds, self.accelerator),
+                memory * (handover.kind == "ready" and handover.target == "array"),
             )
             for handover, n in walks.tokens.items()
         }
         for engine in self.engines:
             for at, op in enumerate(engine.plan.ops):
                 engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
-                streams = dict.fromkeys(needed_at(engine.plan.ops, at))
-                engine.needed.append([self.tokens[stream] for stream in streams])
+                engine.needed.append(tuple(needed_at(engine.plan.ops, at)))
                 if op.act is Act.MEET:
                     engine.meetings[at] = self.meetings.setdefault(
-                        op.site, Meeting(self.clock, op.operator, len(self.engines), self._close)
+                        op.site, Meeting(self.clock, op.operator, names, self._close)
                     )
 
     def channels(self) -> dict[str, Channel]:

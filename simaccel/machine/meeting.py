@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import simpy
 
@@ -11,32 +11,30 @@ from simaccel.machine.stateful import Stateful
 
 
 class Meeting(Stateful):
-    """All engines arrive; the last one lets the others go."""
+    """All engines arrive; the last one lets all go on, in the order of the engines."""
 
     STATE = ("arrived",)
-    WIRING = ("clock", "operator", "size", "close")
+    WIRING = ("clock", "operator", "engines", "close")
 
     def __init__(
-        self, clock: Clock, operator: str, size: int, close: Callable[[str], None]
+        self, clock: Clock, operator: str, engines: Sequence[str], close: Callable[[str], None]
     ) -> None:
         self.clock = clock
         self.operator = operator
-        self.size = size
+        self.engines = tuple(engines)
         self.close = close
-        self.arrived: list[tuple[str, simpy.Event]] = []
+        self.arrived: dict[str, simpy.Event] = {}
 
     def state(self) -> tuple[object, ...]:
-        """Return who waits, in the order in which they will go on."""
-        return tuple(engine for engine, _ in self.arrived)
+        """Return who waits."""
+        return tuple(engine in self.arrived for engine in self.engines)
 
-    def arrive(self, engine: str) -> simpy.Event | None:
-        """Return the event to wait for, or None to the last one."""
-        if len(self.arrived) + 1 < self.size:
-            event = self.clock.event()
-            self.arrived.append((engine, event))
-            return event
-        self.close(self.operator)
-        for _, event in self.arrived:
-            event.succeed()
-        self.arrived = []
-        return None
+    def arrive(self, engine: str) -> simpy.Event:
+        """Return the event to wait for."""
+        event = self.arrived[engine] = self.clock.event()
+        if len(self.arrived) == len(self.engines):
+            self.close(self.operator)
+            for one in self.engines:
+                self.arrived[one].succeed()
+            self.arrived = {}
+        return event

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows, lying
 from simaccel.machine.accounts import Cause
-from simaccel.machine.folds import Fold, FoldLoop, folds_of
+from simaccel.machine.folds import Fold, Folding, FoldLoop, folds_of
 from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
-from simaccel.machine.walks import Act, Handover, Step
+from simaccel.machine.steps import Act, Handover, Step
 from simaccel.program.program import (
     BUFFER,
     Compute,
@@ -26,6 +26,23 @@ from simaccel.program.program import (
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The beginning, or the end, of a block that is folded.
+
+    ``cycles``: in which its stationary operand shifts in, or its results leave. ``latency_cycles``:
+    on the way through the NoC. ``held`` and ``streamed``: tiles that it takes; ``made``: its own.
+    """
+
+    cycles: int
+    latency_cycles: int
+    held: tuple[str, ...] = ()
+    streamed: tuple[str, ...] = ()
+    made: str = ""
+    hidden: int = 0
+    """Last cycles of its folds in which the next stationary operand may shift in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,10 @@ class Op:
     macs: int = 0
     elements: int = 0
     amounts: Amounts = ()
+    begins: Edge | None = None
+    ends: Edge | None = None
+    within: tuple[int, ...] = ()
+    """Depths of loops around it in whose first (a claim or wait) or last iteration it is done."""
 
 
 @dataclass
@@ -70,6 +91,8 @@ class Plan:
     ops: list[Op] = field(default_factory=list)
     depth: int = 0
     around: list[tuple[int, ...]] = field(default_factory=list)
+    uneven: list[tuple[bool, ...]] = field(default_factory=list)
+    """For each of these loops whether the first or last iteration has steps of its own."""
 
 
 def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
@@ -77,7 +100,10 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
     plan = Plan()
     starts: list[int] = []
 
-    def add(op: Op) -> None:
+    def add(op: Op, within: Sequence[int]) -> None:
+        if within:
+            depths = (n for n, start in enumerate(starts) if plan.ops[start].site in within)
+            op = replace(op, within=tuple(depths))
         if op.act is Act.END:
             start = starts.pop()
             op = replace(op, depth=len(starts), target=start + 1)
@@ -89,21 +115,23 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
 
     for step in steps:
         for op in _ops(step, accelerator):
-            add(op)
+            add(op, step.within)
     _charge_waits(plan.ops)
     plan.around += _trips_around(plan.ops)
+    plan.uneven += _uneven_around(plan.ops)
     return plan
 
 
-def needed_at(ops: Sequence[Op], at: int) -> Iterator[Handover]:
-    """Return what a step waits for, and the next command besides."""
+def needed_at(ops: Sequence[Op], at: int) -> Iterator[int]:
+    """Yield the steps that wait for what a step, or the next command besides, needs."""
     if ops[at].act not in (Act.CLAIM, Act.WAIT):
         return
-    for op in ops[at:]:
+    for number in range(at, len(ops)):
+        op = ops[number]
         if op.act in (Act.COMMAND, Act.END, Act.MEET):
             return
         if op.act in (Act.CLAIM, Act.WAIT) and op.tokens is not None:
-            yield op.tokens
+            yield number
 
 
 def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
@@ -116,6 +144,27 @@ def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
         elif op.act is Act.END:
             trips = trips[:-1]
     yield trips
+
+
+def _uneven_around(ops: Sequence[Op]) -> Iterator[tuple[bool, ...]]:
+    """Return which loops around each step have steps that not every iteration does."""
+    uneven: dict[int, bool] = {}
+    starts: list[int] = []
+    for at, op in enumerate(ops):
+        if op.act is Act.LOOP:
+            starts.append(at)
+            uneven[at] = False
+        elif op.act is Act.END:
+            starts.pop()
+        for depth in op.within:
+            uneven[starts[depth]] = True
+    for at, op in enumerate(ops):
+        yield tuple(uneven[start] for start in starts)
+        if op.act is Act.LOOP:
+            starts.append(at)
+        elif op.act is Act.END:
+            starts.pop()
+    yield ()
 
 
 def _charge_waits(ops: list[Op]) -> None:
@@ -240,23 +289,29 @@ def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
 
 
 def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator) -> Iterator[Op]:
-    lead, inner, tail = folds_of(command, folds, accelerator)
+    found = folds_of(command, folds, accelerator)
     site, operator = step.site, step.operator
-    yield Op(
-        Act.COMMAND,
-        site=site,
-        operator=operator,
-        cycles=lead,
-        latency_cycles=accelerator.lead_latency_cycles,
+    begins = _beginning(command, folds, found, accelerator)
+    ends = Edge(
+        found.tail,
+        accelerator.tail_latency_cycles,
+        made=command.out.name,
+        hidden=found.hidden,
     )
-    yield from _folds((inner,), command, site, operator, accelerator)
-    yield Op(
-        Act.COMMAND,
-        site=site,
-        operator=operator,
-        cycles=tail,
-        latency_cycles=accelerator.tail_latency_cycles,
+    yield Op(Act.COMMAND, site=site, operator=operator, begins=begins)
+    yield from _folds((found.folds,), command, site, operator, accelerator)
+    yield Op(Act.COMMAND, site=site, operator=operator, ends=ends)
+
+
+def _beginning(command: Compute, folds: Folds, found: Folding, accelerator: Accelerator) -> Edge:
+    """Return what must have come before the folds; output-stationary sums are an operand, too."""
+    first, second = (tile.name for tile in command.inputs)
+    held, streamed = {"ws": ((second,), (first,)), "is": ((first,), (second,))}.get(
+        folds.stationarity, ((), (first, second))
     )
+    if folds.stationarity == "os" and command.accumulate:
+        streamed = (*streamed, command.out.name)
+    return Edge(found.lead, accelerator.lead_latency_cycles, held, streamed)
 
 
 def _folds(

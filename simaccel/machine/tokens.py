@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import simpy
 
 from simaccel.machine.accounts import NO_WAIT, Account, Cause, Wait
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import Stateful
-from simaccel.machine.walks import Handover
+from simaccel.machine.stateful import Skip, Stateful
+from simaccel.machine.steps import Handover
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ NO_DELAY = Delay(0, Cause.DRAM_LATENCY)
 class Tokens(Stateful):
     """Ready (or free) tokens of one tile from ``source`` to ``target``."""
 
-    STATE = ("count", "in_flight", "waiter", "blamed")
-    RECORDS = ("needed", "watcher")  # those without tokens, where an engine waits
-    WIRING = ("clock", "handover", "source", "target", "wait", "delay")
+    STATE = ("count", "in_flight", "waiter", "blamed", "posted")
+    RECORDS = ("needed", "watcher", "came")  # where an engine waits; who takes one notes its time
+    WIRING = ("clock", "handover", "source", "target", "wait", "delay", "memory")
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class Tokens(Stateful):
         source: Account,
         target: Account,
         delay: Delay = NO_DELAY,
+        memory: int = 0,
     ) -> None:
         self.clock = clock
         self.handover = handover
@@ -54,22 +56,38 @@ class Tokens(Stateful):
         self.watcher: Tokens | None = None
         """At which the engine waits that needs these as well."""
         self.wait = Wait(handover.tile, handover.kind, handover.source)
+        self.memory = memory
+        """Cycles after which it makes no difference any more since when a token has been there."""
+        self.posted: deque[int] = deque()
+        self.came = 0
+        """When the token that was taken last came, if that makes a difference."""
 
     def state(self) -> tuple[object, ...]:
         """Only the target waits, so whether somebody does is enough."""
-        return self.count, self.in_flight, self.waiter is not None, self.blamed
+        waits = self.waiter is not None
+        if not self.posted:
+            return self.count, self.in_flight, waits, self.blamed
+        now, memory = self.clock.cycle, self.memory
+        ages = tuple(min(now - cycle, memory) for cycle in self.posted)
+        return self.count, self.in_flight, waits, self.blamed, ages
 
-    def take(self, needed: Sequence[Tokens]) -> simpy.Event | None:
+    def skip(self, skip: Skip) -> None:
+        """Let tokens be as old as before."""
+        self.posted = deque(cycle + skip.cycles for cycle in self.posted)
+
+    def take(self, needed: Callable[[], Sequence[Tokens]]) -> simpy.Event | None:
         """Take a token, or give the event to wait for; the wait is booked to its root.
 
-        ``needed`` are all that the target's next command needs, this one first: the one that is to
-        come last is to blame.
+        ``needed`` gives all that the target's next command needs, this one first: the one that is
+        to come last is to blame.
         """
         if self.count:
             self.count -= 1
+            if self.memory:
+                self.came = self.posted.popleft()
             return None
         self.waiter = self.clock.event()
-        self.needed = [tokens for tokens in needed if not tokens.count]
+        self.needed = [tokens for tokens in needed() if not tokens.count]
         for tokens in self.needed:
             tokens.watcher = self
         self._blame()
@@ -110,8 +128,11 @@ class Tokens(Stateful):
         """Put a token down; whoever waits takes it at once."""
         if self.waiter is None:
             self.count += 1
+            if self.memory:
+                self.posted.append(self.clock.cycle)
             self._tell()
             return
+        self.came = self.clock.cycle
         if self.blamed is not None:
             self.target.unfollow(self.blamed.source)
         for tokens in self.needed:
@@ -120,9 +141,13 @@ class Tokens(Stateful):
         self.waiter.succeed()
         self.waiter = None
 
-    def hand_on(self) -> None:
-        """Put a token down when the data that are on their way have arrived."""
-        if self.delay.cycles == 0:
+    def hand_on(self, lag: int = 0) -> None:
+        """Put a token down when the data that are on their way have arrived.
+
+        ``lag``: cycles until the last of them leaves its engine.
+        """
+        cycles = self.delay.cycles + lag
+        if cycles == 0:
             self.post()
             return
         self.in_flight += 1
@@ -130,7 +155,7 @@ class Tokens(Stateful):
             self._blame()
         else:
             self._tell()
-        self.clock.call_in(self.delay.cycles, self._arrive)
+        self.clock.call_in(cycles, self._arrive)
 
     def _arrive(self, _: simpy.Event) -> None:
         self.in_flight -= 1

@@ -10,12 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, IntEnum, auto
 from itertools import count
 
 from simaccel.hardware import Accelerator
+from simaccel.machine.steps import (
+    Act,
+    Do,
+    EngineKind,
+    Handover,
+    Item,
+    Repeat,
+    Step,
+    engines_touching,
+    project,
+    put_after,
+    put_before,
+)
 from simaccel.program.program import (
-    BUFFER,
     Command,
     Compute,
     Load,
@@ -38,82 +49,6 @@ from simaccel.program.program import (
 LEAST_QUEUES = 3
 """DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
 of the NoC into PEs with memories: so many, or as many as the program names."""
-
-
-class EngineKind(Enum):
-    """What an engine is."""
-
-    DMA_IN = auto()
-    NOC_IN = auto()
-    ARRAY = auto()
-    SFU = auto()
-    NOC_OUT = auto()
-    DMA_OUT = auto()
-
-
-class Act(IntEnum):
-    """What one step of a walk does."""
-
-    LOOP = auto()
-    END = auto()
-    CLAIM = auto()
-    RELEASE = auto()
-    WAIT = auto()
-    POST = auto()
-    MEET = auto()
-    COMMAND = auto()
-
-
-@dataclass(frozen=True)
-class Handover:
-    """A stream of tokens of one tile from one engine to another."""
-
-    operator: str
-    tile: str
-    kind: str
-    source: str
-    target: str
-    place: str = BUFFER
-    """The memory of the tile."""
-    stepped: bool = False
-    """Whether PEs that go through a block in steps use the tile: its data pass the NoC on the way
-    from one engine to the other, and not within the command as those of folds do."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a walk."""
-
-    act: Act
-    site: int = 0
-    """Place in the program: the same loop has the same site in every walk."""
-    trips: int = 0
-    tokens: Handover | None = None
-    tile: str = ""
-    n_bytes: int = 0
-    place: str = BUFFER
-    command: Command | None = None
-    operator: str = ""
-    works: bool = False
-
-
-@dataclass(frozen=True)
-class _Repeat:
-    site: int
-    trips: int
-    items: tuple[_Item, ...]
-    behind: bool = False
-
-
-@dataclass(frozen=True)
-class _Do:
-    engine: str
-    step: Step
-    behind: bool = False
-    """Whether it stands in the part of a pipelined body that runs an iteration later."""
-
-
-_Item = _Repeat | _Do
 
 
 @dataclass
@@ -174,40 +109,8 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
     items = builder.body(program.body, (), "", 0)
     walks = Walks(engines, tokens=builder.tokens, operators=builder.operators)
     for engine in engines:
-        walks.steps[engine] = _project(items, engine)
+        walks.steps[engine] = project(items, engine)
     return walks
-
-
-def _project(items: Sequence[_Item], engine: str) -> list[Step]:
-    steps: list[Step] = []
-    for item in items:
-        if isinstance(item, _Do):
-            if item.engine == engine:
-                steps.append(item.step)
-            continue
-        inner = _project(item.items, engine)
-        if not inner or item.trips == 0:
-            continue
-        if item.trips == 1:
-            steps += inner
-        else:
-            steps.append(Step(Act.LOOP, item.site, item.trips))
-            steps += [*inner, Step(Act.END, item.site, item.trips)]
-    return steps
-
-
-def _engines_touching(item: _Item, name: str) -> list[str]:
-    """Engines that touch a tile, in program order, neighbours merged."""
-    if isinstance(item, _Do):
-        command = item.step.command
-        touched = command is not None and any(t.name == name for t in tiles_of(command))
-        return [item.engine] if touched else []
-    found: list[str] = []
-    for inner in item.items:
-        for engine in _engines_touching(inner, name):
-            if not found or found[-1] != engine:
-                found.append(engine)
-    return found
 
 
 class _Builder:
@@ -226,9 +129,9 @@ class _Builder:
 
     def body(
         self, nodes: Sequence[Node], tiles: Sequence[Tile], operator: str, ahead: int
-    ) -> list[_Item]:
+    ) -> list[Item]:
         """Turn the nodes of one body into items and thread the tiles that it declares."""
-        items: list[_Item] = []
+        items: list[Item] = []
         for index, node in enumerate(nodes):
             behind = bool(ahead) and index >= ahead
             items += [replace(i, behind=behind) for i in self._node(node, operator)]
@@ -238,15 +141,15 @@ class _Builder:
             items = self._thread(items, tile, operator, pipelined=bool(ahead))
         return items
 
-    def _node(self, node: Node, operator: str) -> list[_Item]:
+    def _node(self, node: Node, operator: str) -> list[Item]:
         if isinstance(node, Operator):
             return self._operator(node)
         if isinstance(node, Loop):
             return self._loop(node, operator)
         engine = engine_of(node, self.accelerator)
-        return [_Do(engine, Step(Act.COMMAND, next(self.sites), command=node, operator=operator))]
+        return [Do(engine, Step(Act.COMMAND, next(self.sites), command=node, operator=operator))]
 
-    def _operator(self, node: Operator) -> list[_Item]:
+    def _operator(self, node: Operator) -> list[Item]:
         self.operators.append(node.name)
         self.slots = rings(node.body, node.tiles)
         self.stepped = {
@@ -258,23 +161,23 @@ class _Builder:
         items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
         for engine in self.engines:
-            works = bool(_project(items, engine))
-            items.append(_Do(engine, Step(Act.MEET, site, operator=node.name, works=works)))
+            works = bool(project(items, engine))
+            items.append(Do(engine, Step(Act.MEET, site, operator=node.name, works=works)))
         return items
 
-    def _loop(self, node: Loop, operator: str) -> list[_Item]:
+    def _loop(self, node: Loop, operator: str) -> list[Item]:
         items = self.body(node.body, node.tiles, operator, node.ahead)
         if not node.ahead:
-            return [_Repeat(next(self.sites), node.trips, tuple(items))]
+            return [Repeat(next(self.sites), node.trips, tuple(items))]
         first = [i for i in items if not i.behind]
         later = [i for i in items if i.behind]
-        steady = _Repeat(next(self.sites), node.trips - 1, (*first, *later))
-        return [*first, steady, *later]
+        steady = Repeat(next(self.sites), node.trips - 1, (*first, *later))
+        return [*first, *([steady] if steady.trips else []), *later]
 
     def _thread(
-        self, items: list[_Item], tile: Tile, operator: str, *, pipelined: bool
-    ) -> list[_Item]:
-        touching = [e for item in items for e in _engines_touching(item, tile.name)]
+        self, items: list[Item], tile: Tile, operator: str, *, pipelined: bool
+    ) -> list[Item]:
+        touching = [e for item in items for e in engines_touching(item, tile.name)]
         if not touching:
             raise ProgramError(f"{operator}: tile {tile.name} is never used")
         first, last = touching[0], touching[-1]
@@ -293,30 +196,23 @@ class _Builder:
                 f"different bodies, which can't share its slots; give one of them another name"
             )
         threaded = self._pass_on(items, tile, operator)
-        touches = [item for item in threaded if _engines_touching(item, tile.name)]
-        start, end = threaded.index(touches[0]), threaded.index(touches[-1]) + 1
-        site = next(self.sites)
+        touching_at = [at for at, item in enumerate(threaded) if engines_touching(item, tile.name)]
         claim = Step(
             Act.CLAIM,
-            site,
+            next(self.sites),
             tokens=free,
             tile=tile.name,
             n_bytes=tile.n_bytes,
             place=tile.place,
             operator=operator,
         )
-        release = replace(claim, act=Act.RELEASE)
-        return [
-            *threaded[:start],
-            _Do(first, claim, behind=threaded[start].behind),
-            *threaded[start:end],
-            _Do(last, release, behind=touches[-1].behind),
-            *threaded[end:],
-        ]
+        put_after(threaded, touching_at[-1], Do(last, replace(claim, act=Act.RELEASE)), tile)
+        put_before(threaded, touching_at[0], Do(first, claim), tile)
+        return threaded
 
     @staticmethod
-    def _crosses(items: Sequence[_Item], tile: Tile) -> bool:
-        behind = {item.behind for item in items if _engines_touching(item, tile.name)}
+    def _crosses(items: Sequence[Item], tile: Tile) -> bool:
+        behind = {item.behind for item in items if engines_touching(item, tile.name)}
         return len(behind) == 2  # noqa: PLR2004 - touched in both parts of the body
 
     def _ready(self, operator: str, tile: Tile, source: str, target: str) -> Handover:
@@ -328,17 +224,17 @@ class _Builder:
         stepped = tile.name in self.stepped
         return Handover(operator, tile.name, kind, source, target, tile.place, stepped)
 
-    def _pass_on(self, items: Sequence[_Item], tile: Tile, operator: str) -> list[_Item]:
+    def _pass_on(self, items: Sequence[Item], tile: Tile, operator: str) -> list[Item]:
         """Post and wait wherever the tile passes from one engine to another in this body."""
-        out: list[_Item] = []
-        holder, promised, late, spot = "", "", False, 0
+        out: list[Item] = []
+        holder, promised, spot = "", "", 0
         for item in items:
-            engines = _engines_touching(item, tile.name)
+            engines = engines_touching(item, tile.name)
             if not engines:
                 out.append(item)
                 continue
             first, last = engines[0], engines[-1]
-            cyclic = isinstance(item, _Repeat) and len(set(engines)) > 1 and first != last
+            cyclic = isinstance(item, Repeat) and len(set(engines)) > 1 and first != last
             # a loop that goes round has promised the tile to its first engine
             astray = promised not in ("", first) or promised == first == holder
             if astray or (cyclic and holder != last):
@@ -346,28 +242,31 @@ class _Builder:
             if holder not in ("", first):
                 tokens = self._ready(operator, tile, holder, first)
                 if not promised:
-                    out.insert(spot, _Do(holder, Step(Act.POST, tokens=tokens), behind=late))
+                    put_after(out, spot, Do(holder, Step(Act.POST, tokens=tokens)), tile)
+                out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
                 if not cyclic:
-                    out.append(_Do(first, Step(Act.WAIT, tokens=tokens), behind=item.behind))
-            out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
-            holder, late, spot = last, item.behind, len(out)
+                    wait = Do(first, Step(Act.WAIT, tokens=tokens))
+                    put_before(out, len(out) - 1, wait, tile)
+            else:
+                out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
+            holder, spot = last, len(out) - 1
             promised = first if cyclic else ""
         if promised:
             raise self._tangled(tile, operator)
         return out
 
     def _inside(
-        self, item: _Item, tile: Tile, operator: str, first: str, last: str, *, cyclic: bool
-    ) -> _Item:
+        self, item: Item, tile: Tile, operator: str, first: str, last: str, *, cyclic: bool
+    ) -> Item:
         """Thread the body of a loop in which several engines touch an outer tile."""
-        if isinstance(item, _Do) or len(set(_engines_touching(item, tile.name))) == 1:
+        if isinstance(item, Do) or len(set(engines_touching(item, tile.name))) == 1:
             return item
         body = self._pass_on(item.items, tile, operator)
         if cyclic:
             tokens = self._ready(operator, tile, last, first)
-            uses = [i for i, inner in enumerate(body) if _engines_touching(inner, tile.name)]
-            body.insert(uses[-1] + 1, _Do(last, Step(Act.POST, tokens=tokens)))
-            body.insert(uses[0], _Do(first, Step(Act.WAIT, tokens=tokens)))
+            uses = [i for i, inner in enumerate(body) if engines_touching(inner, tile.name)]
+            body.insert(uses[-1] + 1, Do(last, Step(Act.POST, tokens=tokens)))
+            body.insert(uses[0], Do(first, Step(Act.WAIT, tokens=tokens)))
         return replace(item, items=tuple(body))
 
     @staticmethod

@@ -10,7 +10,7 @@ from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
 from simaccel.machine.plan import Op
 from simaccel.machine.purse import LOOK_POINTS, PART_POINTS, Pool, Purse
-from simaccel.machine.walks import Act, EngineKind
+from simaccel.machine.steps import Act, EngineKind
 
 LEAST_TRIPS = 5
 """A loop of fewer trips is over before there is something to skip."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.walks import Act, make_walks
+from simaccel.machine.steps import Act
+from simaccel.machine.walks import make_walks
 from simaccel.program.program import Command, Program
 from simaccel.program.text import program_text
 from simaccel.trace.schema import Site

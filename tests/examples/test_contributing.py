@@ -14,7 +14,7 @@ from simaccel.hardware.spec import Spec
 from simaccel.machine.engines import Engine
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
-from simaccel.machine.walks import Act
+from simaccel.machine.steps import Act
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import VECTORS, Vector, load_workload, operand

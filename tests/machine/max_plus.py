@@ -3,10 +3,11 @@
 Independent of `simaccel.machine`: it follows the design's rules in program order. An engine runs
 its own commands one after the other; a command waits until the tiles that it touches come from
 whoever had them before and, where it is the first to touch a tile, until a slot is free; a tile
-is free when the last engine that touches it is past the last command or loop with a use of it in
-the body that declares it (of a loop with a part ahead that alone uses it, past that part's last
-iteration); engines meet at the end of an operator. Nobody may share a resource: ports and NoC are
-unlimited, and DRAM is unlimited or has one DMA engine as its only requester.
+is free when the last engine that touches it is past its last command with it; engines meet at the
+end of an operator. On a systolic array a stationary operand shifts in behind the last fold before,
+if it is there, and the last results leave behind the first fold after. Nobody may share a
+resource: ports and NoC are unlimited, and DRAM is unlimited or has one DMA engine as its only
+requester.
 """
 
 from collections import defaultdict
@@ -24,6 +25,7 @@ from simaccel.program.program import (
     Program,
     Reserve,
     Sfu,
+    Steps,
     Store,
     Tile,
     commands,
@@ -42,6 +44,10 @@ class _Instance:
     ring: Ring
     holder: str = ""
     ready: int = 0
+    came: int = 0
+    """When it came to the engine that has it, or will come from the array."""
+    used: int = 0
+    """When the last engine was past its last use so far."""
 
 
 _Living = dict[str, _Instance]
@@ -56,8 +62,10 @@ class MaxPlus:
     slots: dict[str, tuple[int, int]] = field(default_factory=dict)
     claimed: dict[Ring, int] = field(default_factory=lambda: defaultdict(int))
     freed: dict[Ring, list[int]] = field(default_factory=lambda: defaultdict(list))
-    kept: set[str] = field(default_factory=set)
-    """Tiles that the later part of a body with a part ahead still uses."""
+    began: int = 0
+    """When the last fold's stream began: behind it the next stationary operand shifts in."""
+    drained: int = 0
+    """When the last result has left the array."""
 
     def cycles(self, program: Program) -> int:
         """Cycles of a whole program."""
@@ -75,7 +83,7 @@ class MaxPlus:
     def _operator(self, operator: Operator) -> None:
         self.slots = rings(operator.body, operator.tiles)
         self._body(operator.body, operator.tiles, {})
-        meeting = max(self.time.values(), default=0)
+        meeting = max(self.drained, max(self.time.values(), default=0))
         self.time = defaultdict(lambda: meeting)
         self.time["meeting"] = meeting
         self.claimed.clear()
@@ -84,6 +92,7 @@ class MaxPlus:
     def _body(self, body: Sequence[Node], tiles: Sequence[Tile], outer: _Living) -> None:
         own = self._open(body, tiles)
         self._nodes(body, outer, own)
+        self._close(own)
 
     def _open(self, body: Sequence[Node], tiles: Sequence[Tile]) -> _Living:
         own = {}
@@ -96,45 +105,34 @@ class MaxPlus:
             own[tile.name] = _Instance((tile.name, engines[0], engines[-1]))
         return own
 
+    def _close(self, own: _Living) -> None:
+        for instance in own.values():
+            self.freed[instance.ring].append(instance.used)
+
     def _nodes(self, nodes: Sequence[Node], outer: _Living, own: _Living) -> None:
-        """Go through (a part of) a body that declares ``own``; free what has no use after it."""
-        for at, node in enumerate(nodes):
-            early: dict[str, int] = {}
+        """Go through (a part of) a body that declares ``own``."""
+        for node in nodes:
             if isinstance(node, Loop):
-                early = self._loop(node, outer | own)
+                self._loop(node, outer | own)
             elif not isinstance(node, Operator):
                 self._command(node, outer | own)
-            for name in self._uses([node]) - self._uses(nodes[at + 1 :]):
-                if name in own and name not in self.kept:
-                    ring = own[name].ring
-                    late = self._uses(node.body[node.ahead :]) if isinstance(node, Loop) else ()
-                    times = self.time if not early or name in late else early
-                    self.freed[ring].append(times.get(ring[2], 0))
 
-    @staticmethod
-    def _uses(nodes: Sequence[Node]) -> set[str]:
-        return {tile.name for command in commands(nodes) for tile in tiles_of(command)}
-
-    def _loop(self, loop: Loop, outer: _Living) -> dict[str, int]:
-        """Run a loop; where a part of it is ahead, say when engines were past that part's last."""
+    def _loop(self, loop: Loop, outer: _Living) -> None:
+        """Run a loop; a part that is ahead runs an iteration early."""
         if not loop.ahead:
             for _ in range(loop.trips):
                 self._body(loop.body, loop.tiles, outer)
-            return {}
-        early: dict[str, int] = {}
-        late = self._uses(loop.body[loop.ahead :])
+            return
         behind: _Living | None = None
+        late = {t.name for c in commands(loop.body[loop.ahead :]) for t in tiles_of(c)}
         for own in [*self._instances(loop), None]:
             if own is not None:
-                self.kept = late
                 self._nodes(loop.body[: loop.ahead], outer, own)
-                self.kept = set()
-            else:
-                early = dict(self.time)
+                self._close({name: one for name, one in own.items() if name not in late})
             if behind is not None:
                 self._nodes(loop.body[loop.ahead :], outer, behind)
+                self._close({name: one for name, one in behind.items() if name in late})
             behind = own
-        return early
 
     def _instances(self, loop: Loop) -> Iterator[_Living]:
         for _ in range(loop.trips):
@@ -159,13 +157,41 @@ class MaxPlus:
         start = self.time[engine]
         for instance in instances.values():
             start = max(start, self._available(instance, engine))
-        self.time[engine] = start + self._cost(command, engine)
-        latency = self.accelerator.dram.latency_cycles
+            if instance.holder != engine:
+                instance.came = start if not instance.holder else instance.ready
+        ready = None
+        if isinstance(command, Compute) and isinstance(command.on, Folds):
+            ready = self._fold(command, command.on, start, instances)
+        else:
+            self.time[engine] = start + self._cost(command, engine)
         for instance in instances.values():
             instance.holder = engine
-            instance.ready = self.time[engine]
+            instance.used = instance.ready = self.time[engine]
             if engine.startswith("dma_in"):
-                instance.ready += latency
+                instance.ready += self.accelerator.dram.latency_cycles
+        if ready is not None and isinstance(command, Compute) and command.out.name in instances:
+            made = instances[command.out.name]
+            made.came = made.ready = made.used = ready
+
+    def _fold(self, command: Compute, folds: Folds, start: int, own: _Living) -> int:
+        """Run the folds of a block as soon as it can be on the array; say when its last is out."""
+        kind, latency = folds.stationarity, self.accelerator.lead_latency_cycles
+        lead, each, tail, hidden = self._folded(command, folds)
+        held = {"ws": 1, "is": 0}.get(kind)
+        for number, tile in enumerate(command.inputs):
+            came = own[tile.name].came if tile.name in own else self.time["meeting"]
+            if number == held:
+                start = max(start, max(self.began, came + latency) + lead)
+            else:
+                start = max(start, came + latency)
+        if kind == "os" and command.accumulate:
+            come = own[command.out.name].came if command.out.name in own else self.time["meeting"]
+            start = max(start, come + latency)
+        self.time["array"] = start + each
+        self.began = self.time["array"] - hidden
+        out = self.time["array"] + tail + self.accelerator.tail_latency_cycles
+        self.drained = max(self.drained, out)
+        return self.drained
 
     def _available(self, instance: _Instance, engine: str) -> int:
         """When a tile has come from another engine, or has a slot at all."""
@@ -179,8 +205,7 @@ class MaxPlus:
 
     def _cost(self, command: Command, engine: str) -> int:
         if isinstance(command, Compute):
-            on = command.on
-            return self._folded(command, on) if isinstance(on, Folds) else on.steps
+            return command.on.steps if isinstance(command.on, Steps) else 0
         if isinstance(command, Sfu):
             return self.accelerator.sfu.cycles(self._passes(command), command.elements)
         if isinstance(command, Reserve) or engine.startswith("noc"):
@@ -195,15 +220,17 @@ class MaxPlus:
         whole = {"softmax": merged, "layer_norm": merged, "rms_norm": 2}.get(command.work, 1)
         return {"whole": whole, "online": 2}.get(command.step, 1)
 
-    def _folded(self, command: Compute, folds: Folds) -> int:
-        """Cycles of all g: the first preload and the last skew are paid once."""
+    def _folded(self, command: Compute, folds: Folds) -> tuple[int, int, int, int]:
+        """Cycles before the folds, of those of all g, after them, and of the last one's stream."""
         g, m, k, n = _blocked(command)
         array, kind = self.accelerator.systolic, folds.stationarity
         once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         grid = FoldGrid(high, wide, stream, array.rows, array.cols)
         lead, tail = array.lead_cycles(grid, kind), array.tail_cycles(grid, kind)
-        return lead + g * (once - lead - tail) + tail
+        last = array.fold_cycles(grid.last_rows, grid.last_cols, stream, kind, grid.first_rows)
+        hidden = {"stream": stream, "preload": last, "none": 0}[array.overlap]
+        return lead, g * (once - lead - tail), tail, hidden
 
 
 def _blocked(command: Compute) -> tuple[int, ...]:

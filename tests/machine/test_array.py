@@ -204,7 +204,7 @@ def test_folds_follow_one_another_down_the_reduction(shape: Shape, sides: Side) 
     m, k, n = shape
     whole = gemm_case(gemm(m=m, k=k, n=n))
     (command,) = (c for c in commands(whole.program.body) if isinstance(c, Compute))
-    _, folds, _ = folds_of(command, Folds("ws"), _array(sides))
+    folds = folds_of(command, Folds("ws"), _array(sides)).folds
     first = [fold.sums_bytes == 0 for fold in _flat((folds,))]
     assert first == [i == 0 for _ in _parts(n, sides[1]) for i in range(ceil(k / sides[0]))]
 

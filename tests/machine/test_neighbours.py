@@ -45,16 +45,9 @@ def _run(on: Accelerator, *programs: Program) -> Run:
     return Machine(on, Program(name="all", body=body)).run()
 
 
-TIED = pytest.mark.xfail(
-    strict=True,
-    reason="loads that ask at one time go in the order in which their queues ended the operator "
-    "before",
-)
-
-
 @pytest.mark.parametrize(
     "changes",
-    [SLOW, (*NARROW, "dma.in_queues=single"), pytest.param(NARROW, marks=TIED)],
+    [SLOW, (*NARROW, "dma.in_queues=single"), NARROW],
     ids=["slow", "narrow", "narrow and tied"],
 )
 def test_a_group_takes_the_same_whatever_its_neighbours_are(changes: tuple[str, ...]) -> None:

@@ -54,9 +54,8 @@ def _array_cycles(on: Accelerator, command: Compute) -> int:
         for r in range(0, high, array.rows)
     ]
     grid = FoldGrid(high, wide, stream, array.rows, array.cols)
-    lead, tail = array.lead_cycles(grid, kind), array.tail_cycles(grid, kind)
-    first = edges[0][0]
-    return lead + g * sum(array.fold_cycles(r, c, stream, kind, first) for r, c in edges) + tail
+    first = grid.first_rows
+    return g * sum(array.fold_cycles(r, c, stream, kind, first) for r, c in edges)
 
 
 def _work(on: Accelerator, one: Case) -> dict[str, int]:

@@ -7,8 +7,8 @@ from simaccel.report.page.data import _energy
 from simaccel.workload import build, gemm
 
 
-def _rows(of: object, hw: str = "toy") -> list[list[str]]:
-    table = energy_table(simulate(of, load_accelerator(hw), "flex"))  # type: ignore[arg-type]
+def _rows(of: object, hw: str = "toy", dataflow: str = "flex") -> list[list[str]]:
+    table = energy_table(simulate(of, load_accelerator(hw), dataflow))  # type: ignore[arg-type]
     cells = [[str(cell) for cell in column.cells] for column in table.columns]
     return [list(row) for row in zip(*cells, strict=True)]
 
@@ -18,7 +18,7 @@ def test_a_gemm_that_can_be_added_up_by_hand() -> None:
 
     A, B and C pass the buffer twice, 64 B of each at 5 pJ.
     """
-    rows = _rows(gemm(m=4, k=4, n=4))
+    rows = _rows(gemm(m=4, k=4, n=4), dataflow="naive")
     moved = ["", "320 pJ", "32 pJ", "3.20 nJ", "3.55 nJ", "33.1%"]
     assert rows[0] == ["gemm", "64 pJ", "960 pJ", "96 pJ", "9.60 nJ", "10.7 nJ", "100.0%"]
     assert rows[1:4] == [[f"moving {tensor}", *moved] for tensor in "ABC"]

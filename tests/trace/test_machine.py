@@ -153,7 +153,13 @@ def test_a_fast_forwarded_trace_expands_to_the_same_events(
         for ask in ("bandwidth", "occupancy"):
             one, other = (vars(getattr(t, ask)(bins=31)) for t in (fast, slow))
             for name in one:
-                assert np.array_equal(one[name], other[name]), (ask, name)
+                if name in ("served", "moved"):
+                    # a row of service that a period cuts is spread over the bins in two parts
+                    least = {"served": 1, "moved": 8}[name]  # 8 B/cycle
+                    assert np.abs(one[name] - other[name]).max() <= least
+                    assert np.array_equal(one[name].sum(axis=-1), other[name].sum(axis=-1))
+                else:
+                    assert np.array_equal(one[name], other[name]), (ask, name)
 
 
 def test_a_window_of_the_account_counts_the_cycles_of_its_events(

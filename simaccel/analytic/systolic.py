@@ -1,0 +1,52 @@
+"""Blocks on a systolic array in time: only where it runs empty do fill and drain show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simaccel.analytic.array import Edges
+from simaccel.analytic.blocks import Block
+from simaccel.analytic.family import Floats
+from simaccel.analytic.schedule import Work
+from simaccel.analytic.times import ARRAY, FREE, OUT, ZERO, State
+from simaccel.hardware import Accelerator
+
+
+class Systolic(State):
+    """The array, with what is on its way into it and out of it."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        super().__init__()
+        self.accelerator = accelerator
+
+    def folds(self, work: Work, block: Block, edges: Edges) -> Floats:
+        """Run the folds of a block as soon as they can be on the array; say when all is out.
+
+        The stationary operand shifts in behind the last folds before, as far as it has come.
+        """
+        latency = self.accelerator.lead_latency_cycles
+        *inputs, made = work.keys
+        begin = np.maximum(self.get(ARRAY), self._sums(made, edges))
+        for number, key in enumerate(inputs):
+            come = latency + (ZERO if key is None else self.get(("ready", key)))
+            shifted = np.maximum(self.get(FREE), come) + edges.lead
+            begin = np.maximum(begin, np.where(edges.held == number, shifted, come))
+        end = begin + block.cycles
+        self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
+        out = end + edges.tail + self.accelerator.tail_latency_cycles
+        self.x[OUT] = out = np.maximum(self.get(OUT), out)
+        if made is not None:
+            self.x["folded", made], self.x["out", made] = end, out
+        return out
+
+    def _sums(self, made: int | None, edges: Edges) -> Floats:
+        """Return when there is room for the sums, or what they are added to.
+
+        Sums that leave the array are added to by the next folds as they leave; output-stationary
+        ones have to come back.
+        """
+        if made is None:
+            return ZERO
+        ready = self.get(("ready", made))
+        leaving = (ready > 0) & (ready == self.get(("out", made))) & (edges.held >= 0)
+        return np.where(leaving, self.get(("folded", made)), ready)

@@ -1,0 +1,173 @@
+"""What walks are made of: an engine's steps, in loops, with waits and releases around uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum, auto
+
+from simaccel.program.program import BUFFER, Command, Tile, tiles_of
+
+
+class EngineKind(Enum):
+    """What an engine is."""
+
+    DMA_IN = auto()
+    NOC_IN = auto()
+    ARRAY = auto()
+    SFU = auto()
+    NOC_OUT = auto()
+    DMA_OUT = auto()
+
+
+class Act(IntEnum):
+    """What one step of a walk does."""
+
+    LOOP = auto()
+    END = auto()
+    CLAIM = auto()
+    RELEASE = auto()
+    WAIT = auto()
+    POST = auto()
+    MEET = auto()
+    COMMAND = auto()
+
+
+@dataclass(frozen=True)
+class Handover:
+    """A stream of tokens of one tile from one engine to another."""
+
+    operator: str
+    tile: str
+    kind: str
+    source: str
+    target: str
+    place: str = BUFFER
+    """The memory of the tile."""
+    stepped: bool = False
+    """Whether PEs that go through a block in steps use the tile: its data pass the NoC on the way
+    from one engine to the other, and not within the command as those of folds do."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a walk."""
+
+    act: Act
+    site: int = 0
+    """Place in the program: the same loop has the same site in every walk."""
+    trips: int = 0
+    tokens: Handover | None = None
+    tile: str = ""
+    n_bytes: int = 0
+    place: str = BUFFER
+    command: Command | None = None
+    operator: str = ""
+    works: bool = False
+    within: tuple[int, ...] = ()
+    """Sites of loops around it in whose first iteration alone (a wait), or last one, it is done."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A loop with the steps of all engines."""
+
+    site: int
+    trips: int
+    items: tuple[Item, ...]
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class Do:
+    """A step of an engine."""
+
+    engine: str
+    step: Step
+    behind: bool = False
+    """Whether it stands in the part of a pipelined body that runs an iteration later."""
+
+
+Item = Repeat | Do
+
+
+def project(items: Sequence[Item], engine: str) -> list[Step]:
+    """Return the walk of one engine."""
+    steps: list[Step] = []
+    for item in items:
+        if isinstance(item, Do):
+            if item.engine == engine:
+                steps.append(item.step)
+            continue
+        inner = project(item.items, engine)
+        if not inner or item.trips == 0:
+            continue
+        if item.trips == 1:
+            steps += inner
+        else:
+            steps.append(Step(Act.LOOP, item.site, item.trips))
+            steps += [*inner, Step(Act.END, item.site, item.trips)]
+    return steps
+
+
+def engines_touching(item: Item, name: str) -> list[str]:
+    """Engines that touch a tile, in program order, neighbours merged."""
+    if isinstance(item, Do):
+        command = item.step.command
+        touched = command is not None and any(t.name == name for t in tiles_of(command))
+        return [item.engine] if touched else []
+    found: list[str] = []
+    for inner in item.items:
+        for engine in engines_touching(inner, name):
+            if not found or found[-1] != engine:
+                found.append(engine)
+    return found
+
+
+def is_cyclic(item: Repeat, name: str) -> bool:
+    """Return whether a tile goes round in a loop, from one engine to another."""
+    engines = engines_touching(item, name)
+    return len(set(engines)) > 1 and engines[0] != engines[-1]
+
+
+def put_before(items: list[Item], at: int, one: Do, tile: Tile) -> None:
+    """Put a wait or claim directly before the first use of a tile in an item.
+
+    In a loop it is done in the first iteration, before those of the loop's own tiles. A tile that
+    goes round in the loop is waited for outside of it.
+    """
+    item = items[at]
+    if isinstance(item, Repeat) and not is_cyclic(item, tile.name):
+        inner = list(item.items)
+        first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
+        step = replace(one.step, within=(*one.step.within, item.site))
+        put_before(inner, first, replace(one, step=step), tile)
+        items[at] = replace(item, items=tuple(inner))
+        return
+    while one.step.within and at and _is(items[at - 1], one.engine, Act.CLAIM, Act.WAIT):
+        at -= 1
+    items.insert(at, replace(one, behind=item.behind))
+
+
+def put_after(items: list[Item], at: int, one: Do, tile: Tile) -> None:
+    """Put a post or release directly after the last use of a tile, as ``put_before``."""
+    item = items[at]
+    if isinstance(item, Repeat) and not is_cyclic(item, tile.name):
+        inner = list(item.items)
+        last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
+        step = replace(one.step, within=(*one.step.within, item.site))
+        put_after(inner, last, replace(one, step=step), tile)
+        items[at] = replace(item, items=tuple(inner))
+        return
+    while (
+        one.step.within
+        and at + 1 < len(items)
+        and _is(items[at + 1], one.engine, Act.RELEASE, Act.POST)
+    ):
+        at += 1
+    items.insert(at + 1, replace(one, behind=item.behind))
+
+
+def _is(item: Item, engine: str, *acts: Act) -> bool:
+    """Return whether an item is one of some steps of an engine."""
+    return isinstance(item, Do) and item.engine == engine and item.step.act in acts
