@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simaccel.experiment.run import simulate
-from simaccel.experiment.scheduling import machine_judge
+from simaccel.experiment.scheduling import machine_judge, scheduled
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import mergeable
@@ -237,7 +237,7 @@ def test_table_1_says_what_does_not_fit() -> None:
 
 
 def test_a_point_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    search = points.scheduled
+    search = scheduled
 
     def quick(work: Workload, accelerator: Accelerator, way: str, options: Options) -> Mapping:
         return search(work, accelerator, "flex" if way == "best" else way, options)
