@@ -7,34 +7,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.directives.reading import is_description
-from simaccel.files.documents import read_text
-from simaccel.workload import (
-    MODELS,
-    NETWORKS,
-    TRANSFORMERS,
-    Workload,
-    bmm,
-    build,
-    conv2d,
-    gbmm,
-    gemm,
-    load_described,
-    load_topology,
-    load_workload,
-    network,
-    network_names,
-    parse_conv,
-    parse_product,
-    parse_shape,
-    transformer,
-    transformer_names,
-)
-from simaccel.workload.onnx_files import Imported, load_onnx
+
+if TYPE_CHECKING:
+    from simaccel.workload import Workload
+    from simaccel.workload.onnx_files import Imported
 
 Made = TypeVar("Made")
 SEQ_LEN, BATCH, SCOPE = "512", "1", "block"
@@ -100,6 +80,8 @@ class AskedWorkload:
             InputError: all faults of these options, or of the workload's file.
 
         """
+        from simaccel.workload import network, network_names, transformer, transformer_names
+
         if self.is_onnx():
             return self.imported().workload
         allowed = f"nothing with --workload {self.name}; only ONNX models have dynamic dimensions"
@@ -119,6 +101,8 @@ class AskedWorkload:
         return self._of_shape() if self.name in _OF_SHAPE else self._model()
 
     def _of_file(self) -> Workload:
+        from simaccel.workload import load_described, load_topology, load_workload
+
         if self.name.lower().endswith(".csv"):
             self._refuse(_NO_ATTENTION, "seq_len", "scope")
             self._refuse(_NO_SHAPE, "shape")
@@ -137,6 +121,8 @@ class AskedWorkload:
             InputError: the workload is no transformer, or its options are wrong.
 
         """
+        from simaccel.workload import TRANSFORMERS, transformer_names
+
         if self.name.lower() not in transformer_names():
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
@@ -163,6 +149,8 @@ class AskedWorkload:
             InputError: all faults of the options, or of the file.
 
         """
+        from simaccel.workload.onnx_files import load_onnx
+
         fields = ("seq_len", "batch", "scope", "shape", "layer", *_PHASE)
         self._refuse("the file says it, and --dim", *fields)
         given = self._bytes()
@@ -193,6 +181,16 @@ class AskedWorkload:
         return {**given, **self._bytes()}
 
     def _of_shape(self) -> Workload:
+        from simaccel.workload import (
+            bmm,
+            conv2d,
+            gbmm,
+            gemm,
+            parse_conv,
+            parse_product,
+            parse_shape,
+        )
+
         batch, example = _OF_SHAPE[self.name]
         self._refuse(f"--shape says it ({batch} is the batch)", "seq_len", "batch", "scope")
         self._refuse(_NO_LAYERS, "layer")
@@ -210,6 +208,8 @@ class AskedWorkload:
         return _renamed(lambda: conv2d(**vars(conv), **self._bytes()))
 
     def _model(self) -> Workload:
+        from simaccel.workload import build
+
         self._refuse(_NO_SHAPE, "shape")
         self._refuse(_NO_LAYERS, "layer")
         sizes: dict[str, Any] = {
@@ -255,6 +255,8 @@ def _of_option(one: Fault) -> Fault:
         return one
     allowed = one.allowed
     if field == "model":
+        from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS
+
         every = (*MODELS, *TRANSFORMERS, *NETWORKS)
         names = [known.name for known in every]
         aliases = [alias for known in every for alias in known.aliases]
@@ -276,4 +278,7 @@ def is_described(name: str) -> bool:
         return True
     if not _is_file(name) or not Path(name).is_file():
         return False
+    from simaccel.files.directives.reading import is_description
+    from simaccel.files.documents import read_text
+
     return is_description(read_text(Path(name), "workload"))

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.analytic.bounds.compulsory import compulsory_bytes
-from simaccel.analytic.bounds.halo import HALOS, Halo
-from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
-from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
+from simaccel.cli.words import FUSIONS, HALOS
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.files.targets import require_distinct, require_target, writing_text
-from simaccel.hardware import Accelerator
-from simaccel.hardware.load import accelerator_path, load_accelerator
-from simaccel.hardware.quantity import parse_quantity
-from simaccel.mapping.files import mapping_text
-from simaccel.report.bounds import BoundReport, bound_csv, bound_json, bound_lines, bound_table
-from simaccel.report.figures.bound import draw_bound
-from simaccel.report.figures.style import require_figure_target, save_figure, style
-from simaccel.report.results import workload_title
-from simaccel.workload import Workload
 
+if TYPE_CHECKING:
+    from simaccel.analytic.bounds.halo import Halo
+    from simaccel.analytic.bounds.single import Mapspace
+    from simaccel.cli.asked_workload import AskedWorkload
+    from simaccel.hardware import Accelerator
+    from simaccel.report.bounds import BoundReport
+    from simaccel.workload import Workload
+
+UNFUSED = FUSIONS[0]
 UNITS = ("array",)
 
 
@@ -43,6 +39,9 @@ class _Outputs:
 
     def require(self) -> None:
         """Refuse files that can't be written, before anything is computed."""
+        from simaccel.files.targets import require_distinct, require_target
+        from simaccel.report.figures.style import require_figure_target
+
         if self.table is not None:
             require_target(self.table, force=self.force, inputs=self.inputs, text=True)
         if self.plot is not None:
@@ -55,15 +54,22 @@ class _Outputs:
     def write(self, report: BoundReport, title: str) -> None:
         """Write all that was asked for."""
         if self.table is not None:
+            from simaccel.report.bounds import bound_csv
+
             self._text(self.table, bound_csv(report))
         if self.mapping is not None:
             self._text(self.mapping, _mapping_of(report))
         if self.plot is not None:
+            from simaccel.report.figures.bound import draw_bound
+            from simaccel.report.figures.style import save_figure, style
+
             with style():
                 figure = draw_bound(report, title)
                 save_figure(figure, self.plot, force=self.force, inputs=self.inputs)
 
     def _text(self, path: str, text: str) -> None:
+        from simaccel.files.targets import writing_text
+
         with writing_text(path, force=self.force, inputs=self.inputs) as stream:
             stream.write(text)
 
@@ -137,6 +143,10 @@ def bound(
     require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})
     require_stdout_free(output, "-o", others={"--json": as_json})
     outputs.require()
+    from simaccel.analytic.bounds.whole import workload_bound
+    from simaccel.report.bounds import BoundReport, bound_json, bound_lines, bound_table
+    from simaccel.report.results import workload_title
+
     found = workload_bound(workload, mapspace, fuse)
     if room is None and accelerator is not None:
         room = accelerator.buffer.capacity_bytes
@@ -158,11 +168,15 @@ def bound(
 
 def _compulsory(workload: Workload, fuse: str) -> int:
     """Return the algorithmic minimum: of operators one by one, or of all of them as one."""
+    from simaccel.analytic.bounds.compulsory import compulsory_bytes
+
     names = [one.name for one in workload.operators]
     return compulsory_bytes(workload, [[one] for one in names] if fuse == UNFUSED else [names])
 
 
 def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:
+    from simaccel.hardware.load import accelerator_path
+
     found = [Path(asked.name)] if asked.is_file() else []
     try:
         return [*found, *([accelerator_path(hw)] if hw is not None else [])]
@@ -182,6 +196,8 @@ def _mapspace(
         other = "--uneven" if uneven else "--unit array"
         faults.append(fault("--bypass", other, f"one of --bypass and {other}"))
     require_none(faults)
+    from simaccel.analytic.bounds.single import Mapspace
+
     reading: Halo = next(one for one in HALOS if one == halo)
     return Mapspace(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=reading
@@ -197,6 +213,8 @@ def _fusion(fuse: str, *, bypass: bool) -> None:
 
 def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
     if hw is not None:
+        from simaccel.hardware.load import load_accelerator
+
         return load_accelerator(hw, overrides)
     require_none(fault("--set", text, "nothing without --hw") for text in overrides)
     return None
@@ -206,6 +224,8 @@ def _room(buffer: str | None, output: str | None) -> int | None:
     if buffer is None:
         require_none([fault("-o", output, "a --buffer that it is for")] if output else [])
         return None
+    from simaccel.hardware.quantity import parse_quantity
+
     try:
         return parse_quantity(buffer, "B")
     except ValueError as error:
@@ -227,4 +247,6 @@ def _mapping_of(report: BoundReport) -> str:
     if mapping is None:
         allowed = "a buffer that all tensors use: what passes it by has no mapping"
         raise InputError([Fault("command line", "--buffer", report.room, allowed)])
+    from simaccel.mapping.files import mapping_text
+
     return mapping_text(mapping)

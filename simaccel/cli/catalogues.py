@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
-from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
-from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.files import load_mapping
-from simaccel.report.catalogues import (
-    accelerators_table,
-    fields_table,
-    models_table,
-    network_figures,
-    networks_table,
-    transformer_figures,
-    transformers_table,
-    workload_table,
-)
-from simaccel.report.figures.style import require_figure_target, save_figure, style
-from simaccel.report.imports import import_lines, import_table
-from simaccel.report.units import cycles_text
-from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, Workload, describe
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked_workload import AskedWorkload
+    from simaccel.workload import Workload
 
 
 @click.group()
@@ -40,6 +27,9 @@ def hw() -> None:
 @json_option
 def list_hw(as_json: bool) -> None:
     """List the accelerators that come with simaccel."""
+    from simaccel.hardware.load import list_accelerators, load_accelerator
+    from simaccel.report.catalogues import accelerators_table
+
     found = [load_accelerator(name) for name in list_accelerators()]
     if as_json:
         show_json([{"name": one.name, "description": one.description} for one in found])
@@ -56,9 +46,12 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     The JSON is a valid accelerator file.
     """
+    from simaccel.hardware.load import accelerator_rows, load_accelerator
+    from simaccel.report.catalogues import fields_table
+
     accelerator = load_accelerator(name, overrides)
     if as_json:
-        from simaccel.experiment.recording import accelerator_document  # noqa: PLC0415 - it loads h5py
+        from simaccel.experiment.recording import accelerator_document
 
         show_json(accelerator_document(accelerator))
     else:
@@ -74,6 +67,16 @@ def workload() -> None:
 @json_option
 def list_workloads(as_json: bool) -> None:
     """List the models and networks of the catalogue and where their sizes are published."""
+    from simaccel.report.catalogues import (
+        fields_table,
+        models_table,
+        network_figures,
+        networks_table,
+        transformer_figures,
+        transformers_table,
+    )
+    from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS
+
     if as_json:
         models = [
             {
@@ -122,6 +125,12 @@ def show_workload(
     asked: AskedWorkload, plot: str | None, mapping: str | None, force: bool, as_json: bool
 ) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
+    from simaccel.report.catalogues import workload_table
+    from simaccel.report.figures.style import require_figure_target
+    from simaccel.report.imports import import_lines, import_table
+    from simaccel.report.units import cycles_text
+    from simaccel.workload import describe
+
     inputs = [asked.name] if asked.is_file() else []
     inputs += [mapping] if mapping else []
     if plot is not None:
@@ -153,7 +162,10 @@ def _plot(
     found: Workload, plot: str, mapping: str | None, *, force: bool, inputs: Sequence[str]
 ) -> None:
     """Draw a workload's graph, fused operators in the colour of their group."""
-    from simaccel.report.figures.graph import draw_graph  # noqa: PLC0415 - it loads matplotlib
+    from simaccel.mapping.checks import require_mapping
+    from simaccel.mapping.files import load_mapping
+    from simaccel.report.figures.graph import draw_graph
+    from simaccel.report.figures.style import save_figure, style
 
     groups: dict[str, str] = {}
     if mapping is not None:

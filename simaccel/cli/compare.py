@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
 from simaccel.cli.faults import gather, require_stdout_free
-from simaccel.cli.kept import keeping
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
@@ -23,28 +21,17 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.parallel import run_all
 from simaccel.cli.progress import Bar
-from simaccel.cli.sweep import PARAMETERS, Sweep, read_sweep
+from simaccel.cli.words import SWEPT
 from simaccel.errors import SimaccelError, WorkerDiedError
-from simaccel.experiment.run import result_json, simulate
-from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
-from simaccel.hardware import Accelerator
-from simaccel.report.comparison import (
-    Compared,
-    Point,
-    comparison_json,
-    comparison_table,
-    problem_lines,
-    varied,
-)
-from simaccel.report.comparison_csv import comparison_csv
-from simaccel.report.figures.comparison import draw_comparison
-from simaccel.report.figures.style import require_figure_target, save_figure, style
-from simaccel.report.figures.sweep import draw_sweep
-from simaccel.report.results import experiment_title
-from simaccel.schedulers import Options
-from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked import Asked
+    from simaccel.cli.sweep import Sweep
+    from simaccel.hardware import Accelerator
+    from simaccel.report.comparison import Compared, Point
+    from simaccel.schedulers import Options
+    from simaccel.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -67,11 +54,15 @@ class _Task:
     @property
     def row(self) -> Compared:
         """Its row, without a result."""
+        from simaccel.report.comparison import Compared
+
         return Compared(self.dataflow, self.seq_len, point=self.point)
 
 
 def _run(task: _Task) -> Compared:
     """Run one task; what the user can cause becomes a row with its reason."""
+    from simaccel.experiment.run import result_json, simulate
+
     row = task.row
     try:
         result = simulate(
@@ -108,6 +99,9 @@ class _Files:
             InputError: a file that exists, a folder that doesn't, a suffix that no figure has.
 
         """
+        from simaccel.files.targets import require_distinct, require_target
+        from simaccel.report.figures.style import require_figure_target
+
         how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
         checks = []
         if self.table is not None:
@@ -120,12 +114,19 @@ class _Files:
 
     def write(self, rows: Sequence[Compared], title: str) -> list[str]:
         """Write the files that are asked for; a line for each."""
+        from simaccel.files.targets import writing_text
+        from simaccel.report.comparison_csv import comparison_csv
+
         lines = []
         if self.table is not None:
             with writing_text(self.table, force=self.force, inputs=self.inputs) as stream:
                 stream.write(comparison_csv(rows))
             lines.append(f"table: {self.table}")
         if self.plot is not None:
+            from simaccel.report.figures.comparison import draw_comparison
+            from simaccel.report.figures.style import save_figure, style
+            from simaccel.report.figures.sweep import draw_sweep
+
             draw = draw_comparison if rows[0].point is None else draw_sweep
             with style():
                 save_figure(draw(rows, title), self.plot, force=self.force, inputs=self.inputs)
@@ -140,7 +141,7 @@ class _Files:
     multiple=True,
     metavar="NAME=FROM:TO:STEP",
     help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or array=16,32x64; "
-    f"one of {', '.join(PARAMETERS)}.",
+    f"one of {', '.join(SWEPT)}.",
 )
 @click.option(
     "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
@@ -173,9 +174,21 @@ def compare(
     Or mapspaces (always on a spatial array): --mapspace pfm,ruby-s.
     The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
+    from simaccel.files.targets import STDOUT
+
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = _Files(table, plot, force, asked.inputs())
     tasks = _tasks(asked, sweep, files, fast_forward=fast_forward)
+    from simaccel.cli.kept import keeping
+    from simaccel.cli.parallel import run_all
+    from simaccel.report.comparison import (
+        comparison_json,
+        comparison_table,
+        problem_lines,
+        varied,
+    )
+    from simaccel.report.results import experiment_title
+
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
         rows = run_all(_run, tasks, jobs or os.cpu_count() or 1, bar, lost=_lost, note=note)
         names = {*varied(rows), "seq-len"} if rows[0].point is None else varied(rows)
@@ -200,6 +213,8 @@ def _tasks(
     asked: Asked, sweep_texts: tuple[str, ...], files: _Files, *, fast_forward: bool
 ) -> list[_Task]:
     """Cross points, lengths and dataflows; all faults are reported before anything runs."""
+    from simaccel.cli.sweep import read_sweep
+
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
     _, accelerator, names, sweep, *workloads = gather(
         files.require,

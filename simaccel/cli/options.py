@@ -12,9 +12,7 @@ import click
 from simaccel.cli.asked import DATAFLOW, Asked
 from simaccel.cli.asked_workload import BATCH, SCOPE, SEQ_LEN, AskedWorkload
 from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
-from simaccel.mapping.directives.translating import DIRECTIVES
-from simaccel.schedulers import DATAFLOWS
-from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
+from simaccel.cli.words import CAUSAL_BLOCKS, DATAFLOWS, DIRECTIVES, PHASES, SCOPES
 
 Command = Callable[..., None]
 

@@ -157,7 +157,7 @@ class Sweep:
             others = [name for name, one in PARAMETERS.items() if one.of == "accelerator"]
             allowed = f"{suggest('', others)}; workload {workload.name} has no {field}"
             raise InputError([fault("--sweep", point.axis.name, allowed)])
-        from simaccel.experiment.recording import workload_document  # noqa: PLC0415 - it loads h5py
+        from simaccel.experiment.recording import workload_document
 
         document = {**workload_document(workload), **settings}
         return parse_workload(document, source), accelerator, point

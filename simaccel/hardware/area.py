@@ -6,10 +6,7 @@ pads are not in it, so only ratios mean something.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware.memory import BufferSpec
@@ -17,7 +14,11 @@ from simaccel.hardware.quantity import SquareMicrometres
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 
-Pes = TypeVar("Pes", int, npt.NDArray[np.int64])
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Pes = TypeVar("Pes", int, "npt.NDArray[np.int64]")
 
 
 class NoAreaError(SimaccelError):

@@ -1,10 +1,12 @@
 """What is computed: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
 
+from typing import TYPE_CHECKING
+
+from simaccel.later import of_modules
 from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
 from simaccel.workload.catalogue import MODELS, Model, build, find_model
 from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
-from simaccel.workload.described import DescribedLayer, load_described
 from simaccel.workload.einsum import (
     Affine,
     Einsum,
@@ -18,7 +20,6 @@ from simaccel.workload.einsum import (
     operands_of,
     softmax,
 )
-from simaccel.workload.files import load_workload, parse_workload
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.gemm import GemmShape, gemm, parse_shape
 from simaccel.workload.language import (
@@ -45,9 +46,22 @@ from simaccel.workload.matmul import (
 )
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
 from simaccel.workload.products import bmm, gbmm, parse_product
-from simaccel.workload.topology import load_topology, read_topology
 from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
+
+if TYPE_CHECKING:
+    from simaccel.workload.described import DescribedLayer, load_described
+    from simaccel.workload.files import load_workload, parse_workload
+    from simaccel.workload.topology import load_topology, read_topology
+
+__getattr__ = of_modules(
+    __name__,
+    {
+        "described": ("DescribedLayer", "load_described"),
+        "files": ("load_workload", "parse_workload"),
+        "topology": ("load_topology", "read_topology"),
+    },
+)
 
 __all__ = [
     "CAUSAL_BLOCKS",

@@ -161,7 +161,7 @@ def test_kills_at_any_moment(server: Server, tmp_path: Path) -> None:
 def test_an_interrupt_while_modules_are_loaded(number: int, tmp_path: Path) -> None:
     """In a process that has loaded nothing yet, unlike those of the server."""
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    line = [sys.executable, "-m", "simaccel", "hw", "list"]
+    line = [sys.executable, "-m", "simaccel", *"run --hw toy --workload bert".split()]
     with subprocess.Popen(
         line,
         env=environment,

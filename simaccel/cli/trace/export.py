@@ -70,7 +70,7 @@ def export(
     csv        a table for pandas and spreadsheets
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
-    from simaccel.trace.exports import FORMATS, excerpt  # noqa: PLC0415 - as above
+    from simaccel.trace.exports import FORMATS, excerpt
 
     if name not in FORMATS:
         raise InputError([fault("--format", name, suggest(name, FORMATS))])

@@ -20,7 +20,7 @@ from simaccel.report.units import bytes_text
 @force_option
 def view(file: str, output: str, force: bool) -> None:
     """Write a page with the whole run: zoom, hover and click in a browser, without a network."""
-    from simaccel.report.page import write_page  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.page import write_page
 
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as opened:
