@@ -15,6 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+import matplotlib.figure  # noqa: F401 - loaded before forking
+from matplotlib.backends import backend_agg  # noqa: F401 - as above
+
 import simaccel
 from simaccel.__main__ import main
 
