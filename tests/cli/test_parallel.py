@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.cli import nests, run
+from simaccel.cli import nests, parallel
 from simaccel.cli.parallel import run_all, workers
 from simaccel.cli.progress import Bar
 from simaccel.errors import WorkerDiedError
@@ -71,12 +71,13 @@ def _dying(jobs: int) -> Iterator[Callable[..., Iterable[object]]]:
         yield lambda _work, tasks: each(os._exit, [1 for _ in tasks])
 
 
+@pytest.mark.usefixtures("anew")
 @pytest.mark.parametrize("line", ["map -o m.yaml", "run --trace t.h5"])
 def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for module in (nests, run):
+    for module in (nests, parallel):
         monkeypatch.setattr(module, "workers", _dying)
     result = cli(f"{line} --hw toy_linear --workload gemm --shape M=9,K=7,N=5 --jobs 2")
     assert result.exit_code == 1
