@@ -87,7 +87,7 @@ class TraceWriter:
         self._file: Any = None
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
-        self._bytes = memoryview(self._block.view(np.uint8))
+        self._bytes = self._block.view(np.uint8).data
         self._ends, self._served = self._block["end"], self._block["served"]
         self._written = 0
         """Rows in full blocks, which stay as they are in the file."""
