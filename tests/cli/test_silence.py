@@ -30,14 +30,18 @@ GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 def _commands(group: click.Command, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     if not isinstance(group, click.Group):
         return [words]
-    return [each for name, one in group.commands.items() for each in _commands(one, (*words, name))]
+    context = click.Context(group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return [each for name, one in found.items() if one for each in _commands(one, (*words, name))]
 
 
 def _find(words: tuple[str, ...]) -> click.Command:
     found: click.Command = main
     for word in words:
         assert isinstance(found, click.Group)
-        found = found.commands[word]
+        inner = found.get_command(click.Context(found), word)
+        assert inner is not None
+        found = inner
     return found
 
 
@@ -178,7 +182,7 @@ def test_ctrl_c_keeps_the_finished_points(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
-    module = sys.modules["simaccel.cli.compare"]
+    module = import_module("simaccel.verbs.comparing")
     monkeypatch.setattr(module, "run_task", _stop(2))
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
     result = cli(f"compare {GEMM} {options} --csv {target}")
