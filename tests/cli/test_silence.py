@@ -165,7 +165,7 @@ def test_the_package_loads_what_is_used() -> None:
 
 def _stop(finished: int) -> Callable[..., Compared]:
     """Make what runs a point, and is interrupted after some."""
-    run, count = vars(sys.modules["simaccel.cli.compare"])["run_task"], iter(range(100))
+    run, count = comparing.run_task, iter(range(100))
 
     def one(task: object) -> Compared:
         if next(count) == finished:
@@ -182,8 +182,7 @@ def test_ctrl_c_keeps_the_finished_points(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
-    module = import_module("simaccel.verbs.comparing")
-    monkeypatch.setattr(module, "run_task", _stop(2))
+    monkeypatch.setattr(comparing, "run_task", _stop(2))
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
     result = cli(f"compare {GEMM} {options} --csv {target}")
     assert result.exit_code == 130
