@@ -21,6 +21,7 @@ from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Compared
 from simaccel.schedulers import DATAFLOWS
 from simaccel.trace.interrupts import undisturbed
+from simaccel.verbs import comparing
 from simaccel.workload import load_workload
 
 Call = Callable[[str], Result]
