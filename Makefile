@@ -25,11 +25,11 @@ run: setup ## compare the flex and flat dataflows on BERT and write a trace to o
 	$(BIN)/simaccel run --hw edge --workload bert --seq-len 512 --batch 64 --scope block --dataflow flat --trace out/bert512-flat.h5 --force
 
 test: setup ## all tests and doctests
-	$(BIN)/python -m pytest -n 2 --durations=10
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	@$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy $(TYPED) && \
-	  $(BIN)/python -m pytest -n 2 --durations=10; \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal --durations=10; \
 	  status=$$?; times > .venv/.times; \
 	  awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }' .venv/.times; exit $$status
 

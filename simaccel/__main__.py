@@ -1,6 +1,7 @@
 """Run the command line: `python -m simaccel`, and what the command `simaccel` starts."""
 
 import _thread
+import gc
 import os
 import signal
 import sys
@@ -12,15 +13,18 @@ from types import CodeType
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
 _MOMENT_SECONDS = 0.005
+_ALLOCATIONS = 50_000
+"""Python looks for unused cycles of objects after so many, not 700: a tenth of a short command."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
     """Run the command line; SIGTERM ends it as Ctrl-C does, also while modules are loaded."""
+    gc.set_threshold(_ALLOCATIONS)
     heard = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
     for one in heard:
         signal.signal(one, _leave)
-    from simaccel.cli import main as command_line  # noqa: PLC0415 - takes a second
+    from simaccel.cli import main as command_line  # noqa: PLC0415 - Ctrl-C works from the first moment
 
     try:
         for one in heard:

@@ -2,8 +2,11 @@
 
 import compileall
 import faulthandler
+import gc
 import os
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +16,10 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-os.environ["SIMACCEL_CACHE"] = "off"  # tests search anew, and leave nothing behind
+_ALONE = "PYTEST_XDIST_WORKER" not in os.environ
+if _ALONE:  # what one test finds in a search, others need not search again; it goes at the end
+    os.environ["SIMACCEL_CACHE"] = tempfile.mkdtemp(prefix="simaccel-tests-")
+gc.set_threshold(50_000)  # as the command line does
 TEST_SECONDS: Final = 120
 """No test lasts longer: it fails, and where that doesn't end it, its process ends."""
 
@@ -35,6 +41,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "simaccel", quiet=2)
+
+
+def pytest_sessionfinish() -> None:
+    """Forget the mappings that were found."""
+    if _ALONE:
+        shutil.rmtree(os.environ["SIMACCEL_CACHE"], ignore_errors=True)
+
+
+@pytest.fixture
+def anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search anew, where what is tested is that two searches find the same."""
+    monkeypatch.setenv("SIMACCEL_CACHE", "off")
 
 
 def _too_long(_number: int, _frame: FrameType | None) -> None:

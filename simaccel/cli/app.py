@@ -10,17 +10,7 @@ from typing import Any
 
 import click
 
-from simaccel import __version__
-from simaccel.cli.bound import bound
-from simaccel.cli.catalogues import hw, workload
-from simaccel.cli.compare import compare
-from simaccel.cli.directives import directives
-from simaccel.cli.dram import dram
-from simaccel.cli.estimate import estimate, map_workload
-from simaccel.cli.explain import explain
-from simaccel.cli.explore import explore_command
-from simaccel.cli.run import run
-from simaccel.cli.trace import trace
+from simaccel.cli.command import Commands
 from simaccel.errors import InputError, SimaccelError, printable
 
 INTERRUPTED = 130
@@ -39,8 +29,15 @@ def _printable() -> Iterator[None]:
         raise click.UsageError(text, error.ctx) from None
 
 
-class _Commands(click.Group):
-    """A group whose commands end without a traceback when the user made a mistake."""
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: a module that is being loaded may turn it into another."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+class _Simaccel(Commands):
+    """The group whose commands end without a traceback when the user made a mistake."""
 
     def main(  # type: ignore[override]  # click has an overload for each mode
         self,
@@ -83,10 +80,100 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
+        except Exception as error:
+            if not _interrupted(error):
+                raise
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="simaccel")
+_COMMANDS = {
+    "run": (
+        "simaccel.cli.run",
+        "run",
+        "Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.",
+    ),
+    "compare": (
+        "simaccel.cli.compare",
+        "compare",
+        "Compare dataflows, also at several lengths: --dataflow flex,flat --seq-len 512,4096.",
+    ),
+    "explore": (
+        "simaccel.cli.explore",
+        "explore_command",
+        "Explore a design space: the closed form screens it, the machine confirms the best.",
+    ),
+    "explain": (
+        "simaccel.cli.explain",
+        "explain",
+        "Explain a run in four voices: machine, closed form, bound and directives.",
+    ),
+    "estimate": (
+        "simaccel.cli.estimate",
+        "estimate",
+        "Predict a run with the closed form alone; nothing is simulated.",
+    ),
+    "bound": (
+        "simaccel.cli.bound",
+        "bound",
+        "Bound the DRAM traffic of any mapping, for every size of the buffer (Orojenesis).",
+    ),
+    "directives": (
+        "simaccel.cli.directives",
+        "directives",
+        "Analyse the dataflows of a MAESTRO description: reuse, buffers, bandwidth, energy, time.",
+    ),
+    "map": (
+        "simaccel.cli.estimate",
+        "map_workload",
+        "Let a scheduler map a workload, and save the mapping as YAML.",
+    ),
+    "hw": (
+        "simaccel.cli.catalogues",
+        "hw",
+        "Accelerators: list them, or show every field of one.",
+    ),
+    "workload": (
+        "simaccel.cli.catalogues",
+        "workload",
+        "Workloads: list the catalogue, or show the operators of one.",
+    ),
+    "dram": (
+        "simaccel.cli.dram",
+        "dram",
+        "DRAM parts: list them, or measure what an access pattern gets from one.",
+    ),
+    "trace": (
+        "simaccel.cli.trace",
+        "trace",
+        "Traces: what ran, why engines waited, and what to change.",
+    ),
+}
+"""Each command: where it is, and the first paragraph of its help."""
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    from simaccel.version import version
+
+    click.echo(f"simaccel, version {version()}")
+    ctx.exit()
+
+
+@click.group(
+    cls=_Simaccel,
+    places=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Simulate tensor accelerators, cycle by cycle.
 
@@ -98,11 +185,3 @@ def main() -> None:
     4 a check failed, 1 a worker process died or the output was closed, 130 interrupted.
     `compare` succeeds if one ran.
     """  # noqa: D301 - click reads the backspace
-
-
-_COMMANDS = (
-    *(run, compare, explore_command, explain, estimate, bound, directives, map_workload),
-    *(hw, workload, dram, trace),
-)
-for _command in _COMMANDS:
-    main.add_command(_command)

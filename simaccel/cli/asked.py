@@ -6,29 +6,26 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
+from simaccel.cli.words import COMPARED, DIRECTIVES, STRATEGIES
 from simaccel.errors import InputError, suggest
-from simaccel.experiment.scheduling import scheduled
-from simaccel.hardware import Accelerator
-from simaccel.hardware.load import accelerator_path, load_accelerator
-from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.directives.reading import load_directives
-from simaccel.mapping.directives.translating import DIRECTIVES, directed_mapping
-from simaccel.mapping.files import load_mapping
-from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.space import STRATEGIES, Strategy
-from simaccel.schedulers import COMPARED, DATAFLOWS, Options
-from simaccel.schedulers.asked import Asked as TreeConstraints
-from simaccel.workload import Workload, is_described
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator
+    from simaccel.mapping.tree import Mapping
+    from simaccel.mapspace.space import Strategy
+    from simaccel.schedulers import Options
+    from simaccel.workload import Workload
+
+    Inputs = tuple[Workload, Accelerator, str | Mapping]
+    """What an experiment is made of: the last is a dataflow's name or a mapping."""
 
 DATAFLOW = "flat"
 """What is used where nothing is given."""
-Inputs = tuple[Workload, Accelerator, str | Mapping]
-"""What an experiment is made of: the last is a dataflow's name or a mapping."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,8 @@ class Asked:
     @property
     def options(self) -> Options:
         """What is asked of the scheduler."""
+        from simaccel.schedulers import Options
+
         sought = self.sought
         return Options(
             pipeline=self.pipeline,
@@ -58,10 +57,14 @@ class Asked:
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""
+        from simaccel.hardware.load import load_accelerator
+
         return load_accelerator(self.hw, self.overrides)
 
     def inputs(self) -> list[Path]:
         """Name the files that are read: no output replaces one of them."""
+        from simaccel.hardware.load import accelerator_path
+
         found = [Path(self.mapping)] if self.mapping else []
         if self.workload.is_file():
             found.append(Path(self.workload.name))
@@ -85,6 +88,9 @@ class Asked:
         )
         if self.mapping is None:
             return workload, accelerator, name
+        from simaccel.mapping.checks import require_mapping
+        from simaccel.mapping.files import load_mapping
+
         mapping = load_mapping(Path(self.mapping), workload)
         require_mapping(workload, mapping, accelerator, self.mapping)
         return workload, accelerator, mapping
@@ -92,7 +98,9 @@ class Asked:
     def mapped(self) -> tuple[Workload, Accelerator, Mapping]:
         """Read everything and let the scheduler make the mapping where none is given."""
         workload, accelerator, dataflow = self.read()
-        if not isinstance(dataflow, Mapping):
+        if isinstance(dataflow, str):
+            from simaccel.experiment.scheduling import scheduled
+
             dataflow = scheduled(workload, accelerator, dataflow, self.options)
         return workload, accelerator, dataflow
 
@@ -112,7 +120,10 @@ class Asked:
         if self.sought.budget_seconds is not None:
             allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
             require_none([fault("--budget-seconds", self.sought.budget_seconds, allowed)])
-        TreeConstraints.of(self.sought.constraints)
+        if self.sought.constraints:
+            from simaccel.schedulers.asked import Asked as TreeConstraints
+
+            TreeConstraints.of(self.sought.constraints)
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]
@@ -128,6 +139,8 @@ class Asked:
 
     def _is_plugged(self) -> bool:
         """Say whether a plug-in schedules, which may take spatial arrays, too."""
+        from simaccel.schedulers import DATAFLOWS
+
         name = self.dataflow
         return name is not None and name not in DATAFLOWS.own and name in DATAFLOWS
 
@@ -140,9 +153,15 @@ class Asked:
         refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
         self.sought.refuse(refused)
         require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
+        from simaccel.workload import is_described
+
         if not is_described(self.workload.name):
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])
+        from simaccel.mapping.checks import require_mapping
+        from simaccel.mapping.directives.reading import load_directives
+        from simaccel.mapping.directives.translating import directed_mapping
+
         workload, accelerator, directives = gather(
             self.workload.read,
             self.accelerator,
@@ -154,6 +173,8 @@ class Asked:
 
     def is_spatial(self) -> bool:
         """Say whether the accelerator has a spatial array; one that is wrong has none."""
+        from simaccel.hardware.spatial import SpatialArraySpec
+
         try:
             return isinstance(self.accelerator().array, SpatialArraySpec)
         except InputError:
@@ -186,6 +207,8 @@ def require_dataflows(names: list[str]) -> list[str]:
         InputError: all of them.
 
     """
+    from simaccel.schedulers import DATAFLOWS
+
     faults = []
     for name in names:
         if name in DATAFLOWS:

@@ -5,22 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.cli.faults import fault
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.workload import (
-    TRANSFORMERS,
-    Sizes,
-    Workload,
-    is_file,
-    load_estimates,
-    load_workload,
-    require_taken,
-    transformer_names,
-)
-from simaccel.workload.building import kind_of_file
-from simaccel.workload.onnx_files import Imported, load_onnx
+
+if TYPE_CHECKING:
+    from simaccel.workload import Workload
+    from simaccel.workload.onnx_files import Imported
 
 Made = TypeVar("Made")
 
@@ -78,6 +70,9 @@ class AskedWorkload:
             InputError: all faults of these options, or of the workload's file.
 
         """
+        from simaccel.workload import load_workload
+        from simaccel.workload.building import kind_of_file
+
         document = self.name if kind_of_file(self.name) == "document" else None
         return _renamed(lambda: load_workload(self.name, **self._sizes()), document)
 
@@ -88,6 +83,8 @@ class AskedWorkload:
             InputError: the workload is no transformer, or its options are wrong.
 
         """
+        from simaccel.workload import TRANSFORMERS, transformer_names
+
         if self.name.lower() not in transformer_names():
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
@@ -97,12 +94,16 @@ class AskedWorkload:
         return _renamed(lambda: make(self.name, self._of_transformer()))
 
     def _of_transformer(self) -> dict[str, Any]:
+        from simaccel.workload import require_taken
+
         given = self._sizes()
         require_taken(self.name, "transformer", given)
         return given
 
     def is_file(self) -> bool:
         """Say whether the name is the path of a file."""
+        from simaccel.workload import is_file
+
         return is_file(self.name)
 
     def is_onnx(self) -> bool:
@@ -116,6 +117,8 @@ class AskedWorkload:
             InputError: the file is wrong, or they are of other sizes than what is asked for.
 
         """
+        from simaccel.workload import load_estimates
+
         if not self.name.lower().endswith(".csv"):
             return {}
         found = load_estimates(self.name)
@@ -131,12 +134,16 @@ class AskedWorkload:
             InputError: all faults of the options, or of the file.
 
         """
+        from simaccel.workload.onnx_files import load_onnx
+
         self.read()  # which refuses what an ONNX file does not take
         taken = {n: v for n, v in self._sizes().items() if n in ("dims", "bytes_per_element")}
         return load_onnx(self.name, **taken)
 
     def _sizes(self) -> dict[str, Any]:
         """Read the options that are given, as ``Sizes`` has them."""
+        from simaccel.workload import Sizes
+
         given: dict[str, Any] = {}
         for name in Sizes.__annotations__:
             text = getattr(self, name, None)

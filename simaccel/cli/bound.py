@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.analytic.bounds.halo import HALOS, Halo
-from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
+from simaccel.cli.words import FUSIONS, HALOS, UNFUSED
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import require_distinct, require_target, writing_text
-from simaccel.hardware import Accelerator
-from simaccel.hardware.load import accelerator_path, load_accelerator
-from simaccel.hardware.quantity import parse_quantity
-from simaccel.mapping.files import mapping_text
-from simaccel.report.bounds import BoundReport, bound_csv, bound_json, bound_lines, bound_table
-from simaccel.report.figures.bound import draw_bound
-from simaccel.report.figures.style import require_figure_target, save_figure, style
-from simaccel.verbs.bounding import bound_of
+
+if TYPE_CHECKING:
+    from simaccel.analytic.bounds.halo import Halo
+    from simaccel.analytic.bounds.single import Mapspace
+    from simaccel.hardware import Accelerator
+    from simaccel.report.bounds import BoundReport
 
 UNITS = ("array",)
 
@@ -41,6 +38,8 @@ class _Outputs:
 
     def require(self) -> None:
         """Refuse files that can't be written, before anything is computed."""
+        from simaccel.report.figures.style import require_figure_target
+
         if self.table is not None:
             require_target(self.table, force=self.force, inputs=self.inputs, text=True)
         if self.plot is not None:
@@ -52,6 +51,10 @@ class _Outputs:
 
     def write(self, report: BoundReport, title: str) -> None:
         """Write all that was asked for."""
+        from simaccel.report.bounds import bound_csv
+        from simaccel.report.figures.bound import draw_bound
+        from simaccel.report.figures.style import save_figure, style
+
         if self.table is not None:
             self._text(self.table, bound_csv(report))
         if self.mapping is not None:
@@ -122,6 +125,9 @@ def bound(
     The points are (bytes kept on chip, bytes moved) that no other mapping of the mapspace beats in
     both; each is attained by a mapping that `simaccel run --mapping` executes.
     """
+    from simaccel.report.bounds import bound_json, bound_lines, bound_table
+    from simaccel.verbs.bounding import bound_of
+
     outputs = _Outputs(
         table=table, plot=plot, mapping=output, force=force, inputs=_inputs(asked, hw)
     )
@@ -145,6 +151,8 @@ def bound(
 
 
 def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:
+    from simaccel.hardware.load import accelerator_path
+
     found = [Path(asked.name)] if asked.is_file() else []
     try:
         return [*found, *([accelerator_path(hw)] if hw is not None else [])]
@@ -155,6 +163,8 @@ def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:
 def _mapspace(
     *, imperfect: bool, uneven: bool, bypass: bool, unit: str | None, halo: str
 ) -> Mapspace:
+    from simaccel.analytic.bounds.single import Mapspace
+
     faults = []
     if unit is not None and unit not in UNITS:
         faults.append(fault("--unit", unit, suggest(unit, UNITS)))
@@ -178,6 +188,8 @@ def _fusion(fuse: str, *, bypass: bool) -> None:
 
 
 def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
+    from simaccel.hardware.load import load_accelerator
+
     if hw is not None:
         return load_accelerator(hw, overrides)
     require_none(fault("--set", text, "nothing without --hw") for text in overrides)
@@ -185,6 +197,8 @@ def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | No
 
 
 def _room(buffer: str | None, output: str | None) -> int | None:
+    from simaccel.hardware.quantity import parse_quantity
+
     if buffer is None:
         require_none([fault("-o", output, "a --buffer that it is for")] if output else [])
         return None
@@ -201,6 +215,8 @@ def _mapping_of(report: BoundReport) -> str:
         InputError: nothing runs in it, or a tensor passes it by.
 
     """
+    from simaccel.mapping.files import mapping_text
+
     chosen = report.chosen
     if chosen is None:
         allowed = f"at least {report.found.smallest} B, where anything runs"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from rich.table import Table
 
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
@@ -16,27 +15,14 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
 from simaccel.errors import SimaccelError
-from simaccel.experiment.documents import accelerator_document
 from simaccel.files.targets import STDOUT, writing_text
-from simaccel.hardware import Accelerator
-from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
-from simaccel.hardware.presets import template
-from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.files import load_mapping
-from simaccel.report.catalogues import (
-    accelerators_table,
-    fields_table,
-    models_table,
-    network_figures,
-    networks_table,
-    transformer_figures,
-    transformers_table,
-    workload_table,
-)
-from simaccel.report.figures.style import require_figure_target, save_figure, style
-from simaccel.report.imports import import_lines, import_table
 from simaccel.report.units import cycles_text
-from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS, Workload, describe
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simaccel.hardware import Accelerator
+    from simaccel.workload import Workload
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -50,6 +36,9 @@ def hw() -> None:
 @json_option
 def list_hw(as_json: bool) -> None:
     """List the accelerators that come with simaccel or with plug-ins."""
+    from simaccel.hardware.load import list_accelerators, load_accelerator
+    from simaccel.report.catalogues import accelerators_table
+
     found: list[Accelerator] = []
     broken: dict[str, str] = {}
     for name in list_accelerators():
@@ -73,6 +62,10 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     The JSON is a valid accelerator file.
     """
+    from simaccel.experiment.documents import accelerator_document
+    from simaccel.hardware.load import accelerator_rows, load_accelerator
+    from simaccel.report.catalogues import fields_table
+
     accelerator = load_accelerator(name, overrides)
     if as_json:
         show_json(accelerator_document(accelerator))
@@ -91,6 +84,9 @@ def new_hw(name: str, output: str | None, force: bool) -> None:
 
     Its sections are presets by name: other accelerators', topologies, nodes, DRAM parts.
     """
+    from simaccel.hardware.load import list_accelerators
+    from simaccel.hardware.presets import template
+
     if not _NAME.fullmatch(name):
         require_none([fault("NAME", name, "letters, digits, and any of _ . -")])
     output = output or f"{name}.yaml"
@@ -109,6 +105,16 @@ def workload() -> None:
 @json_option
 def list_workloads(as_json: bool) -> None:
     """List the models and networks of the catalogue and where their sizes are published."""
+    from simaccel.report.catalogues import (
+        fields_table,
+        models_table,
+        network_figures,
+        networks_table,
+        transformer_figures,
+        transformers_table,
+    )
+    from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS
+
     if as_json:
         models = [
             {
@@ -150,6 +156,9 @@ def list_workloads(as_json: bool) -> None:
 
 def _plugged() -> tuple[str | Table, ...]:
     """Tabulate the workloads of plug-ins, if there are any."""
+    from simaccel.report.catalogues import fields_table
+    from simaccel.workload import PLUGGED
+
     rows = list(PLUGGED.added().items())
     return ("Of plug-ins:", fields_table(rows, ("name", "plug-in"))) if rows else ()
 
@@ -165,6 +174,11 @@ def show_workload(
     asked: AskedWorkload, plot: str | None, mapping: str | None, force: bool, as_json: bool
 ) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
+    from simaccel.report.catalogues import workload_table
+    from simaccel.report.figures.style import require_figure_target
+    from simaccel.report.imports import import_lines, import_table
+    from simaccel.workload import describe
+
     inputs = [asked.name] if asked.is_file() else []
     inputs += [mapping] if mapping else []
     if plot is not None:
@@ -196,7 +210,10 @@ def _plot(
     found: Workload, plot: str, mapping: str | None, *, force: bool, inputs: Sequence[str]
 ) -> None:
     """Draw a workload's graph, fused operators in the colour of their group."""
-    from simaccel.report.figures.graph import draw_graph  # noqa: PLC0415 - it loads matplotlib
+    from simaccel.mapping.checks import require_mapping
+    from simaccel.mapping.files import load_mapping
+    from simaccel.report.figures.graph import draw_graph
+    from simaccel.report.figures.style import save_figure, style
 
     groups: dict[str, str] = {}
     if mapping is not None:

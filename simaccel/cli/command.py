@@ -1,14 +1,49 @@
-"""How every command reads its options: each once, none of them empty."""
+"""How commands are found, and how each reads its options: once, none of them empty."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
 
 import click
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault
+
+
+class Commands(click.Group):
+    """A group whose commands are loaded when they are used, as most of them take long to load.
+
+    ``places`` has, for each command, the module that defines it, the name there, and its help.
+    """
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - of click
+        places: Mapping[str, tuple[str, str, str]],
+        **kwargs: Any,  # noqa: ANN401 - of click
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
+        """Name all commands."""
+        return sorted(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
+        """Load a command."""
+        if cmd_name not in self.places:
+            return None
+        module, name, _ = self.places[cmd_name]
+        found: click.Command = getattr(import_module(module), name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
+        """Write the help of each command, without loading it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.places[name][2]) for name in sorted(self.places)])
 
 
 class Command(click.Command):

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import TYPE_CHECKING
 
 import click
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
-from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
-from simaccel.cli.kept import keeping
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
@@ -23,37 +22,19 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.parameters import PARAMETERS
-from simaccel.cli.pareto import compare_fronts
 from simaccel.cli.progress import Bar
-from simaccel.cli.rows import Files
-from simaccel.cli.sweep import Sweep, read_sweep
+from simaccel.cli.words import EXHIBITS, FRONT_FIGURES, SWEPT, TARGET
 from simaccel.errors import WorkerDiedError, suggest
-from simaccel.experiment.parallel import noted
 from simaccel.files.targets import STDOUT
-from simaccel.hardware import Accelerator
-from simaccel.report.comparison import (
-    Compared,
-    Point,
-    area_lines,
-    comparison_json,
-    comparison_table,
-    problem_lines,
-)
-from simaccel.report.comparison_csv import comparison_csv
-from simaccel.report.exhibits import EXHIBITS, TARGET, Exhibit
-from simaccel.report.figures.comparison import draw_comparison
-from simaccel.report.figures.sweep import draw_sweep
-from simaccel.schedulers.front import FIGURES
-from simaccel.verbs.comparing import (
-    EACH,
-    Task,
-    alone_tasks,
-    run_task,
-    seq_len_of,
-    title_of,
-)
-from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.cli.rows import Files
+    from simaccel.cli.sweep import Sweep
+    from simaccel.hardware import Accelerator
+    from simaccel.report.comparison import Compared, Point
+    from simaccel.report.exhibits import Exhibit
+    from simaccel.verbs.comparing import Task
+    from simaccel.workload import Workload
 
 
 def _lost(task: Task) -> Compared:
@@ -69,13 +50,13 @@ def _lost(task: Task) -> Compared:
     multiple=True,
     metavar="NAME=FROM:TO:STEP",
     help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or array=16,32x64; "
-    f"one of {', '.join(PARAMETERS)}.",
+    f"one of {', '.join(SWEPT)}.",
 )
 @click.option(
     "--pareto",
     metavar="X,Y",
     help="Instead of the best mapping of each dataflow, those that no other beats in both of two "
-    f"figures: {', '.join(FIGURES)}.",
+    f"figures: {', '.join(FRONT_FIGURES)}.",
 )
 @click.option(
     "--exhibit",
@@ -124,6 +105,13 @@ def compare(
     Or mapspaces (always on a spatial array): --mapspace pfm,ruby-s.
     The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
+    from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
+    from simaccel.cli.kept import keeping
+    from simaccel.cli.pareto import compare_fronts
+    from simaccel.cli.rows import Files
+    from simaccel.experiment.parallel import noted
+    from simaccel.verbs.comparing import run_task
+
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
     _require_together(pareto, exhibit, target, each)
@@ -165,6 +153,17 @@ def _require_together(
 
 
 def _show(tasks: Sequence[Task], rows: Sequence[Compared], files: Files, *, as_json: bool) -> None:
+    from simaccel.report.comparison import (
+        area_lines,
+        comparison_json,
+        comparison_table,
+        problem_lines,
+    )
+    from simaccel.report.comparison_csv import comparison_csv
+    from simaccel.report.figures.comparison import draw_comparison
+    from simaccel.report.figures.sweep import draw_sweep
+    from simaccel.verbs.comparing import title_of
+
     title, point = title_of(tasks), rows[0].point
     draw = draw_comparison if point is None or point.axis.named else draw_sweep
     written = files.write(partial(comparison_csv, rows), partial(draw, rows, title))
@@ -192,6 +191,9 @@ def _tasks(
     fast_forward: bool,
 ) -> list[Task]:
     """Cross points, lengths and dataflows; all faults are reported before anything runs."""
+    from simaccel.cli.sweep import read_sweep
+    from simaccel.verbs.comparing import alone_tasks
+
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
     _, accelerator, names, sweep, _, given, *workloads = gather(
         files.require,
@@ -216,6 +218,8 @@ def _tasks(
 
 def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
     """Refuse what --each can't be, and what it doesn't go with."""
+    from simaccel.verbs.comparing import EACH
+
     if each is None:
         return
     faults = [] if each in EACH else [fault("--each", each, suggest(each, EACH))]
@@ -226,6 +230,8 @@ def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
 
 def _places(sweep: Sweep, workloads: Sequence[Workload], accelerator: Accelerator) -> list[Task]:
     """Give what is run at each point of the sweep and each length."""
+    from simaccel.verbs.comparing import Task, seq_len_of
+
     found: list[tuple[Workload, Accelerator, Point]] = gather(
         *(
             partial(sweep.apply, values, workload, accelerator)

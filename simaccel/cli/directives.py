@@ -5,45 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.analytic.directives.analysis import Analysed, analyse
-from simaccel.analytic.directives.corrections import Effects, effects
-from simaccel.analytic.directives.hardware import (
-    DirectiveHardware,
-    hardware_of,
-    is_hardware_text,
-    parse_hardware,
-)
-from simaccel.analytic.directives.limits import limits_of
-from simaccel.analytic.directives.reading import PAPER, RELEASED, Reading
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.words import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
 from simaccel.errors import Fault, InputError
-from simaccel.files.directives.reading import load_description
-from simaccel.files.directives.syntax import text_of
-from simaccel.files.documents import read_text
-from simaccel.hardware.load import accelerator_files, load_accelerator
-from simaccel.mapping.directives.reading import (
-    MAX_LEVELS,
-    Directives,
-    load_directives,
-    require_pes,
-)
-from simaccel.report.directives import (
-    corrections_table,
-    directives_json,
-    directives_table,
-    limits_table,
-)
+
+if TYPE_CHECKING:
+    from simaccel.analytic.directives.analysis import Analysed
+    from simaccel.analytic.directives.corrections import Effects
+    from simaccel.analytic.directives.hardware import DirectiveHardware
+    from simaccel.analytic.directives.reading import Reading
+    from simaccel.mapping.directives.reading import Directives
 
 _MOST = 2**31 - 1
 _ALL = "all"
-_DEFAULTS = DirectiveHardware()
 
 
 @click.command(cls=Command)
@@ -53,7 +34,7 @@ _DEFAULTS = DirectiveHardware()
     metavar="NAME|FILE",
     help="An accelerator with a spatial array, its YAML file, or one of MAESTRO's hardware files.",
 )
-@click.option("--pes", metavar="N", help=f"PEs (default {_DEFAULTS.pes}).")
+@click.option("--pes", metavar="N", help=f"PEs (default {PES}).")
 @click.option(
     "--noc-bandwidth",
     metavar="N[,N...]",
@@ -67,7 +48,7 @@ _DEFAULTS = DirectiveHardware()
 @click.option(
     "--offchip-bandwidth",
     metavar="N",
-    help=f"Elements per cycle off chip (default {_DEFAULTS.offchip_bandwidth}).",
+    help=f"Elements per cycle off chip (default {OFFCHIP_BANDWIDTH}).",
 )
 @click.option("--simd-lanes", metavar="N", help="MACs per cycle of a PE (default 1).")
 @click.option("--layer", metavar="NAME", help="One layer of the description.")
@@ -100,6 +81,10 @@ def directives(
     Figures follow the paper; what that corrects of the released tool is listed with its effect.
     Energies are multiples of one MAC, sizes elements.
     """
+    from simaccel.files.directives.reading import load_description
+    from simaccel.files.directives.syntax import text_of
+    from simaccel.mapping.directives.reading import load_directives, require_pes
+
     if printing:
         click.echo(text_of(load_description(file)), nl=False)
         return
@@ -115,6 +100,15 @@ def directives(
 def _report(
     found: Directives, hardware: DirectiveHardware, reading: Reading, *, as_json: bool
 ) -> None:
+    from simaccel.analytic.directives.analysis import analyse
+    from simaccel.analytic.directives.limits import limits_of
+    from simaccel.report.directives import (
+        corrections_table,
+        directives_json,
+        directives_table,
+        limits_table,
+    )
+
     analysed = analyse(found.layers, [hardware], reading)
     runs = [one.runs[hardware.pes] for one in analysed]
     limits = [limits_of(run.top, run.times) for run in runs]
@@ -134,6 +128,8 @@ def _report(
 
 def _effects(analysed: Sequence[Analysed], hardware: DirectiveHardware) -> list[Effects]:
     """Give what the corrections change, of equal layers once."""
+    from simaccel.analytic.directives.corrections import effects
+
     known: dict[int, Effects] = {}
     for one in analysed:
         key = id(one.columns)
@@ -158,23 +154,30 @@ def _hardware(given: dict[str, str | None]) -> DirectiveHardware:
         key: _numbers(f"--{key.replace('_', '-')}", given[key], faults, least=least, most=most)
         for key, least, most in (
             ("pes", 1, 1),
-            ("noc_bandwidth", 1, MAX_LEVELS),
-            ("noc_hop_latency", 0, MAX_LEVELS),
+            ("noc_bandwidth", 1, CLUSTER_LEVELS),
+            ("noc_hop_latency", 0, CLUSTER_LEVELS),
             ("offchip_bandwidth", 1, 1),
             ("simd_lanes", 1, 1),
         )
     }
     require_none(faults)
+    from simaccel.analytic.directives.hardware import DirectiveHardware
+
+    usual = DirectiveHardware()
     return DirectiveHardware(
-        pes=(sizes["pes"] or (_DEFAULTS.pes,))[0],
-        noc_bandwidth=sizes["noc_bandwidth"] or _DEFAULTS.noc_bandwidth,
-        noc_latency=sizes["noc_hop_latency"] or _DEFAULTS.noc_latency,
-        offchip_bandwidth=(sizes["offchip_bandwidth"] or (_DEFAULTS.offchip_bandwidth,))[0],
-        simd_lanes=(sizes["simd_lanes"] or (_DEFAULTS.simd_lanes,))[0],
+        pes=(sizes["pes"] or (usual.pes,))[0],
+        noc_bandwidth=sizes["noc_bandwidth"] or usual.noc_bandwidth,
+        noc_latency=sizes["noc_hop_latency"] or usual.noc_latency,
+        offchip_bandwidth=(sizes["offchip_bandwidth"] or (usual.offchip_bandwidth,))[0],
+        simd_lanes=(sizes["simd_lanes"] or (usual.simd_lanes,))[0],
     )
 
 
 def _named_hardware(name: str) -> DirectiveHardware:
+    from simaccel.analytic.directives.hardware import hardware_of, is_hardware_text, parse_hardware
+    from simaccel.files.documents import read_text
+    from simaccel.hardware.load import accelerator_files, load_accelerator
+
     if name not in accelerator_files().own and Path(name).is_file():
         text = read_text(Path(name), "hardware", "utf-8-sig")
         if is_hardware_text(text):
@@ -203,6 +206,8 @@ def _numbers(
 
 
 def _reading(no_multicast: str | None, no_reduction: str | None, *, as_released: bool) -> Reading:
+    from simaccel.analytic.directives.reading import PAPER, RELEASED, Reading
+
     faults: list[Fault] = []
     levels = [
         _levels("--no-multicast", no_multicast, faults),
@@ -221,8 +226,8 @@ def _reading(no_multicast: str | None, no_reduction: str | None, *, as_released:
 
 def _levels(option: str, text: str | None, faults: list[Fault]) -> frozenset[int]:
     if text == _ALL:
-        return frozenset(range(MAX_LEVELS))
-    numbers = _numbers(option, text, faults, least=0, most=MAX_LEVELS)
-    allowed = f"levels from 0 to {MAX_LEVELS - 1}, or {_ALL}"
-    faults += [fault(option, number, allowed) for number in numbers if number >= MAX_LEVELS]
+        return frozenset(range(CLUSTER_LEVELS))
+    numbers = _numbers(option, text, faults, least=0, most=CLUSTER_LEVELS)
+    allowed = f"levels from 0 to {CLUSTER_LEVELS - 1}, or {_ALL}"
+    faults += [fault(option, number, allowed) for number in numbers if number >= CLUSTER_LEVELS]
     return frozenset(numbers)

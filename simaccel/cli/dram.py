@@ -11,14 +11,8 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.words import ADDRESS_MAPS, CONTROLLERS
 from simaccel.errors import Fault
-from simaccel.hardware.dram.addresses import MAPS, default_map
-from simaccel.hardware.dram.measure import CONTROLLERS, idle_latencies, measure
-from simaccel.hardware.dram.part import DramPart
-from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.patterns import Pattern
-from simaccel.report.catalogues import fields_table
-from simaccel.report.dram import number_text, part_figures, parts_table, pattern_figures
 
 _MOST_BYTES = 2**29
 _MOST_IN_FLIGHT = 2**20
@@ -30,11 +24,11 @@ _map_option = click.option(
     "--map",
     "mapping",
     metavar="NAME",
-    help=f"Address map: {', '.join(MAPS)} (default bgil with bank groups, else rbc).",
+    help=f"Address map: {', '.join(ADDRESS_MAPS)} (default bgil with bank groups, else rbc).",
 )
 _controller_option = click.option(
     "--controller",
-    type=click.Choice(list(CONTROLLERS)),
+    type=click.Choice(CONTROLLERS),
     help="Memory controller: with queues of banks, or one window (default: the part's).",
 )
 _refresh_option = click.option("--refresh/--no-refresh", default=True, help="Refresh (on) or not.")
@@ -95,13 +89,15 @@ _ABOUT = {
 
 
 def _part(name: str) -> Iterator[Fault]:
+    from simaccel.hardware.dram.parts import PARTS
+
     if name not in PARTS:
         yield fault("--part", name, ", ".join(PARTS))
 
 
 def _map(name: str | None) -> Iterator[Fault]:
-    if name is not None and name not in MAPS:
-        yield fault("--map", name, ", ".join(MAPS))
+    if name is not None and name not in ADDRESS_MAPS:
+        yield fault("--map", name, ", ".join(ADDRESS_MAPS))
 
 
 @click.group()
@@ -113,6 +109,9 @@ def dram() -> None:
 @json_option
 def list_parts(as_json: bool) -> None:
     """List the parts."""
+    from simaccel.hardware.dram.parts import PARTS
+    from simaccel.report.dram import part_figures, parts_table
+
     if as_json:
         show_json([part_figures(part) for part in PARTS.values()])
     else:
@@ -124,6 +123,10 @@ def list_parts(as_json: bool) -> None:
 @json_option
 def show_part(name: str, as_json: bool) -> None:
     """Show every figure of a part, with where it comes from."""
+    from simaccel.hardware.dram.part import DramPart
+    from simaccel.hardware.dram.parts import PARTS
+    from simaccel.report.catalogues import fields_table
+
     require_none(_part(name))
     part = PARTS[name]
     rows = {
@@ -142,6 +145,10 @@ def show_part(name: str, as_json: bool) -> None:
 @json_option
 def idle(part: str, as_json: bool) -> None:
     """Measure the latency of reads that are alone, in ns."""
+    from simaccel.hardware.dram.measure import idle_latencies
+    from simaccel.hardware.dram.parts import PARTS
+    from simaccel.report.catalogues import fields_table
+
     require_none(_part(part))
     found = idle_latencies(PARTS[part])
     if as_json:
@@ -158,6 +165,13 @@ def _too_narrow(given: dict[str, Any]) -> Iterator[Fault]:
 
 def _run(kind: str, given: dict[str, Any]) -> None:
     """Measure a pattern and print what it gets."""
+    from simaccel.hardware.dram.addresses import default_map
+    from simaccel.hardware.dram.measure import measure
+    from simaccel.hardware.dram.parts import PARTS
+    from simaccel.hardware.dram.patterns import Pattern
+    from simaccel.report.catalogues import fields_table
+    from simaccel.report.dram import number_text, pattern_figures
+
     options = {name: given[name] for name in _KINDS[kind] if given[name] is not None}
     require_none([*_part(given["part"]), *_map(given["mapping"]), *_too_narrow(options)])
     part = PARTS[given["part"]]

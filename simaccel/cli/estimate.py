@@ -10,8 +10,6 @@ from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
 from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
-from simaccel.cli.mapped import Wanted, map_dataflow
-from simaccel.cli.nests import map_nests
 from simaccel.cli.options import (
     experiment_options,
     force_option,
@@ -20,11 +18,6 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.files.targets import STDOUT, require_distinct, require_target
-from simaccel.mapping.files import mapping_text
-from simaccel.mapping.text import tree_text
-from simaccel.report.estimates import estimate_table
-from simaccel.report.figures.style import require_figure_target
-from simaccel.verbs.estimating import estimate_of, fitting
 
 
 @click.command(cls=Command)
@@ -33,6 +26,9 @@ from simaccel.verbs.estimating import estimate_of, fitting
 @json_option
 def estimate(asked: Asked, as_json: bool) -> None:
     """Predict a run with the closed form alone; nothing is simulated."""
+    from simaccel.report.estimates import estimate_table
+    from simaccel.verbs.estimating import estimate_of, fitting
+
     workload, accelerator, mapping = asked.mapped()
     found = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
     if as_json:
@@ -72,6 +68,11 @@ def map_workload(
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
+    from simaccel.cli.mapped import Wanted, map_dataflow
+    from simaccel.cli.nests import map_nests
+    from simaccel.mapping.files import mapping_text
+    from simaccel.mapping.text import tree_text
+
     require_stdout_free(output, "-o", others={"--json": as_json, "--explain": explain})
     inputs = asked.inputs()
     _require_files(output, plot, force=force, inputs=inputs)
@@ -96,6 +97,8 @@ def _require_files(
     output: str | None, plot: str | None, *, force: bool, inputs: list[Path]
 ) -> None:
     """Refuse files that can't be written, before anything is searched."""
+    from simaccel.report.figures.style import require_figure_target
+
     if output is not None:
         require_target(output, force=force, inputs=inputs, text=True)
     if plot is not None:

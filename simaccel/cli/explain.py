@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
 from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.options import (
@@ -16,16 +17,10 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.experiment.explanation import explain as explained_of
-from simaccel.experiment.run import simulate
-from simaccel.files.targets import STDOUT, require_target, writing_text
-from simaccel.mapping.directives.reading import Directed, load_directives
-from simaccel.report.explanation import (
-    explanation_html,
-    explanation_json,
-    explanation_sections,
-)
-from simaccel.report.results import against_estimate, bound_line, experiment_title
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked import Asked
+    from simaccel.mapping.directives.reading import Directed
 
 
 @click.command(cls=Command)
@@ -42,10 +37,22 @@ def explain(
 
     Where two of them disagree, it says by how much, and which assumption differs.
     """
+    from simaccel.files.targets import STDOUT, require_target, writing_text
+
     require_stdout_free(output, "-o", others={"--json": as_json})
     if output is not None:
         require_target(output, force=force, inputs=asked.inputs(), text=True)
     inputs = asked.read()
+    from simaccel.experiment.explanation import explain as explained_of
+    from simaccel.experiment.run import simulate
+    from simaccel.mapping.directives.reading import load_directives
+    from simaccel.report.explanation import (
+        explanation_html,
+        explanation_json,
+        explanation_sections,
+    )
+    from simaccel.report.results import against_estimate, bound_line, experiment_title
+
     directed: tuple[Directed, ...] = ()
     if asked.is_directed():
         directed = load_directives(asked.workload.name).only(asked.workload.layer).layers

@@ -9,38 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from simaccel.cli.asked_workload import AskedWorkload
-from simaccel.cli.axes import read_axis
 from simaccel.cli.command import Command
-from simaccel.cli.explored import Outputs
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
-from simaccel.cli.parameters import Parameter, Values, names, parameter_of
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
+from simaccel.cli.words import CONFIRM, EXPLORED
 from simaccel.errors import InputError, WorkerDiedError, suggest
-from simaccel.experiment.exploration.explore import CONFIRM, Exploration, Plan, explore
-from simaccel.experiment.exploration.figures import OBJECTIVES, Limit, read_limit
-from simaccel.experiment.exploration.space import (
-    Dimension,
-    Load,
-    Setting,
-    Space,
-    draw,
-    require_sizes,
-)
-from simaccel.experiment.exploration.store import Store
-from simaccel.experiment.parallel import Watch
-from simaccel.hardware import Accelerator
-from simaccel.hardware.load import accelerator_path, load_accelerator
-from simaccel.mapspace.blocks import OBJECTIVES as SEARCHED
-from simaccel.mapspace.space import STRATEGIES
-from simaccel.schedulers import DATAFLOWS, Options
+
+if TYPE_CHECKING:
+    from simaccel.cli.parameters import Parameter, Values
+    from simaccel.experiment.exploration.explore import Exploration
+    from simaccel.experiment.exploration.figures import Limit
+    from simaccel.experiment.exploration.space import Dimension, Load, Space
+    from simaccel.experiment.parallel import Watch
+    from simaccel.hardware import Accelerator
+    from simaccel.schedulers import Options
 
 MOST_DESIGNS: Final = 100_000
 """More designs than these are a slip, or wait for --sample."""
@@ -95,6 +85,8 @@ class _Wanted:
             InputError: all faults together.
 
         """
+        from simaccel.experiment.exploration.space import Space, require_sizes
+
         count = len(self.workloads)
         found = gather(
             partial(_accelerators, self.hw, self.overrides),
@@ -115,10 +107,14 @@ class _Wanted:
             InputError: all that are none.
 
         """
+        from simaccel.experiment.exploration.figures import read_limit
+
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
 
     def inputs(self) -> list[Path]:
         """Name the files that are read: no output replaces one of them."""
+        from simaccel.hardware.load import accelerator_path
+
         found = []
         for name in self.hw:
             try:
@@ -129,6 +125,9 @@ class _Wanted:
         return found + [Path(one) for (one,) in words if Path(one).is_file()]
 
     def _options(self) -> Options:
+        from simaccel.mapspace.blocks import OBJECTIVES as SEARCHED
+        from simaccel.schedulers import Options
+
         searched = [one for one in SEARCHED if one == self.objective]
         sought = replace(self.sought, objective=searched[0] if searched else None)
         return Options(
@@ -141,6 +140,9 @@ class _Wanted:
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""
+        from simaccel.mapspace.space import STRATEGIES
+        from simaccel.schedulers import DATAFLOWS
+
         found: list[str] = []
         faults = []
         given = {
@@ -159,6 +161,8 @@ class _Wanted:
 
 
 def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
+    from simaccel.hardware.load import load_accelerator
+
     found: list[Accelerator] = gather(*(partial(load_accelerator, one, overrides) for one in hw))
     known = [one.name for one in found]
     again = [name for at, name in enumerate(known) if name in known[:at]]
@@ -168,6 +172,8 @@ def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelera
 
 def _load(text: str, sizes: AskedWorkload) -> Load:
     """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight."""
+    from simaccel.experiment.exploration.space import Load
+
     try:
         name, *words = shlex.split(text)
     except ValueError as error:
@@ -198,12 +204,17 @@ def _weight(text: str) -> float:
 
 
 def _axes(texts: Sequence[str]) -> tuple[Dimension, ...]:
+    from simaccel.cli.axes import read_axis
+    from simaccel.cli.parameters import names, parameter_of
+
     read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
     found = gather(*(partial(read, text) for text in texts))
     return tuple(_dimension(*one) for one in found)
 
 
 def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> Dimension:
+    from simaccel.experiment.exploration.space import Dimension, Setting
+
     settings = []
     for values in points:
         point = parameter.point(values)
@@ -265,9 +276,7 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     default="latin",
     help="How these are drawn: a Latin hypercube, or at random.",
 )
-@click.option(
-    "--objective", type=click.Choice(tuple(OBJECTIVES)), default="edp", help="What is made small."
-)
+@click.option("--objective", type=click.Choice(EXPLORED), default="edp", help="What is made small.")
 @click.option(
     "--where",
     multiple=True,
@@ -311,6 +320,11 @@ def explore_command(
 
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it.
     """
+    from simaccel.cli.explored import Outputs
+    from simaccel.experiment.exploration.explore import Plan, explore
+    from simaccel.experiment.exploration.space import draw
+    from simaccel.experiment.exploration.store import Store
+
     objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
     sought = take_sought(given)
     wanted = _wanted(given, asked, sought, objective)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.experiment.generation import Generation, generate
-from simaccel.report.generation import generation_json, generation_lines, phases_table
-from simaccel.report.results import experiment_title
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked import Asked
+    from simaccel.experiment.generation import Generation
 
 
 def generates(
@@ -44,6 +45,8 @@ def generates(
     if asked.workload.phase is not None:
         faults.append(fault("--phase", asked.workload.phase, "nothing: a generation has both"))
     require_none(faults)
+    from simaccel.experiment.generation import generate
+
     accelerator, dataflow = asked.accelerator(), asked.names(several=False)[0]
     with Bar("simulating", quiet=quiet) as bar:
         found = asked.workload.generation(
@@ -64,6 +67,9 @@ def generates(
 
 
 def _show(found: Generation, *, as_json: bool, quiet: bool) -> None:
+    from simaccel.report.generation import generation_json, generation_lines, phases_table
+    from simaccel.report.results import experiment_title
+
     if as_json:
         show_json(generation_json(found))
         return

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simaccel.cli.faults import fault, require_none
-from simaccel.experiment.parallel import Team, working
+
+if TYPE_CHECKING:
+    from simaccel.experiment.parallel import Team
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Jobs:
             InputError: no scheduler with processes answers at the address.
 
         """
+        from simaccel.experiment.parallel import working
+
         return working(self.count or default, self.dask)
 
 

@@ -12,10 +12,16 @@ import click
 from simaccel.cli.asked import DATAFLOW, Asked
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
-from simaccel.mapping.directives.translating import DIRECTIVES
-from simaccel.schedulers import DATAFLOWS
-from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
-from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
+from simaccel.cli.words import (
+    BATCH,
+    CAUSAL_BLOCKS,
+    DATAFLOWS,
+    DIRECTIVES,
+    PHASES,
+    SCOPE,
+    SCOPES,
+    SEQ_LEN,
+)
 
 Command = Callable[..., None]
 
@@ -141,7 +147,7 @@ def experiment_options(command: Command) -> Command:
         click.option(
             "--dataflow",
             metavar="NAME",
-            help=f"Systolic arrays: {', '.join(DATAFLOWS.own)} (default {DATAFLOW}), or a "
+            help=f"Systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}), or a "
             "plug-in's. Spatial arrays: "
             f"{DIRECTIVES}, as a MAESTRO description says.",
         ),

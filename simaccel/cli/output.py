@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from simaccel.report.layout import least_width
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _WIDTH = 120
 """Columns where the output is no terminal: tables are whole in a file or a pipe."""
@@ -18,6 +18,10 @@ _WIDTH = 120
 
 def show(*parts: Table | str) -> None:
     """Print tables and lines; a terminal that is too narrow wraps lines, nothing is left out."""
+    from rich.console import Console
+
+    from simaccel.report.layout import least_width
+
     fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if fixed else _WIDTH, highlight=False)
     for part in parts:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 SILENT_SECONDS = 1.0
 """What is over sooner shows no bar."""
@@ -18,11 +19,10 @@ class Bar:
 
     def __init__(self, label: str, *, quiet: bool = False) -> None:
         self.label = label
-        self.console = Console(stderr=True)
-        self.hidden = quiet or not self.console.is_terminal
+        self.hidden = quiet or not sys.stderr.isatty()
         self.started = time.monotonic()
         self._progress: Progress | None = None
-        self._task = TaskID(0)
+        self._task: TaskID
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +43,9 @@ class Bar:
         if self._progress is None:
             if time.monotonic() - self.started < SILENT_SECONDS:
                 return
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
             columns = ("{task.description}", "{task.percentage:>5.1f}%", "{task.fields[note]}")
             description, percentage, text = map(TextColumn, columns)
             self._progress = Progress(
@@ -51,7 +54,7 @@ class Bar:
                 percentage,
                 text,
                 TimeRemainingColumn(),
-                console=self.console,
+                console=Console(stderr=True),
                 transient=True,
             )
             self._task = self._progress.add_task(self.label, total=1.0, note=note)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.asked import Asked, Inputs
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none, require_stdout_free
 from simaccel.cli.generate import generates
@@ -23,31 +22,14 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.experiment.check import Checked, check, require_small
-from simaccel.experiment.generation import LENGTHS
-from simaccel.experiment.run import result_json
-from simaccel.experiment.scheduling import scheduled
+from simaccel.cli.words import LENGTHS
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
-from simaccel.mapping.tree import Mapping as Tree
-from simaccel.program.lowering import lower
-from simaccel.report.energy import energy_table
-from simaccel.report.generation import classes_line
-from simaccel.report.imports import import_line
-from simaccel.report.results import (
-    against_estimate,
-    bound_line,
-    buffer_line,
-    channels_line,
-    checked_table,
-    cost_line,
-    engines_table,
-    experiment_title,
-    operators_table,
-    size_line,
-)
-from simaccel.report.rows import csv_text, operator_rows
 from simaccel.report.units import cycles_text
-from simaccel.verbs.running import Result, record, simulate
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked import Asked, Inputs
+    from simaccel.experiment.check import Checked
+    from simaccel.verbs.running import Result
 
 
 @click.command(cls=Command)
@@ -113,6 +95,11 @@ def run(
         _forecast(asked, jobs, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
+    from simaccel.experiment.check import check, require_small
+    from simaccel.experiment.run import result_json
+    from simaccel.report.results import against_estimate
+    from simaccel.report.rows import csv_text, operator_rows
+
     if checked:
         require_small(inputs[0])
     inputs = _searched(asked, inputs, jobs, quiet=quiet)
@@ -152,6 +139,8 @@ def _run(
     fast_forward: bool,
     quiet: bool,
 ) -> Result:
+    from simaccel.verbs.running import record, simulate
+
     with Bar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
             "options": asked.options,
@@ -167,6 +156,9 @@ def _run(
 
 def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Inputs:
     """Search a mapspace, or in several processes, with a bar of its own."""
+    from simaccel.experiment.scheduling import scheduled
+    from simaccel.mapping.tree import Mapping as Tree
+
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
         allowed = "nothing where a mapping is given"
@@ -180,8 +172,12 @@ def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Input
 
 
 def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) -> None:
-    from simaccel.experiment.forecast import forecast  # noqa: PLC0415 - h5py only where it is needed
-    from simaccel.report.costs import forecast_json, forecast_table  # noqa: PLC0415 - as above
+    from simaccel.experiment.forecast import forecast
+    from simaccel.experiment.scheduling import scheduled
+    from simaccel.mapping.tree import Mapping as Tree
+    from simaccel.program.lowering import lower
+    from simaccel.report.costs import forecast_json, forecast_table
+    from simaccel.report.results import experiment_title
 
     started = time.perf_counter()
     workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, quiet=False)
@@ -214,13 +210,30 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
 def _show(
     asked: Asked, result: Result, found: tuple[Checked, ...], given: Mapping[str, float]
 ) -> None:
+    from simaccel.report.energy import energy_table
+    from simaccel.report.results import (
+        against_estimate,
+        bound_line,
+        buffer_line,
+        channels_line,
+        checked_table,
+        cost_line,
+        engines_table,
+        operators_table,
+        size_line,
+    )
+
     tables = (operators_table(result, given), engines_table(result), energy_table(result))
     show(result.title, *tables)
     if found:
         show(checked_table(found))
     show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))
     if result.workload.parameters.get("kind") == "transformer":
+        from simaccel.report.generation import classes_line
+
         show(classes_line(result))
     if asked.workload.is_onnx():
+        from simaccel.report.imports import import_line
+
         show(import_line(asked.workload.imported()))
     show(cost_line(result), against_estimate(result))

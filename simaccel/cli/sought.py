@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from simaccel.cli.faults import fault, require_none
+from simaccel.cli.words import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES
 from simaccel.errors import Fault, suggest
-from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.hardware.dataflow import parse_constraints
-from simaccel.mapspace.blocks import OBJECTIVES, Objective
-from simaccel.mapspace.search import Effort
-from simaccel.mapspace.space import STRATEGIES, Strategy
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Stationarity
+    from simaccel.mapspace.blocks import Objective
+    from simaccel.mapspace.search import Effort
+    from simaccel.mapspace.space import Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
@@ -91,6 +93,8 @@ class Sought:
 
     def effort(self) -> Effort:
         """Give what the search is told."""
+        from simaccel.mapspace.search import Effort
+
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}
         return Effort(**{name: value for name, value in given.items() if value is not None})
@@ -102,6 +106,8 @@ class Sought:
             InputError: one can't be read.
 
         """
+        from simaccel.hardware.dataflow import parse_constraints
+
         parse_constraints(self.constraints)
 
 
@@ -139,7 +145,7 @@ SEARCH_OPTIONS = (
         "--patience",
         type=click.IntRange(min=1),
         help="Mappings without improvement after which a search ends (mapspaces: valid ones, "
-        f"default {Effort.patience:,}; dataflows: default by their bounds).",
+        f"default {PATIENCE:,}; dataflows: default by their bounds).",
     ),
     click.option(
         "--budget-seconds",

@@ -14,8 +14,6 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
-import networkx as nx
-
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.diagnosis import Diagnosis, Part, diagnose
 from simaccel.files.documents import parse_document
@@ -115,6 +113,8 @@ def compare(a: Trace, b: Trace, engine: str = "array") -> Difference:
 
 def _groups(a: Diagnosis, b: Diagnosis) -> list[set[str]]:
     """Join operators that have a member in common: L+softmax+A with L, softmax and A."""
+    import networkx as nx  # noqa: PLC0415 - takes long to load
+
     graph: nx.Graph[tuple[str, str]] = nx.Graph()
     names = [part.name for one in (a, b) for part in one.operators]
     for name in names:

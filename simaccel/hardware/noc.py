@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Literal
-
-import networkx as nx
+from typing import TYPE_CHECKING, Literal
 
 from simaccel.hardware.quantity import Count, Cycles, Rate
 from simaccel.hardware.spec import Spec
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Topology = Literal["systolic", "tree", "crossbar", "bus", "mesh", "unlimited"]
 
@@ -18,6 +19,8 @@ def topology_graph(topology: Topology, rows: int, cols: int) -> nx.Graph[Hashabl
 
     Edges carry ``link``, the wire that they are part of: taps of one bus share a wire.
     """
+    import networkx as nx  # noqa: PLC0415 - takes long to load, and is for drawings only
+
     graph: nx.Graph[Hashable] = nx.Graph()
     pes = [(r, c) for c in range(cols) for r in range(rows)]
     if topology == "bus":

@@ -6,13 +6,16 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BeforeValidator
 
-Amount = TypeVar("Amount", int, npt.NDArray[np.int64])
+from simaccel.later import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Amount = TypeVar("Amount", int, "npt.NDArray[np.int64]")
 """A number of bytes or cycles, or an array of them, one per candidate mapping."""
 
 _UNITS: dict[str, int] = {

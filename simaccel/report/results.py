@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from simaccel.analytic.estimate import OperatorEstimate
-from simaccel.experiment.check import Checked
 from simaccel.experiment.run import Result, energy_pj, floor_json
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
@@ -26,6 +26,9 @@ from simaccel.report.units import (
     short_share_text,
 )
 from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.experiment.check import Checked
 
 _TOP_CAUSES = 2
 SMALLEST_SHARE = 0.0005

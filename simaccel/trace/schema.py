@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +44,8 @@ EVENT: Final = np.dtype(
 An engine has a cause, a wait and a site; a channel is busy or idle and has the cycles of service
 that it ``served``; a tile is busy or idle and has the bytes that its slots ``held``.
 """
+ROW: Final = Struct("<HqqBIBHiqq")
+"""One event as bytes: the fields of ``EVENT``, one after the other."""
 COLUMNS: Final = EVENT.names or ()
 KEY: Final = ("cause", "wait_tile", "wait_kind", "wait_engine", "site", "held")
 """Columns in which two intervals must agree to be one activity."""

@@ -21,6 +21,7 @@ from simaccel.trace.schema import (
     EVENT,
     LIBVER,
     MAX_CYCLE,
+    ROW,
     SEGMENT_FIELDS,
     TraceError,
     TraceHeader,
@@ -86,6 +87,7 @@ class TraceWriter:
         self._file: Any = None
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
+        self._bytes = self._block.view(np.uint8).data
         self._ends, self._served = self._block["end"], self._block["served"]
         self._written = 0
         """Rows in full blocks, which stay as they are in the file."""
@@ -194,9 +196,12 @@ class TraceWriter:
             self._written += self._used
             self._closed_rows = max(self._closed_rows, self._written)
             self._used = 0
-        self._block[self._used] = (
-            lane.number, start, end, lane.cause, *lane.ids, lane.site, lane.held, lane.served
-        )  # fmt: skip
+        # fmt: off
+        ROW.pack_into(  # three times as fast as an assignment to a row of the array
+            self._bytes, self._used * ROW.size,
+            lane.number, start, end, lane.cause, *lane.ids, lane.site, lane.held, lane.served,
+        )
+        # fmt: on
         lane.row, lane.end = self._written + self._used, end
         self._used += 1
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
-from simaccel.files.directives.reading import is_description
 from simaccel.files.documents import read_text
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.catalogue import MODELS, attention_model
@@ -210,6 +209,8 @@ def is_described(name: str) -> bool:
         return True
     if not is_file(name) or not Path(name).is_file():
         return False
+    from simaccel.files.directives.reading import is_description  # noqa: PLC0415 - a parser
+
     return is_description(read_text(Path(name), "workload"))
 
 

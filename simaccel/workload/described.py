@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar, get_args
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.directives.reading import load_description
 from simaccel.files.directives.syntax import (
     DataflowBlock,
     Description,
@@ -221,6 +220,8 @@ def load_described(
         InputError: all faults of the layers, each with line and column.
 
     """
+    from simaccel.files.directives.reading import load_description  # noqa: PLC0415 - a parser
+
     description = load_description(path)
     layers, evaluator = described_layers(description, path)
     if evaluator.faults:

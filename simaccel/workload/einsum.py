@@ -8,21 +8,22 @@ that writes a tensor may be `q` of the one that reads it; only the sizes must ag
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.later import np
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
 from simaccel.workload.vectors import VECTORS, VectorKind
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 Kind = Literal["input", "weight", "intermediate", "output", "cache"]
 """A ``cache`` stays in DRAM from one run to the next; operators may write parts of it."""
 
-Array = npt.NDArray[Any]
-Booleans = npt.NDArray[np.bool_]
+Array: TypeAlias = "npt.NDArray[Any]"
+Booleans: TypeAlias = "npt.NDArray[np.bool_]"
 _FILE = "workload"
 
 

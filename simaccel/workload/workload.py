@@ -1,14 +1,13 @@
 """A workload: operators and tensors as one graph, checked when it is made."""
 
 import hashlib
+import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-import networkx as nx
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.workload.einsum import Operator, Tensor, operands_of
@@ -17,6 +16,8 @@ from simaccel.workload.names import name_faults, title_faults
 from simaccel.workload.sizes import size_faults
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     Graph = nx.DiGraph[tuple[str, str]]
 
 _FILE = "workload"
@@ -58,6 +59,8 @@ class Workload:
     @cached_property
     def graph(self) -> "Graph":
         """Nodes ("operator", name) and ("tensor", name), edges tensor -> operator -> tensor."""
+        import networkx as nx  # noqa: PLC0415 - takes long to load, and few ask for the graph
+
         graph: Graph = nx.DiGraph()
         for operator in self.operators:
             node = ("operator", operator.name)
@@ -242,12 +245,21 @@ def _role_faults(workload: Workload) -> list[Fault]:
 
 
 def _cycle_faults(workload: Workload) -> list[Fault]:
-    try:
-        cycle = nx.find_cycle(workload.graph)
-    except nx.NetworkXNoCycle:
+    left = {op.name for op in workload.operators} - {op.name for op in _topological(workload)}
+    if not left:
         return []
-    path = " -> ".join(source[1] for source, *_ in cycle)
-    return [Fault(_FILE, "operators", path, "operators and tensors without a cycle")]
+    # What was never ready waits for a tensor that another such operator writes: go back from one
+    # to the next until one comes again.
+    operators = {op.name: op for op in workload.operators}
+    writers = {operators[name].output.tensor: name for name in sorted(left, reverse=True)}
+    path, name = [], min(left)
+    while name not in path:
+        tensor = next(one.tensor for one in operators[name].inputs if one.tensor in writers)
+        path += [name, tensor]
+        name = writers[tensor]
+    cycle = path[path.index(name) :][::-1]
+    text = " -> ".join((*cycle[-2:], *cycle[:-2]))
+    return [Fault(_FILE, "operators", text, "operators and tensors without a cycle")]
 
 
 def _once_faults(workload: Workload) -> list[Fault]:
@@ -271,6 +283,21 @@ def _once_faults(workload: Workload) -> list[Fault]:
 
 
 def _topological(workload: Workload) -> tuple[Operator, ...]:
-    position = {("operator", op.name): index for index, op in enumerate(workload.operators)}
-    order = nx.lexicographical_topological_sort(workload.graph, lambda node: position.get(node, -1))
-    return tuple(workload.operators[position[node]] for node in order if node in position)
+    """Order the operators; those on a cycle, and behind one, are missing."""
+    readers: dict[str, list[int]] = {}
+    waits = [0] * len(workload.operators)
+    written = Counter(operator.output.tensor for operator in workload.operators)
+    for at, operator in enumerate(workload.operators):
+        for tensor in {given.tensor for given in operator.inputs}:
+            readers.setdefault(tensor, []).append(at)
+            waits[at] += written[tensor]
+    ready = [at for at, number in enumerate(waits) if not number]
+    found = []
+    while ready:
+        operator = workload.operators[heapq.heappop(ready)]
+        found.append(operator)
+        for at in readers.get(operator.output.tensor, ()):
+            waits[at] -= 1
+            if not waits[at]:
+                heapq.heappush(ready, at)
+    return tuple(found)

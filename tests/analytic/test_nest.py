@@ -18,7 +18,7 @@ from simaccel.workload import Einsum, Tensor
 from tests.analytic.nest_cases import Case, NestMapping, draw_case
 from tests.analytic.nest_oracle import Counts, execute, expected_output
 
-SEEDS = 750
+SEEDS = 500
 MAPPINGS = 3
 WIDTHS = (1, 2, 4)  # bytes per element of input, weight, output
 

@@ -134,6 +134,7 @@ def test_a_sweep_is_crossed_with_lengths(cli: Call) -> None:
     assert result.stdout.splitlines()[0] == "bert on toy, scope la"
 
 
+@pytest.mark.usefixtures("anew")
 def test_any_number_of_processes_gives_the_same(cli: Call, tmp_path: Path) -> None:
     printed, tables, figures = set(), set(), set()
     for jobs in (1, 2):

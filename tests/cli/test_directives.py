@@ -92,7 +92,7 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
     unnamed = tmp_path / "net.txt"
     unnamed.write_text(VGG.text)
     assert cli(f"workload show {unnamed}").stdout == shown.stdout
-    ran = cli(f"run --hw edge --workload {net} --layer CONV2 --dataflow flex --json")
+    ran = cli(f"run --hw edge --workload {net} --layer CONV2 --dataflow naive --json")
     assert json.loads(ran.stdout)["macs"] == 1_816_805_376
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.cli import jobs
 from simaccel.errors import WorkerDiedError
 from tests.cli.conftest import Call
 
@@ -23,12 +22,13 @@ def _dying(_jobs: int, _address: str | None) -> Iterator[_Dying]:
     yield _Dying()
 
 
+@pytest.mark.usefixtures("anew")
 @pytest.mark.parametrize("line", ["map -o m.yaml", "run --trace t.h5"])
 def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "working", _dying)
+    monkeypatch.setattr("simaccel.experiment.parallel.working", _dying)
     result = cli(f"{line} --hw toy_linear --workload gemm --shape M=9,K=7,N=5 --jobs 2")
     assert result.exit_code == 1
     died = "error: gemm: a process of the search died; is there enough memory?\n"

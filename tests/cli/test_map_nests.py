@@ -95,11 +95,13 @@ def test_the_dataflow_of_the_accelerator_holds(cli: Call) -> None:
     assert ("rows", "s") in spread
 
 
+@pytest.mark.usefixtures("anew")
 def test_the_same_from_any_number_of_processes(cli: Call) -> None:
     assert cli(f"{CONV2} --json").stdout == cli(f"{CONV2} --json --jobs 2").stdout
     assert cli(f"{CONV2} --json").stdout != cli(f"{CONV2} --json --seed 1").stdout
 
 
+@pytest.mark.usefixtures("anew")
 def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
     line = "map --hw simba_like --workload mobilenet_v2 --mapspace pfm --patience 1 --json"
     found = json.loads(cli(line).stdout)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from simaccel.cli import run as module
 from simaccel.machine.machine import DeadlockError
 from simaccel.trace import Trace
 from simaccel.workload import load_workload
@@ -173,7 +172,7 @@ def test_a_deadlock_ends_with_code_3(cli: Call, monkeypatch: pytest.MonkeyPatch)
     def simulate(*_: object, **__: object) -> None:
         raise DeadlockError("deadlock at cycle 7: no engine can go on\n  array waits for tile A")
 
-    monkeypatch.setattr(module, "simulate", simulate)
+    monkeypatch.setattr("simaccel.verbs.running.simulate", simulate)
     result = cli(f"run {GEMM}")
     assert result.exit_code == 3
     assert result.stderr.startswith("error: deadlock at cycle 7")
@@ -184,7 +183,7 @@ def test_ctrl_c_ends_with_code_130(cli: Call, monkeypatch: pytest.MonkeyPatch) -
     def simulate(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "simulate", simulate)
+    monkeypatch.setattr("simaccel.verbs.running.simulate", simulate)
     result = cli(f"run {GEMM}")
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"

@@ -21,6 +21,7 @@ from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Compared
 from simaccel.schedulers import DATAFLOWS
 from simaccel.trace.interrupts import undisturbed
+from simaccel.verbs import comparing
 from simaccel.workload import load_workload
 
 Call = Callable[[str], Result]
@@ -30,14 +31,18 @@ GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 def _commands(group: click.Command, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     if not isinstance(group, click.Group):
         return [words]
-    return [each for name, one in group.commands.items() for each in _commands(one, (*words, name))]
+    context = click.Context(group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return [each for name, one in found.items() if one for each in _commands(one, (*words, name))]
 
 
 def _find(words: tuple[str, ...]) -> click.Command:
     found: click.Command = main
     for word in words:
         assert isinstance(found, click.Group)
-        found = found.commands[word]
+        inner = found.get_command(click.Context(found), word)
+        assert inner is not None
+        found = inner
     return found
 
 
@@ -161,7 +166,7 @@ def test_the_package_loads_what_is_used() -> None:
 
 def _stop(finished: int) -> Callable[..., Compared]:
     """Make what runs a point, and is interrupted after some."""
-    run, count = vars(sys.modules["simaccel.cli.compare"])["run_task"], iter(range(100))
+    run, count = comparing.run_task, iter(range(100))
 
     def one(task: object) -> Compared:
         if next(count) == finished:
@@ -178,8 +183,7 @@ def test_ctrl_c_keeps_the_finished_points(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
-    module = sys.modules["simaccel.cli.compare"]
-    monkeypatch.setattr(module, "run_task", _stop(2))
+    monkeypatch.setattr(comparing, "run_task", _stop(2))
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
     result = cli(f"compare {GEMM} {options} --csv {target}")
     assert result.exit_code == 130

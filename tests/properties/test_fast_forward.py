@@ -13,9 +13,9 @@ from simaccel.machine.accounts import Cause, Wait
 from simaccel.machine.machine import Machine, Run
 from tests.machine.trees import Case, cases
 
-SEEDS_PER_CHUNK = 230
+SEEDS_PER_CHUNK = 150
 CHUNKS = 12
-"""About 1,250 of these seeds give a valid, short program."""
+"""Nearly half of these seeds give a valid, short program; validation/fast_forward draws more."""
 
 Told = tuple[int, int, Cause | bool | int, Wait | None, int, int]
 """Start, end, what is done (a cause, whether in use, bytes held), wait, site, cycles of service."""
@@ -148,7 +148,7 @@ def test_every_figure_is_the_same(chunk: int) -> None:
     assert sum(skips) > len(skips) // 3
 
 
-@settings(max_examples=160)
+@settings(max_examples=80)
 @given(st.integers(min_value=1 << 20))
 def test_every_figure_is_the_same_anywhere(seed: int) -> None:
     for case in cases(range(seed, seed + 1)):

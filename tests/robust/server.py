@@ -5,19 +5,20 @@ Reads requests from standard input, one JSON object a line, and answers each wit
 
 import json
 import os
+import pkgutil
 import resource
 import signal
 import sys
 import time
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-import h5py  # noqa: F401 - loaded before forking
+import matplotlib.figure  # noqa: F401 - loaded before forking
+from matplotlib.backends import backend_agg  # noqa: F401 - as above
 
-import simaccel.cli
-import simaccel.experiment.recording
-import simaccel.report.page
+import simaccel
 from simaccel.__main__ import main
 
 MOST_SECONDS = 60
@@ -62,9 +63,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    assert simaccel.cli.main
-    assert simaccel.experiment.recording
-    assert simaccel.report.page
+    for found in pkgutil.walk_packages(simaccel.__path__, "simaccel."):
+        import_module(found.name)
     assert Path(sys.argv[0]).name == "server.py"
     for text in sys.stdin:
         print(json.dumps(_answer(json.loads(text))), flush=True)

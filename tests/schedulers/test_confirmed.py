@@ -57,7 +57,7 @@ def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow:
 
 
 @pytest.mark.parametrize("stationarity", STATIONARITIES)
-@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])
+@pytest.mark.parametrize("dataflow", ["naive", "flat", "best"])
 def test_the_array_holds_what_is_asked_for(dataflow: str, stationarity: Stationarity) -> None:
     options = Options(stationarity=stationarity)
     on = load_accelerator("toy", ["buffer.capacity_bytes=4 KiB"])

@@ -12,7 +12,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.check import check, einsum_values
 from simaccel.hardware.load import load_accelerator
 from simaccel.program.lowering import lower
-from simaccel.schedulers import DATAFLOWS, make_mapping
+from simaccel.schedulers import make_mapping
 from simaccel.workload import Conv, Einsum, NotAMatmul, Workload, as_matmul, conv2d, parse_workload
 from simaccel.workload.conv import positions
 from simaccel.workload.matmul import Array
@@ -162,7 +162,7 @@ def test_the_product_of_a_pointwise_and_of_a_whole_image_filter() -> None:
     assert (dense.g, dense.m, dense.k, dense.n) == (1, 2, 144, 8)
 
 
-@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize("dataflow", ["naive", "flex-r", "flex", "flat", "best"])
 @pytest.mark.parametrize(
     "conv",
     [

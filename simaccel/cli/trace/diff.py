@@ -23,8 +23,8 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     The rows of each table add up to the difference exactly. Operators that only one run has
     fused are compared together.
     """
-    from simaccel.experiment.difference import compare  # noqa: PLC0415 - h5py only where it is needed
-    from simaccel.report.trace_diff import (  # noqa: PLC0415 - as above
+    from simaccel.experiment.difference import compare
+    from simaccel.report.trace_diff import (
         causes_table,
         difference_json,
         difference_lines,

@@ -76,7 +76,7 @@ def export(
     csv        a table for pandas and spreadsheets
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
-    from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt  # noqa: PLC0415 - as above
+    from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
 
     if name not in FORMATS:
         raise InputError([fault("--format", name, suggest(name, FORMATS))])
@@ -104,8 +104,8 @@ def export(
 
 def _steady(trace: Trace, how: dict[str, Any]) -> Excerpt:
     """Return the events of a steady period of the run and its fill, or as many as may be."""
-    from simaccel.report.figures.window import default_window  # noqa: PLC0415 - matplotlib
-    from simaccel.trace.exports import (  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.figures.window import default_window
+    from simaccel.trace.exports import (
         WindowTooLargeError,
         excerpt,
     )

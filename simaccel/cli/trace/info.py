@@ -11,7 +11,6 @@ from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
-from simaccel.report.catalogues import fields_table
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ def info(file: str, as_json: bool) -> None:
         if as_json:
             show_json(found)
         else:
+            from simaccel.report.catalogues import fields_table
+
             show(run_title(opened), fields_table(_rows(opened, found)))
 
 

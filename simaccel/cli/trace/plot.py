@@ -50,8 +50,8 @@ def plot(
     the fill before it. bandwidth and stalls show all cycles, unless --from or --to is given.
     """
     # h5py and matplotlib only where they are needed
-    from simaccel.report.figures.page import Asked, plot_trace  # noqa: PLC0415
-    from simaccel.report.figures.style import require_figure_target  # noqa: PLC0415
+    from simaccel.report.figures.page import Asked, plot_trace
+    from simaccel.report.figures.style import require_figure_target
 
     kinds = KINDS if kind == "all" else (kind,)
     require_figure_target(output, force=force, inputs=(file,))

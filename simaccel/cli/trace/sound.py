@@ -18,7 +18,7 @@ def sound(file: str) -> Iterator[Trace]:
         TraceError: they don't, or it is no trace.
 
     """
-    from simaccel.trace import Trace  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.trace import Trace
 
     with Trace.open(file) as trace:
         trace.check()

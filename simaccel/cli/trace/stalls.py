@@ -47,14 +47,14 @@ def stalls(
     what_if: bool,
     as_json: bool,
 ) -> None:
-    """Say where the cycles of a run went, what the engines waited for, and what could be gained.
+    """Say where the cycles of a run went, what engines waited for, and what could be gained.
 
     A window (--from, --to) has accounts of its own; what could be gained is always of the
     whole run.
     """
-    from simaccel.experiment.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
-    from simaccel.report.stalls import Analysis, stalls_json  # noqa: PLC0415 - as above
-    from simaccel.trace import TraceError  # noqa: PLC0415 - as above
+    from simaccel.experiment.diagnosis import diagnose
+    from simaccel.report.stalls import Analysis, stalls_json
+    from simaccel.trace import TraceError
 
     with sound(file) as opened:
         if not opened.cycles:
@@ -74,8 +74,8 @@ def stalls(
 
 def said_of(trace: Trace, *, what_if: bool) -> list[str]:
     """Return what an expert would say of a trace's run, with what could be gained if asked for."""
-    from simaccel.experiment.diagnosis import diagnose  # noqa: PLC0415 - h5py only where it is needed
-    from simaccel.report.stalls import Analysis, verdicts  # noqa: PLC0415 - as above
+    from simaccel.experiment.diagnosis import diagnose
+    from simaccel.report.stalls import Analysis, verdicts
 
     accelerator = _accelerator(trace)
     freed, reason = _what_if(trace, accelerator) if what_if else (None, "")
@@ -110,7 +110,7 @@ def _accelerator(trace: Trace) -> Accelerator | None:
 
 def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | None, str]:
     """Run the trace's program with resources freed, or say why not."""
-    from simaccel.experiment.what_if import what_if  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.experiment.what_if import what_if
 
     if trace.partial:
         return None, "the trace is partial, there is no whole run to compare with"
@@ -132,7 +132,7 @@ def _title(trace: Trace, found: Diagnosis) -> str:
 
 
 def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
-    from simaccel.report.stalls import (  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.stalls import (
         engines_table,
         overview_table,
         verdicts,
@@ -152,7 +152,7 @@ def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
 
 
 def _show_what_if(trace: Trace, analysis: Analysis, operator: str | None, reason: str) -> None:
-    from simaccel.report.stalls import what_if_table  # noqa: PLC0415 - h5py only where needed
+    from simaccel.report.stalls import what_if_table
 
     if reason:
         show("", f"no what-if: {reason}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simaccel.report.results import experiment_title
-
 if TYPE_CHECKING:
     from simaccel.trace import Trace
 
@@ -15,4 +13,6 @@ def run_title(trace: Trace) -> str:
     texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
     if not all(texts):
         return str(trace.path)
+    from simaccel.report.results import experiment_title
+
     return experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())

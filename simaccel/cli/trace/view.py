@@ -30,7 +30,7 @@ def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
 
     On top stands what `simaccel trace stalls` says of the run.
     """
-    from simaccel.report.page import write_page  # noqa: PLC0415 - h5py only where it is needed
+    from simaccel.report.page import write_page
 
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as opened:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from simaccel.errors import SimaccelError
@@ -25,7 +23,11 @@ from simaccel.hardware.quantity import SquareMicrometres
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 
-Pes = TypeVar("Pes", int, npt.NDArray[np.int64])
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Pes = TypeVar("Pes", int, "npt.NDArray[np.int64]")
 NODE: Final[Node] = "45nm"
 """Where no node is given: that of most of the energies that are."""
 

@@ -8,15 +8,16 @@ is what its busiest resource needs for it, and refresh is a share of the time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simaccel.hardware.dram.controller import ControllerSpec
 from simaccel.hardware.dram.part import DramPart
+from simaccel.later import np
 
-Whole = int | npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Whole: TypeAlias = "int | npt.NDArray[np.int64]"
 """A number, or an array of them, one per candidate mapping."""
 INTERLEAVED: Final = "bgil"
 """The map in which bank groups take turns burst by burst; in the other, ``rbc``, page by page."""

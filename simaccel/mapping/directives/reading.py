@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.errors import ABSENT, Fault, InputError
-from simaccel.files.directives.reading import load_description, parse_description
 from simaccel.files.directives.syntax import (
     ClusterDirective,
     DataflowBlock,
@@ -73,11 +72,15 @@ def load_directives(path: str) -> Directives:
         InputError: all faults of its syntax, or else of its layers and dataflows.
 
     """
+    from simaccel.files.directives.reading import load_description  # noqa: PLC0415 - a parser
+
     return directives_of(load_description(path), path)
 
 
 def parse_directives(text: str, source: str = "description") -> Directives:
     """Return the layers and dataflows of a text; raises as ``load_directives``."""
+    from simaccel.files.directives.reading import parse_description  # noqa: PLC0415 - a parser
+
     return directives_of(parse_description(text, source), source)
 
 

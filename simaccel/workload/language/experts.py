@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from simaccel.errors import Fault
+from simaccel.later import np
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer

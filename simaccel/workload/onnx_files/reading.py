@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.later import np
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Shape = tuple[int, ...]
 _SMALL = 4096

@@ -2,15 +2,13 @@
 
 import math
 
-import numpy as np
-
+from simaccel.later import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
-
-_erf = np.vectorize(math.erf, otypes=[float])
 
 
 def _gelu(x: Array) -> Array:
-    return np.asarray(0.5 * x * (1.0 + _erf(x / math.sqrt(2.0))))
+    erf = np.vectorize(math.erf, otypes=[float])
+    return np.asarray(0.5 * x * (1.0 + erf(x / math.sqrt(2.0))))
 
 
 GELU = VectorKind(name="gelu", steps=one_pass(whole(_gelu)))

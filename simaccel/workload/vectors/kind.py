@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+
+Array: TypeAlias = "npt.NDArray[np.float64]"
 Statistics = tuple[Array, ...]
 """What is known of each row so far, as arrays with the axis of size 1; empty at a row's start."""
-Meaning = Callable[[Sequence[Array], float, Statistics], tuple[Array | None, Statistics]]
+Meaning = Callable[[Sequence[Array], float, Statistics], tuple["Array | None", Statistics]]
 """(inputs, scale, statistics) -> (output or None, statistics), on arrays that are lined up.
 
 All have a dimension for each row rank of the block, of size 1 where they lack the rank, and a

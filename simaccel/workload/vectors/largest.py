@@ -3,8 +3,7 @@
 Windows are as in `pooling`. A token's gates are the largest of its router's probabilities.
 """
 
-import numpy as np
-
+from simaccel.later import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole_scaled
 
 

@@ -7,8 +7,7 @@ of long rows add up their counts, means and squared deviations (Chan et al. 1979
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from simaccel.later import np
 from simaccel.workload.vectors.kind import Array, Passes, Statistics, Step, VectorKind
 
 EPSILON = 1e-5

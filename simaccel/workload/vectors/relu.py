@@ -1,7 +1,6 @@
 """ReLU: what is above zero; one pass."""
 
-import numpy as np
-
+from simaccel.later import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
 
 

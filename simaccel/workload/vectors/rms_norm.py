@@ -6,8 +6,7 @@ a block.
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from simaccel.later import np
 from simaccel.workload.vectors.kind import Array, Statistics, Step, VectorKind
 
 EPSILON = 1e-5

@@ -1,7 +1,6 @@
 """SiLU (swish): x / (1 + exp(-x)); one pass."""
 
-import numpy as np
-
+from simaccel.later import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
 
 

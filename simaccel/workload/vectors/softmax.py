@@ -7,8 +7,7 @@ and sum take one pass together (Milakov and Gimelshein 2018), and two are left. 
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from simaccel.later import np
 from simaccel.workload.vectors.kind import Array, Passes, Statistics, Step, VectorKind
 
 Made = tuple[Array, Statistics]

@@ -1,0 +1,45 @@
+"""What help texts and choices say of modules that take long to load.
+
+Each stands in the module that has it, too; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+DATAFLOWS: Final = (
+    *("naive", "strips", "flex-m", "flex-b", "flex-h", "flex-r", "flex"),
+    *("flat-m", "flat-b", "flat-h", "flat-r", "flat", "flash", "best"),
+)
+COMPARED: Final = ("naive", "flex", "flat", "flash")
+DIRECTIVES: Final = "directives"
+STRATEGIES: Final = ("pfm", "ruby", "ruby-s", "ruby-t", "padded")
+OBJECTIVES: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint")
+STATIONARITIES: Final = ("ws", "os", "is")
+PATIENCE: Final = 100_000
+SCOPES: Final = ("la", "block", "model")
+PHASES: Final = ("prefill", "decode")
+CAUSAL_BLOCKS: Final = 8
+LENGTHS: Final = 5
+SWEPT: Final = (
+    *("buffer", "buffer-bandwidth", "dram-bandwidth", "dram-latency"),
+    *("array", "clock", "seq-len", "batch"),
+)
+SEQ_LEN: Final = 512
+BATCH: Final = 1
+SCOPE: Final = "block"
+FRONT_FIGURES: Final = ("cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint")
+EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
+TARGET: Final = 0.95
+EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")
+CONFIRM: Final = ("best", "pareto", "all")
+HALOS: Final = ("exact", "machine", "tool", "tool-last")
+FUSIONS: Final = (
+    *("none", "untiled", "full", "tiled-k", "tiled-n", "tiled-kn", "flat", "flash", "best"),
+)
+UNFUSED: Final = "none"
+ADDRESS_MAPS: Final = ("rbc", "rgbc", "bgil", "lowil", "mopxor")
+CONTROLLERS: Final = ("banks", "window")
+PES: Final = 256
+OFFCHIP_BANDWIDTH: Final = 70_000
+CLUSTER_LEVELS: Final = 4

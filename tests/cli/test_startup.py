@@ -1,0 +1,151 @@
+"""What a command line loads: help and errors load little, and no command loads another's."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+
+import click
+import pytest
+
+from simaccel.analytic.bounds.halo import HALOS
+from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED
+from simaccel.analytic.directives.hardware import DirectiveHardware
+from simaccel.cli import main, words
+from simaccel.cli.command import Commands
+from simaccel.cli.parameters import PARAMETERS
+from simaccel.experiment.exploration.explore import CONFIRM
+from simaccel.experiment.exploration.figures import OBJECTIVES as EXPLORED
+from simaccel.experiment.generation import LENGTHS
+from simaccel.hardware import STATIONARITIES
+from simaccel.hardware.dram.addresses import MAPS
+from simaccel.hardware.dram.measure import CONTROLLERS
+from simaccel.mapping.directives.reading import MAX_LEVELS
+from simaccel.mapping.directives.translating import DIRECTIVES
+from simaccel.mapspace.blocks import OBJECTIVES
+from simaccel.mapspace.search import Effort
+from simaccel.mapspace.space import STRATEGIES
+from simaccel.report.exhibits import EXHIBITS, TARGET
+from simaccel.schedulers import COMPARED, DATAFLOWS
+from simaccel.schedulers.front import FIGURES
+from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
+from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
+
+HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
+ALL = HEAVY | {"simaccel.workload", "simaccel.hardware", "simaccel.mapping", "simaccel.schedulers"}
+DRAWN_OR_READ = {"networkx", "h5py", "matplotlib", "lark", "onnx"}
+GEMM = "run --hw toy --workload gemm --shape M=9,K=7,N=5"
+RUNS: Mapping[str, set[str]] = {
+    "--help": ALL,
+    "--version": ALL,
+    "": ALL,
+    "nonsense": ALL,
+    "run --help": ALL,
+    "run --nonsense 1": ALL,
+    "run --hw toy": ALL,
+    "compare --help": ALL,
+    "estimate --help": ALL,
+    "explore --help": ALL,
+    "map --help": ALL,
+    "explain --help": ALL,
+    "bound --help": ALL,
+    "trace --help": ALL,
+    "trace stalls --help": ALL,
+    "trace info --help": ALL,
+    "workload show --help": ALL,
+    "hw list --help": ALL,
+    "directives --help": ALL,
+    "dram random-chunk --help": ALL,
+    "run --hw nonsense --workload nonsense": HEAVY - {"pydantic"},
+    "run --hw toy --workload bert --seq-len 0": HEAVY - {"pydantic"},
+    "run --hw toy --workload gemm --shape M=0,K=1,N=1": HEAVY - {"pydantic"},
+    GEMM: DRAWN_OR_READ,
+}
+"""Command lines, and what none of them loads."""
+_SCRIPT = """
+import json, sys
+from simaccel.cli import main
+for line in json.load(sys.stdin):
+    try:
+        main(line.split(), prog_name="simaccel")
+    except SystemExit as ended:
+        code = ended.code or 0
+    print(json.dumps([line, code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def _loaded(*lines: str) -> dict[str, tuple[int, set[str]]]:
+    """Run command lines one after the other in a new process: exit code and modules after each."""
+    environment = {**os.environ, "SIMACCEL_CACHE": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    found = [json.loads(one) for one in done.stderr.splitlines() if one.startswith("[")]
+    return {line: (code, set(modules)) for line, code, modules in found}
+
+
+def test_help_and_errors_load_little() -> None:
+    """All in one process, those that may load least first: what is loaded stays."""
+    found = _loaded(*RUNS)
+    assert list(found) == list(RUNS)
+    for line, without in RUNS.items():
+        code, modules = found[line]
+        assert code == (0 if line == GEMM or line.startswith("--") or "--help" in line else 2), line
+        assert not without & modules, line
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    text = "import simaccel, sys; print([m for m in sys.modules if m.startswith('simaccel.')])"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def _groups(group: Commands) -> Iterator[Commands]:
+    yield group
+    for name in group.list_commands(click.Context(group)):
+        inner = group.get_command(click.Context(group), name)
+        if isinstance(inner, Commands):
+            yield from _groups(inner)
+
+
+@pytest.mark.parametrize("group", list(_groups(main)), ids=lambda one: str(one.name))
+def test_the_help_of_a_group_is_that_of_its_commands(group: Commands) -> None:
+    context = click.Context(group)
+    for name, (_, _, text) in group.places.items():
+        command = group.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert (command.help or "").partition("\n\n")[0].replace("\n", " ") == text
+    assert group.get_command(context, "nonsense") is None
+
+
+def test_words_are_those_of_the_modules_that_have_them() -> None:
+    assert tuple(DATAFLOWS.own) == words.DATAFLOWS
+    assert tuple(PARAMETERS) == words.SWEPT
+    assert words.COMPARED == COMPARED
+    assert words.DIRECTIVES == DIRECTIVES
+    assert words.STRATEGIES == STRATEGIES
+    assert words.OBJECTIVES == OBJECTIVES
+    assert words.STATIONARITIES == STATIONARITIES
+    assert words.SCOPES == SCOPES
+    assert words.PHASES == PHASES
+    assert words.HALOS == HALOS
+    assert words.FUSIONS == FUSIONS
+    assert words.UNFUSED == UNFUSED
+    assert words.FRONT_FIGURES == FIGURES
+    assert (words.EXHIBITS, words.TARGET) == (EXHIBITS, TARGET)
+    assert (tuple(EXPLORED), CONFIRM) == (words.EXPLORED, words.CONFIRM)
+    assert (words.SEQ_LEN, words.BATCH, words.SCOPE) == (SEQ_LEN, BATCH, SCOPE)
+    assert (words.CAUSAL_BLOCKS, words.LENGTHS) == (CAUSAL_BLOCKS, LENGTHS)
+    assert Effort.patience == words.PATIENCE
+    assert tuple(MAPS) == words.ADDRESS_MAPS
+    assert tuple(CONTROLLERS) == words.CONTROLLERS
+    assert words.CLUSTER_LEVELS == MAX_LEVELS
+    usual = DirectiveHardware()
+    assert (usual.pes, usual.offchip_bandwidth) == (words.PES, words.OFFCHIP_BANDWIDTH)
