@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simaccel.experiment.run import simulate
-from simaccel.experiment.scheduling import machine_judge, scheduled
+from simaccel.experiment.scheduling import MachineJudge, scheduled
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import mergeable
@@ -214,7 +214,7 @@ def test_table_1_s_choice_is_that_of_brute_force(shape: tuple[int, int, int, int
     work = _tiny(*shape)
     accelerator = load_accelerator("toy")
     alone = work.alone(ATTENTION)
-    judge = machine_judge(accelerator)
+    judge = MachineJudge(accelerator)
     plain = Group(operators=ATTENTION, tree=(), merged=mergeable(alone, ATTENTION))
     chosen = judge(alone, mapping_of(alone, "", attended(work, accelerator, "table-1")))
     b, h, n, _ = shape

@@ -170,8 +170,13 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
     return read
 
 
+def _dataflow(text: str) -> str:
+    """Read a scheduler's name; plug-ins are looked for only now."""
+    return _choice((*DATAFLOWS, *STRATEGIES))(text)
+
+
 _MAPPING: Final[dict[str, Callable[[str], Value]]] = {
-    "dataflow": _choice((*DATAFLOWS, *STRATEGIES)),
+    "dataflow": _dataflow,
     "stationarity": _choice(STATIONARITIES),
     "pipeline": _choice(("true", "false")),
     "patience": partial(whole_number, least=1, most=2**40),

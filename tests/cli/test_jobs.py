@@ -46,7 +46,9 @@ def test_jobs_and_an_address_contradict_each_other(cli: Call) -> None:
     )
 
 
-def test_no_process_where_nothing_is_searched(cli: Call) -> None:
-    result = cli("run --hw toy --workload gemm --shape M=9,K=7,N=5 --dask tcp://a:1")
+def test_no_process_where_nothing_is_searched(cli: Call, tmp_path: Path) -> None:
+    run = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+    assert cli(f"map {run} --dataflow naive -o {tmp_path}/m.yaml").exit_code == 0
+    result = cli(f"run {run} --mapping {tmp_path}/m.yaml --dask tcp://a:1")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: command line: --dask: got 'tcp://a:1'; allowed: noth")

@@ -82,7 +82,7 @@ def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
         },
         "dma": {"in_queues": draw(st.sampled_from(["per_tensor", "single"]))},
     }
-    if draw(st.booleans()):
+    if "memories" not in fixed and draw(st.booleans()):
         sections["memories"] = {"weight": draw(_memories())}
     for name, fields in fixed.items():
         sections[name] = sections.get(name, {}) | fields

@@ -47,9 +47,14 @@ ALONE = accelerators(
     dram={"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"},
     buffer=PORTS,
     noc=PIPES,
+    memories={},
 )
 ONE_QUEUE = accelerators(
-    dram={"in_flight_bytes": "unlimited"}, buffer=PORTS, noc=PIPES, dma={"in_queues": "single"}
+    dram={"in_flight_bytes": "unlimited"},
+    buffer=PORTS,
+    noc=PIPES,
+    dma={"in_queues": "single"},
+    memories={},
 )
 
 
@@ -79,6 +84,7 @@ def test_lowered_programs_take_the_cycles_of_the_recurrence(case: Case, on: Acce
 def _alone(on: Accelerator, latency: int) -> Accelerator:
     """Give the same with ways that nobody waits for, and a latency."""
     raw = on.model_dump()
+    raw.pop("memories", None)
     raw["buffer"] |= PORTS
     raw["noc"] |= {way: {**raw["noc"][way], **UNLIMITED} for way in PIPES}
     raw["dram"] |= {"bandwidth_bytes_per_second": "unlimited", "latency_cycles": latency}

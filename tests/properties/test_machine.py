@@ -99,7 +99,7 @@ def test_the_busiest_resource_bounds_the_cycles(one: Case, on: Accelerator) -> N
     assert max(run.served_cycles.values()) <= run.cycles
 
 
-@given(cases(), accelerators())
+@given(cases(), accelerators(memories={}))
 def test_dram_serves_each_transfer_rounded_up(one: Case, on: Accelerator) -> None:
     run = _run(on, one)
     if not on.channel_rate.unlimited:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import product
 
 from simaccel.analytic.estimate import estimate
-from simaccel.experiment.scheduling import machine_judge, scheduled
+from simaccel.experiment.scheduling import MachineJudge, scheduled
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Mapping, Tree
@@ -88,7 +88,7 @@ def _fastest(workload: Workload, accelerator: Accelerator, groups: Sequence[Grou
         figures = estimate(workload, mapping, accelerator)
         if room is None or figures.buffer_bytes <= room:
             found.append((figures.cycles, len(found), mapping, group))
-    judge = machine_judge(accelerator)
+    judge = MachineJudge(accelerator)
     best = sorted(found, key=lambda one: one[:2])[:_JUDGED]
     return min(best, key=lambda one: judge(workload, one[2]))[3]
 

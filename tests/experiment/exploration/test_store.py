@@ -59,7 +59,7 @@ def test_all_that_decides_a_run_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("simaccel.experiment.exploration.runs.code_digest", lambda: "other")
     assert replace(ASKED).key != before
     monkeypatch.undo()
-    monkeypatch.setattr("simaccel.experiment.exploration.runs.__version__", "9.9")
+    monkeypatch.setattr("simaccel.experiment.exploration.runs.version", lambda: "9.9")
     assert replace(ASKED).key != before
 
 

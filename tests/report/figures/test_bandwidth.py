@@ -58,7 +58,7 @@ def test_the_text_says_peak_and_mean() -> None:
     edges, rates = np.array([0, 10, 40]), np.array([1.0, 5.0])
     assert Flow("dram", edges, rates, 8.0).text == "DRAM: peak 62%, mean 50% of 8 B/cycle"
     assert Flow("new", edges, rates, 20_000.0).text.endswith("mean 0.0% of 20,000 B/cycle")
-    assert Flow("new", edges, rates, None).text == "new: unlimited, takes no cycles"
+    assert Flow("new", edges, rates, None).text == "new memory: unlimited, takes no cycles"
 
 
 @pytest.fixture
