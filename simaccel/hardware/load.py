@@ -81,7 +81,7 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     else:
         raw, faults = read_yaml(path, _EXPECTED)
         _refuse_others(raw, str(path))
-        raw, unknown = with_presets(raw, str(path), list_accelerators(), _sections_of)
+        raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
         faults += unknown
     files, unknown = _override(raw, overrides)
     faults += unknown

@@ -26,9 +26,9 @@ Load = Callable[[str], Mapping[str, Any]]
 
 
 def with_presets(
-    raw: Mapping[str, Any], file: str, names: list[str], load: Load
+    raw: Mapping[str, Any], file: str, names: Callable[[], list[str]], load: Load
 ) -> tuple[dict[str, Any], list[Fault]]:
-    """Write out sections that are named; ``names``: the shipped accelerators, which ``load`` reads.
+    """Write out sections that are named; ``names`` gives the accelerators, which ``load`` reads.
 
     The faults are names that nothing has.
     """
@@ -52,11 +52,11 @@ def with_presets(
 
 def preset_names(section: str) -> list[str]:
     """Name the presets of a section, other accelerators left out."""
-    return [*_known(section, {}, [], lambda _: {})]
+    return [*_known(section, {}, list, lambda _: {})]
 
 
 def _known(
-    section: str, raw: Mapping[str, Any], names: list[str], load: Load
+    section: str, raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load
 ) -> dict[str, Callable[[int], Mapping[str, Any]]]:
     """Return what makes each preset of a section; the argument counts DRAM channels."""
     found: dict[str, Callable[[int], Mapping[str, Any]]] = {}
@@ -68,7 +68,7 @@ def _known(
         found = {node: lambda _, node=node: {"node": node} for node in CELL_UM2}  # type: ignore[misc]
     elif section == "dram":
         found = {part: lambda n, part=part: _dram(part, n, raw) for part in PARTS}  # type: ignore[misc]
-    for name in names:
+    for name in names():
         if section in load(name):
             found[name] = lambda _, name=name: load(name)[section]  # type: ignore[misc]
     return found

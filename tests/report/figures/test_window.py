@@ -172,11 +172,11 @@ def test_an_operator_that_does_not_repeat_is_shown_from_its_beginning() -> None:
     assert default_of(plain, "Z") == Window(949_600, 949_600 + 10 * READABLE_EVENTS)
 
 
-def test_the_edge_trace_shows_its_fill_and_one_of_763_periods(edge: Trace) -> None:
-    """By the file: one stretch of 34,109 cycles from cycle 70,442 on, in the only operator."""
+def test_the_edge_trace_shows_its_fill_and_one_of_764_periods(edge: Trace) -> None:
+    """By the file: one stretch of 33,635 cycles from cycle 67,906 on, in the only operator."""
     longest = max(edge.segments(), key=lambda one: one.end - one.start)
-    assert (longest.start, longest.period_cycles, longest.repeats) == (70_442, 34_109, 762)
-    assert default_window(edge) == Window(0, 70_442 + 34_109, 34_109, 763)
+    assert (longest.start, longest.period_cycles, longest.repeats) == (67_906, 33_635, 763)
+    assert default_window(edge) == Window(0, 67_906 + 33_635, 33_635, 764)
     assert default_window(edge, "L+softmax+A") == default_window(edge)
 
 
@@ -198,10 +198,10 @@ def test_an_operator_is_worked_on_from_its_first_busy_cycle_to_its_last(trace: T
 @pytest.mark.parametrize(
     ("start", "end", "fault"),
     [
-        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 561"),
-        (562, None, r"first cycle: got 562; allowed: a cycle of the run, 0 to 561"),
-        (None, 563, r"last cycle: got 563; allowed: a cycle after the first one, up to 562"),
-        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 562"),
+        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 533"),
+        (534, None, r"first cycle: got 534; allowed: a cycle of the run, 0 to 533"),
+        (None, 535, r"last cycle: got 535; allowed: a cycle after the first one, up to 534"),
+        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 534"),
         (-5, 0, r"first cycle: got -5.*\n.*last cycle: got 0"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_window_outside_of_the_run_is_refused(
 
 
 def test_an_open_window_goes_to_the_border_of_the_run(toy: Trace) -> None:
-    assert asked_window(toy, 560, None) == Window(560, toy.cycles)
+    assert asked_window(toy, 530, None) == Window(530, toy.cycles)
     assert asked_window(toy, None, 1) == Window(0, 1)
     with pytest.raises(InputError, match=r"operator: got 'L\+sofmax'; allowed: did you mean 'L\+"):
         asked_window(toy, None, None, "L+sofmax")
