@@ -168,11 +168,10 @@ def _stop(finished: int) -> Callable[..., Compared]:
     """Make what runs a point, and is interrupted after some."""
     run, count = comparing.run_task, iter(range(100))
 
-    def one(task: object) -> Compared:
+    def one(task: comparing.Task) -> Compared:
         if next(count) == finished:
             raise KeyboardInterrupt
-        found: Compared = run(task)
-        return found
+        return run(task)
 
     return one
 

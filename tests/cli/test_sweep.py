@@ -1,7 +1,7 @@
 """What `--sweep` reads, what it refuses, and that a point is what a file with that value gives."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -15,6 +15,7 @@ from simaccel.cli.sweep import MOST_POINTS, Sweep, read_sweep
 from simaccel.errors import InputError
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import build, gemm, parse_workload
+from simaccel.workload.building import Sizes
 
 REPOSITORY = Path(__file__).parents[2]
 ASKED = Asked("edge", (), AskedWorkload("bert"))
@@ -267,17 +268,17 @@ def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path)
             document[section] = change
     file = tmp_path / "edge.yaml"
     file.write_text(yaml.safe_dump(document))
-    sizes: dict[str, int] = {"seq_len": 64, "batch": 2}
-    expected = sizes | ({name.replace("-", "_"): int(text)} if not changes else {})
+    sizes: Sizes = {"scope": "la", "bytes_by_tensor": {"Q": 1}, "seq_len": 64, "batch": 2}
+    expected = sizes | cast(Sizes, {} if changes else {name.replace("-", "_"): int(text)})
     sweep = swept(f"{name}={text}")
     workload, accelerator, point = sweep.apply(
         sweep.points[0],
-        build("bert", scope="la", bytes_by_tensor={"Q": 1}, **sizes),
+        build("bert", **sizes),
         load_accelerator(before),
     )
     assert accelerator == load_accelerator(file)
     assert (accelerator == load_accelerator(before)) == (not changes)
-    wanted = build("bert", scope="la", bytes_by_tensor={"Q": 1}, **expected)
+    wanted = build("bert", **expected)
     assert workload == wanted
     assert workload.parameters == wanted.parameters
     assert point.axis.name == name

@@ -68,7 +68,7 @@ def _run(
     family = kind.family(drawn)
     totals = evaluate(family, accelerator)
     room = accelerator.buffer.capacity_bytes or 1 << 62
-    fits = (totals.buffer_bytes() <= room) & totals.sums_fit()
+    fits = (totals.buffer_bytes() <= room) & totals.fits()
     bounds = np.broadcast_to(totals.bound(), (drawn.count,))
     order = np.argsort(bounds, kind="stable")
     order = order[np.broadcast_to(fits, bounds.shape)[order]]
