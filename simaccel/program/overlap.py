@@ -54,6 +54,10 @@ class Overlap:
     """Operators that can stand directly before, if there is anything to begin with."""
 
 
+_FIRST = Overlap(free=True, whole=True)
+"""With nothing before it, there is nothing to wait for."""
+
+
 @dataclass
 class _Place:
     """An operator and those that can stand directly before it: name -> in the layer before."""
@@ -72,7 +76,7 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     places: dict[str, _Place] = {}
     _walk(program.body, {}, places)
     if not accelerator.groups.overlap:
-        return dict.fromkeys(places, Overlap())
+        return {name: _FIRST if not one.before else Overlap() for name, one in places.items()}
     rooms = _Rooms(program, accelerator)
     return {name: _overlap(place, places, rooms) for name, place in places.items()}
 
@@ -165,7 +169,7 @@ def _used(program: Program, places: Sequence[str], kind: str | None) -> _Used:
 
 def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Overlap:
     if not place.before:
-        return Overlap()
+        return _FIRST
     operator, others = place.operator, place.others
     known = {tile.name: tile for tile in _known(place, places)}
     slots = rings(operator.body, operator.tiles, BUFFER)
