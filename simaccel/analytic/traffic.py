@@ -73,17 +73,18 @@ class Place:
 
 
 def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
-    """Return loads in the order of service."""
+    """Return loads in the order of service, each place with those that a candidate has there."""
     if len(later) < 2:  # noqa: PLR2004 - one is in order
         return [Place([one]) for one in later]
     asked = np.stack(
         np.broadcast_arrays(*(np.where(mine, one.begin, np.inf) for one, mine in later))
     )
     order = np.argsort(asked, axis=0, kind="stable")
-    return [
-        Place([(one, mine & (which == number)) for number, (one, mine) in enumerate(later)])
-        for which in order
-    ]
+    found = []
+    for which in order:
+        here = [(one, mine & (which == number)) for number, (one, mine) in enumerate(later)]
+        found.append(Place([(one, mine) for one, mine in here if mine.any()]))
+    return found
 
 
 @dataclass(eq=False)
@@ -94,6 +95,8 @@ class Line:
     name: str
     recent: list[Request] = field(default_factory=list)
     """The last loads as they are gone through; the channel serves the oldest first."""
+    most: int = _RECENT
+    """Of so many, those are forgotten that are no candidate's last any more."""
     latest: Floats = field(default_factory=lambda: UNASKED)
     """When the last of them was asked for."""
     loads: Floats = field(default_factory=lambda: ZERO)
@@ -211,8 +214,9 @@ class Traffic(Systolic):
         line.recent.append(Request(asked, first, end, keys, line.loads))
         line.latest = np.maximum(line.latest, asked)
         line.loads = line.loads + there
-        if len(line.recent) > _RECENT and not self._counts(line, line.recent[0]).any():
-            del line.recent[0]
+        if len(line.recent) > line.most:
+            line.recent = [one for one in line.recent if self._counts(line, one).any()]
+            line.most = max(_RECENT, 2 * len(line.recent))
         return end
 
     @staticmethod
@@ -241,14 +245,20 @@ class Traffic(Systolic):
 
     def _shift(self, line: Line, one: Request, shift: Floats) -> None:
         """Let a load end later, and what its end has set if no later load has set it again."""
+        later = shift > 0
+        if not later.any():
+            return
         one.end = one.end + shift
         newer = line.recent[line.recent.index(one) + 1 :]
         for key in one.keys:
-            last = TRUE
+            last = later
             for other in newer:
                 if key in other.keys:
                     last = last & (other.begin < 0)
-            self.x[key] = self.get(key) + np.where(last, shift, 0)
+                    if not last.any():
+                        break
+            else:
+                self.x[key] = self.get(key) + np.where(last, shift, 0)
 
     def _beside_stores(self, begin: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
