@@ -80,11 +80,14 @@ def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
         np.broadcast_arrays(*(np.where(mine, one.begin, np.inf) for one, mine in later))
     )
     order = np.argsort(asked, axis=0, kind="stable")
-    found = []
-    for which in order:
-        here = [(one, mine & (which == number)) for number, (one, mine) in enumerate(later)]
-        found.append(Place([(one, mine) for one, mine in here if mine.any()]))
-    return found
+    numbers = np.arange(len(later)).reshape(-1, *[1] * (asked.ndim - 1))
+    theirs = (order[:, None] == numbers) & np.isfinite(asked)
+    there = theirs.reshape(len(later), len(later), -1).any(axis=-1)
+    return [
+        Place([(later[number][0], mine[number]) for number in np.flatnonzero(some)])
+        for mine, some in zip(theirs, there, strict=True)
+        if some.any()
+    ]
 
 
 @dataclass(eq=False)
@@ -205,8 +208,10 @@ class Traffic(Systolic):
             asked = np.maximum(place.of("begin"), place.of("free"))
             shift = np.where(place.later, np.maximum(done - asked, 0), 0)
             ends = place.of("end") + shift
+            waits = shift.any()
             for one, mine in place.members:
-                self._shift(line, one, np.where(mine, shift, 0))
+                if waits:
+                    self._shift(line, one, np.where(mine, shift, 0))
                 one.free = np.where(mine, done, one.free)
             done = np.where(place.later, ends, done)
         self.x[line.key(CHANNEL)] = np.maximum(done, free)
@@ -268,9 +273,11 @@ class Traffic(Systolic):
         line.wrote = line.wrote & ~there
         end = begin + np.maximum(move.service, move.port)
         batch = np.maximum(1, move.service / np.maximum(1, move.batches))
-        for n in (1, 0):
+        for n in range(len(line.stored) - 1, -1, -1):
             kept = line.key("store")
             first, last = (kept, n, "begin"), (kept, n, "end")
+            if not (self.get(last) > begin).any():
+                continue
             other = np.maximum(1, self.get((kept, n, "batch")))
             since = np.maximum(begin, self.get(first))
             pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)
