@@ -95,11 +95,11 @@ def test_bytes_per_element_for_all_and_for_one_tensor(cli: Call) -> None:
 
 def test_pipelining_is_passed_to_the_scheduler(cli: Call) -> None:
     """Where memory takes no time, softmax behind L is what is left to hide."""
-    fast = "--seq-len 32 --set buffer.capacity_bytes=8~KiB"
+    fast = "--seq-len 32 --dataflow flat-r --set buffer.capacity_bytes=8~KiB"
     fast += " --set dram.bandwidth_bytes_per_second=unlimited"
-    mapped = cli(f"map --hw toy --workload bert --scope la {fast} --dataflow flat-r --pipeline").stdout
+    mapped = cli(f"map --hw toy --workload bert --scope la {fast} --pipeline").stdout
     assert "fork ahead 1" in mapped
-    assert "ahead" not in cli(f"map --hw toy --workload bert --scope la {fast} --dataflow flat-r").stdout
+    assert "ahead" not in cli(f"map --hw toy --workload bert --scope la {fast}").stdout
 
 
 def test_a_check_compares_every_operator(cli: Call) -> None:
