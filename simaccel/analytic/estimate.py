@@ -226,11 +226,11 @@ class Totals:
             return np.ones((), dtype=np.bool_)
         return self.counts.room(ACCUMULATOR) <= accumulator.capacity_bytes
 
-    def energy_pj(self, cycles: Any = None) -> dict[str, npt.NDArray[np.float64]]:
+    def energy_pj(self, cycles: float | Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
         """Return the energy by level in pJ; ``cycles`` (by candidate): in which it leaks."""
-        counts = self.counts
+        counts, within = self.counts, cycles if cycles is None else np.asarray(cycles)
         found: dict[str, Any] = self.accelerator.energy_by_level(
-            counts.macs, counts.elements, counts.moved, cycles
+            counts.macs, counts.elements, counts.moved, within
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 

@@ -224,7 +224,7 @@ def _known(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
 
 
 def _taken_first(operator: Operator) -> list[str]:
-    """Name the tiles that the first command on array or SFU takes; those of PEs come from others."""
+    """Name the tiles that the first command takes, in the buffer where those of PEs come from."""
     inside = [one for one in commands(operator.body) if isinstance(one, Load)]
     sources = {one.tile.name: one.source.name for one in inside if one.source is not None}
     for command in commands(operator.body):

@@ -4,10 +4,10 @@ Independent of `simaccel.machine`: it follows the design's rules in program orde
 its own commands one after the other; a command waits until the tiles that it touches come from
 whoever had them before and, where it is the first to touch a tile, until a slot is free; a tile
 is free when the last engine that touches it is past its last command with it; at the end of an
-operator an engine goes on as far as the overlap of the next one says. On a systolic array a stationary operand shifts in behind the last fold before,
-if it is there, and the last results leave behind the first fold after. Nobody may share a
-resource: ports and NoC are unlimited, and DRAM is unlimited or has one DMA engine as its only
-requester.
+operator an engine goes on as far as the overlap of the next one says. On a systolic array a
+stationary operand shifts in behind the last fold before, if it is there, and the last results
+leave behind the first fold after. Nobody may share a resource: ports and NoC are unlimited, and
+DRAM is unlimited or has one DMA engine as its only requester.
 """
 
 from collections import defaultdict
@@ -175,10 +175,7 @@ class MaxPlus:
         # tiles kept outside the operators need no hand-over: engines have met since
         names = {tile.name for tile in tiles_of(command)}
         instances = {name: living[name] for name in sorted(names & set(living))}
-        loads = engine.startswith("dma_in")
-        start = self.time[engine]
-        if not loads and not self.overlap.whole:
-            start = max(start, self.ended)
+        start = self._begin(engine)
         for instance in instances.values():
             start = max(start, self._available(instance, engine))
             if instance.holder != engine:
@@ -191,13 +188,22 @@ class MaxPlus:
         for instance in instances.values():
             instance.holder = engine
             instance.used = instance.ready = self.time[engine]
-            if loads:
+            if engine.startswith("dma_in"):
                 instance.ready += self.accelerator.dram.latency_cycles
-        if loads and not self.overlap.free:
-            self.time[engine] = max(self.time[engine], self.ended)
+        self._pause(engine)
         if ready is not None and isinstance(command, Compute) and command.out.name in instances:
             made = instances[command.out.name]
             made.came = made.ready = made.used = ready
+
+    def _begin(self, engine: str) -> int:
+        """When an engine can begin a command, its tiles apart."""
+        waits = not engine.startswith("dma_in") and not self.overlap.whole
+        return max(self.time[engine], self.ended if waits else 0)
+
+    def _pause(self, engine: str) -> None:
+        """Let a loader bring one tile only before the end of the operator before."""
+        if engine.startswith("dma_in") and not self.overlap.free:
+            self.time[engine] = max(self.time[engine], self.ended)
 
     def _fold(self, command: Compute, folds: Folds, start: int, own: _Living) -> int:
         """Run the folds of a block as soon as it can be on the array; say when its last is out."""
