@@ -92,9 +92,7 @@ def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
     assert asked < max(_figure(one, objective) for one in results.values())
 
 
-@pytest.mark.parametrize(
-    ("workload", "room"), [(_ATTENTION, "1 KiB"), (_FEED_FORWARD, "1 KiB"), (_ATTENTION, "8 KiB")]
-)
+@pytest.mark.parametrize(("workload", "room"), [(_ATTENTION, "1 KiB"), (_FEED_FORWARD, "2 KiB")])
 def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str) -> None:
     """Of an attention with what is around it, and a feed-forward pair with an activation."""
     size, slow = f"buffer.capacity_bytes={room}", "dram.bandwidth_bytes_per_second=2 GB/s"
@@ -120,7 +118,7 @@ def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, 
     """What the mapspaces inside picked is run, too."""
     m, k, n = shape
     on = load_accelerator("toy", ["dram.interleave_bytes=16 B", "buffer.capacity_bytes=300 B"])
-    options = Options(effort=Effort(objective="cycles", patience=1_000, exhaustive=10_000))
+    options = Options(effort=Effort(objective="cycles", patience=300, exhaustive=3_000))
     found = {
         name: simulate(gemm(m=m, k=k, n=n), on, name, options=options).run.cycles
         for name in ("pfm", "ruby-s", "ruby-t", "ruby")
