@@ -90,9 +90,9 @@ def draw_workload(draw: Random) -> Workload:
     operators = draw.choice(choices)()
     names = {one.output.tensor for one in operators}
     names |= {given.tensor for one in operators for given in one.inputs}
-    widths = {name: draw.choice([1, 2, 4]) for name in sorted(names)}
+    bits = {name: draw.choice([4, 4, 8, 16, 32]) for name in sorted(names)}
     weights = [name for name in sorted(names) if draw.random() < 0.3]
-    return workload(*operators, widths=widths, repeat=draw.choice([1, 1, 2]), weights=weights)
+    return workload(*operators, bits=bits, repeat=draw.choice([1, 1, 2]), weights=weights)
 
 
 def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:

@@ -299,11 +299,9 @@ class Accelerator(Spec):
         slowest: Amount = larger(cycles, self._part_rate.cycles(found))
         return slowest
 
-    def rows(
-        self, sides: tuple[Amount, ...], shape: tuple[int, ...], element_bytes: int
-    ) -> Rows | None:
+    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
         """Where a tile of a tensor lies in DRAM; None if the model does not care."""
-        return None if self.dram.model == "channel" else rows_of(sides, shape, element_bytes)
+        return None if self.dram.model == "channel" else rows_of(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:
         """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""
