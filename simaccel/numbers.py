@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from simaccel.errors import SimaccelError, suggest
-
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -39,23 +37,8 @@ BITS: Final[Mapping[str, int]] = {
 """Bits of an element in memory by the name of its number; tf32 computes with 19 of its 32."""
 
 
-class NotANumberError(SimaccelError):
-    """A name that no number has; the message is what is allowed."""
-
-
-def bits_of(name: str) -> int:
-    """Return the bits of an element by the name of its number.
-
-    >>> bits_of("int4"), bits_of("tf32")
-    (4, 32)
-
-    Raises:
-        NotANumberError: no number has this name.
-
-    """
-    if name not in BITS:
-        raise NotANumberError(suggest(name, BITS))
-    return BITS[name]
+SUMS: Final = "sums"
+"""What an accelerator's accumulator holds, beside the classes of tensors."""
 
 
 def in_bytes(elements: Amount, bits: int) -> Amount:

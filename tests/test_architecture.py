@@ -17,7 +17,7 @@ LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "later": set(),
-    "numbers": {"errors"},
+    "numbers": set(),
     "plugins": {"errors"},
     "files": {"errors"},
     "workload": {"errors", "later", "numbers", "files", "plugins"},
