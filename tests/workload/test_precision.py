@@ -50,11 +50,11 @@ def test_a_workload_is_made_again_from_its_parameters() -> None:
         ("resnet50", {"layer": "conv1"}),
         ("llama-2-7b", {"phase": "decode", "prompt": 8}),
     ):
-        found = build(name, **sizes, precision=ALL)  # type: ignore[arg-type]
+        found = build(name, **sizes, precision=ALL)
         again = parse_workload(found.parameters)
         assert again == found
         assert again.parameters == found.parameters
-        assert again.fingerprint == found.fingerprint != build(name, **sizes).fingerprint  # type: ignore[arg-type]
+        assert again.fingerprint == found.fingerprint != build(name, **sizes).fingerprint
 
 
 def test_einsums_say_which_tensors_are_packed() -> None:
