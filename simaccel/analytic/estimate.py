@@ -33,6 +33,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.space import Space, held_around, space_of
 from simaccel.mapping.tree import BUFFER, Keep, Mapping
+from simaccel.numbers import in_bytes
 from simaccel.workload import Workload
 
 
@@ -251,7 +252,7 @@ def first_loads(family: Family, accelerator: Accelerator) -> Ints:
             if not isinstance(entry, Kept) or entry.tensor != use or use in family.space.made:
                 continue
             sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
-            n_bytes = view.bytes_per_element * math.prod(sizes, start=ints(1))
+            n_bytes = in_bytes(math.prod(sizes, start=ints(1)), view.bits)
             backing = accelerator.backing(view.kind)
             spec = backing.dram
             service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
@@ -275,7 +276,7 @@ def last_store(family: Family, accelerator: Accelerator) -> Ints:
     for entry in path.entries:
         if isinstance(entry, Kept) and entry.tensor == output.name and entry.level == BUFFER:
             sides = (extent(dim, sizes) for dim in expanded(family.space, output))
-            n_bytes = output.bytes_per_element * math.prod(sides, start=ints(1))
+            n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
             spec = accelerator.dram
             service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
             return ints(service * (entry.slots > 0))
@@ -318,7 +319,7 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
 def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], keep: Keep) -> int:
     """Return the bytes of what is kept around groups: as wide as all that is made in it."""
     width = max(
-        tensor.bytes_per_element
+        tensor.bits
         for name, tensor in workload.tensors.items()
         if held_around(workload, name, around) == keep.tensor
     )
@@ -326,8 +327,8 @@ def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], ke
     if not spans:
         views = (view for seen in space.operators for _, view in seen.uses)
         shapes = [view.shape for view in views if view.name == keep.tensor]
-        spans = list(shapes[0]) if shapes else [workload.tensor_bytes(keep.tensor) // width]
-    return keep.slots * width * math.prod(spans)
+        spans = list(shapes[0] if shapes else workload.shapes[keep.tensor])
+    return keep.slots * in_bytes(math.prod(spans), width)
 
 
 def _figures(name: str, totals: Totals, link: Link, cycles: int) -> OperatorEstimate:

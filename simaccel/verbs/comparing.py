@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
+from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
@@ -47,6 +48,10 @@ class Task:
     seq_len: int | None = None
     given: float | None = None
     title: str = ""
+
+    def __post_init__(self) -> None:
+        """Give the workload the precision of the accelerator where it says none."""
+        object.__setattr__(self, "workload", at_precision(self.workload, self.accelerator))
 
     @property
     def row(self) -> Compared:
