@@ -1,6 +1,7 @@
 """Fused bounds: attained on the machine, never above what they contain, the paper's figures."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -195,6 +196,21 @@ def test_with_enough_room_a_chain_moves_what_is_compulsory() -> None:
         assert found.largest[1] == compulsory_bytes(workload, [names])
         alone = workload_bound(workload, ANY)
         assert alone.largest[1] == compulsory_bytes(workload, [[name] for name in names])
+
+
+def test_what_runs_once_counts_once() -> None:
+    """The last norm and the logits beside 12 layers; and they don't fuse with a layer."""
+    document = {"kind": "transformer", "model": "gpt2", "prompt": 8, "scope": "model"}
+    workload = parse_workload(document)
+    assert workload.once
+    names = [one.name for one in workload.operators]
+    found = workload_bound(workload, Mapspace())
+    assert found.largest[1] == compulsory_bytes(workload, [[name] for name in names])
+    assert found.point(len(found.front) - 1).moved_bytes == found.largest[1]
+    some = workload_bound(chain(4, 3, 5, 2), Mapspace(), "best")
+    once = replace(some.workload, repeat=5, once=frozenset({"mm1"}))
+    assert (0, 2) in some.segments
+    assert (0, 2) not in workload_bound(once, Mapspace(), "best").segments
 
 
 def test_segments_are_the_best_of_all_cuts() -> None:
