@@ -48,7 +48,7 @@ VIEWS = {
     "Batches.left", "Entry.direction", "Entry.owner",
 }  # fmt: skip
 # Only a trace is about these: see test_lanes.py and the traces of tests/properties.
-WATCHED = {"ChannelLane.busy", "ChannelLane.channel", "TileLane.held"}
+WATCHED = {"ChannelLane.channel", "TileLane.held"}
 
 
 def _classes() -> Iterator[type]:
