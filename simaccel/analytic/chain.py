@@ -96,9 +96,15 @@ class Overlapped:
     """Of the buffer, beside what the group before reserves."""
 
 
+_FIRST = Overlapped(free=True, whole=True)
+"""With nothing before it, there is nothing to wait for."""
+
+
 def overlapped(link: Link, links: Sequence[Link], accelerator: Accelerator) -> Overlapped:
     """Return what of a group may begin early."""
-    if not link.before or not accelerator.groups.overlap:
+    if not link.before:
+        return _FIRST
+    if not accelerator.groups.overlap:
         return Overlapped()
     before = [links[place] for place in link.before]
     others = [one for one in before if one is not link]
@@ -182,8 +188,11 @@ class Chain:
         ]
         return max([*alone, *pairs])
 
-    def cycles(self) -> list[int]:
-        """Return the cycles of each group from the end of the one before to its own, all layers."""
+    def cycles(self, bounds: Sequence[int]) -> list[int]:
+        """Return the cycles of each group from the end of the one before to its own, all layers.
+
+        ``bounds``: what each takes at least that begins when the one before has ended.
+        """
         found: list[int] = []
         last: _Ran | None = None
         for run in self.layers:
@@ -192,7 +201,11 @@ class Chain:
             if times > 1 and self.ways[run[0].place] != Overlapped():
                 later, last = _ran(run, self.ways, last, self.accelerator)
             found += [a + (times - 1) * b for a, b in zip(first, later, strict=True)]
-        return found
+        least = [
+            bound * link.times if way in (Overlapped(), _FIRST) else 0
+            for bound, link, way in zip(bounds, self.links, self.ways, strict=True)
+        ]
+        return list(map(max, found, least))
 
     def bound(self, works: Sequence[Mapping[str, int]]) -> int:
         """Return cycles that no run is shorter than, of the work of each group by resource.

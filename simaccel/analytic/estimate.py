@@ -311,7 +311,8 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
         link = Link(totals.family, totals.counts, around, times, kept)
         every.append((group.name, totals, link))
     chain = Chain([link for _, _, link in every], accelerator)
-    figures = (_figures(*one, cycles) for one, cycles in zip(every, chain.cycles(), strict=True))
+    cycles = chain.cycles([int(totals.bound()) for _, totals, _ in every])
+    figures = (_figures(*one, mine) for one, mine in zip(every, cycles, strict=True))
     works = [{n: int(w) for n, w in totals.resources().items()} for _, totals, _ in every]
     return Estimate(tuple(figures), chain.bound(works), chain.buffer_bytes())
 
