@@ -23,6 +23,8 @@ FREE: Final = "stationary operand"
 """Since when a next stationary operand may shift into the array."""
 OUT: Final = "at the foot of the array"
 """When the last result has left the array."""
+EARLIER: Final = (-1, -2)
+"""The tiles of the last two stores of the group before, the latest first."""
 CHANNEL: Final = "channel"
 """When the DRAM channel has served all loads so far."""
 DRAM, LOADS, STORES = "dram", "batches of loads", "batches of stores"
