@@ -26,7 +26,7 @@ from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, MemoriesSpec
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
 from simaccel.hardware.precision import PrecisionSpec, with_sums
 from simaccel.hardware.quantity import Amount, Hertz, Rate, rate
@@ -76,6 +76,7 @@ class Accelerator(Spec):
     dram: DramSpec
     memories: MemoriesSpec = MemoriesSpec()
     dma: DmaSpec = DmaSpec()
+    groups: GroupsSpec = GroupsSpec()
     precision: PrecisionSpec = PrecisionSpec()
     energy: EnergySpec
     area: AreaSpec = AreaSpec()

@@ -132,7 +132,7 @@ def needed_at(ops: Sequence[Op], at: int) -> Iterator[int]:
         return
     for number in range(at, len(ops)):
         op = ops[number]
-        if op.act in (Act.COMMAND, Act.END, Act.MEET):
+        if op.act in (Act.COMMAND, Act.END, Act.MEET, Act.GATE):
             return
         if op.act in (Act.CLAIM, Act.WAIT) and op.tokens is not None:
             yield number

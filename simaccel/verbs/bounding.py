@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
@@ -127,7 +128,8 @@ def bound_of(
         workload = at_precision(workload, accelerator)
         room = accelerator.buffer.capacity_bytes if room is None else room
     names = [one.name for one in workload.operators]
-    parts = [[one] for one in names] if fuse == UNFUSED else [names]
+    runs = [list(some) for _, some in groupby(names, workload.times)]
+    parts = [[one] for one in names] if fuse == UNFUSED else runs
     return Bound(
         BoundReport(
             found=workload_bound(workload, mapspace, fuse),

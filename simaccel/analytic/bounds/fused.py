@@ -27,6 +27,7 @@ import numpy as np
 from simaccel.analytic.bounds.front import Front
 from simaccel.analytic.bounds.fusion import MOST_SHARED, Fusion, Template, Way
 from simaccel.analytic.bounds.segment import Segment, figures
+from simaccel.analytic.bounds.windows import CountedCosts
 from simaccel.analytic.family import Ints, family_of, ints
 from simaccel.mapping.space import Seen, space_of
 from simaccel.mapping.tree import Group
@@ -145,7 +146,7 @@ def _add(
     count = math.prod(map(len, options))
     if not count:
         return 0
-    costs = _Costs(fusion, shared, tiles)
+    costs = (CountedCosts if any(fusion.windows.values()) else _Costs)(fusion, shared, tiles)
     parts = [
         [costs.branch(seen, way) for way in mine]
         for seen, mine in zip(fusion.space.operators, ways, strict=True)

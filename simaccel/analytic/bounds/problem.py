@@ -76,6 +76,17 @@ class Problem:
         return tuple(rank for rank in self.sizes if rank not in self.batch)
 
     @cached_property
+    def sliding(self) -> frozenset[str]:
+        """Ranks in a sum, or with a step: tiles of a tensor overlap, or leave holes, along them."""
+        return frozenset(
+            rank
+            for one in self.operands
+            for dim in one.dims
+            if len(dim) > 1 or dim[0][1] > 1
+            for rank, _ in dim
+        )
+
+    @cached_property
     def groups(self) -> int:
         """Positions of the batch."""
         return math.prod(self.sizes[rank] for rank in self.batch)

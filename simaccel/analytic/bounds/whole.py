@@ -63,8 +63,8 @@ class WorkloadBound:
             start, before, own = (int(one) for one in self.steps[at].origin[row])
             parts.append((self.segments[start, at], own))
             at, row = start, before
-        repeat = self.workload.repeat
-        moved = repeat * sum(self._moved(segment, own) for segment, own in parts)
+        times = self.workload.times
+        moved = sum(times(one.operators[0]) * self._moved(one, own) for one, own in parts)
         room, accesses = int(self.front.buffer[number]), int(self.front.accesses[number])
         return Chosen(room, accesses, moved, tuple(reversed(parts)))
 
@@ -98,8 +98,11 @@ class WorkloadBound:
     def operations(self) -> int:
         """Multiplications and additions of all einsums; the first product needs no addition."""
         einsums = [one for one in self.workload.operators if isinstance(one, Einsum)]
-        firsts = sum(math.prod(one.output.shape(one.ranks)) for one in einsums)
-        return 2 * self.workload.macs - self.workload.repeat * firsts
+        firsts = (
+            self.workload.times(one.name) * math.prod(one.output.shape(one.ranks))
+            for one in einsums
+        )
+        return 2 * self.workload.macs - sum(firsts)
 
     @property
     def mappings(self) -> int:
@@ -108,7 +111,10 @@ class WorkloadBound:
 
 
 def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> WorkloadBound:
-    """Return the front over all ways to cut ``count`` operators into segments."""
+    """Return the front over all ways to cut ``count`` operators into segments.
+
+    All operators of a segment run as often.
+    """
     start = Front()
     start.add(ints([0]), ints([0]), ints([[0, 0, 0]]))
     steps, segments = [start], {}
@@ -119,12 +125,12 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
             if segment is None or not len(segment.front) or not len(steps[begin]):
                 continue
             segments[begin, stop] = segment
-            both = together([steps[begin], segment.front])
+            times = workload.times(segment.operators[0])
+            own = segment.front
+            both = together([steps[begin], Front(own.buffer, own.accesses * times, own.origin)])
             best.add(both.buffer, both.accesses, _from(begin, both))
         steps.append(best)
-    last = steps[-1]
-    front = Front(last.buffer, last.accesses * workload.repeat, last.origin)
-    return WorkloadBound(workload, front, steps, segments)
+    return WorkloadBound(workload, steps[-1], steps, segments)
 
 
 def _from(begin: int, both: Front) -> Ints:
@@ -194,6 +200,8 @@ def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) 
         if fuse == UNFUSED:
             return None
         names = [one.name for one in operators[begin:stop]]
+        if len({workload.times(name) for name in names}) > 1:
+            return None
         return fused_segment(counted, names, TEMPLATES[fuse], imperfect=mapspace.imperfect)
 
     found = segmented(counted, len(operators), segment_of)
