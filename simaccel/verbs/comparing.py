@@ -12,6 +12,7 @@ from simaccel.analytic.bounds.problem import NoBoundError
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import UNFUSED, workload_bound
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
+from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
@@ -55,6 +56,10 @@ class Task:
     seq_len: int | None = None
     given: float | None = None
     title: str = ""
+
+    def __post_init__(self) -> None:
+        """Give the workload the precision of the accelerator where it says none."""
+        object.__setattr__(self, "workload", at_precision(self.workload, self.accelerator))
 
     @property
     def row(self) -> Compared:

@@ -23,17 +23,17 @@ SMALL = "--hw toy --workload bert --scope la --set buffer.capacity_bytes=16~KiB"
 
 
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
-    result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive,flat --jobs 1")
+    result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive,flat-r --jobs 1")
     assert result.exit_code == 0, result.stderr
     rows = [line.split()[:2] for line in result.stdout.splitlines() if line.strip()[:1].isdigit()]
-    assert rows == [["4", "naive"], ["4", "flat"], ["8", "naive"], ["8", "flat"]]
+    assert rows == [["4", "naive"], ["4", "flat-r"], ["8", "naive"], ["8", "flat-r"]]
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_json_is_a_list_with_speedups(cli: Call) -> None:
-    found = json.loads(cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive,flat --json").stdout)
+    found = json.loads(cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive,flat-r --json").stdout)
     assert [(one["seq_len"], one["dataflow"]) for one in found] == [
-        *((4, "naive"), (4, "flat"), (8, "naive"), (8, "flat"))
+        *((4, "naive"), (4, "flat-r"), (8, "naive"), (8, "flat-r"))
     ]
     assert [one["speedup"] for one in found] == [
         *(1, found[0]["cycles"] / found[1]["cycles"]),
@@ -42,7 +42,7 @@ def test_json_is_a_list_with_speedups(cli: Call) -> None:
 
 
 def test_the_default_is_four_dataflows(cli: Call) -> None:
-    found = json.loads(cli(f"compare {SMALL} --seq-len 4 --jobs 1 --json").stdout)
+    found = json.loads(cli(f"compare {SMALL} --seq-len 2 --jobs 1 --json").stdout)
     assert [one["dataflow"] for one in found] == ["naive", "flex", "flat", "flash"]
 
 
@@ -81,7 +81,7 @@ def test_all_faults_are_reported_before_anything_runs(cli: Call) -> None:
     ]
 
 
-SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive,flat"
+SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive,flat-r"
 BUFFER = "--sweep buffer=1KiB:8KiB:x2"
 
 
@@ -97,7 +97,7 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
     assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
     rows = [line.split()[:3] for line in lines if "KiB" in line[:6]]
     sizes = ("1", "2", "4", "8")
-    assert rows == [[n, "KiB", name] for n in sizes for name in ("naive", "flat")]
+    assert rows == [[n, "KiB", name] for n in sizes for name in ("naive", "flat-r")]
 
 
 def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
@@ -112,7 +112,7 @@ def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
 
 
 def test_speedup_is_against_the_same_point(cli: Call) -> None:
-    options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat,naive"
+    options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat-r,naive"
     found = json.loads(cli(f"compare {options} {BUFFER} --jobs 1 --json").stdout)
     assert len({flat["cycles"] for flat in found[::2]}) > 1
     for flat, naive in zip(found[::2], found[1::2], strict=True):
@@ -263,14 +263,14 @@ def test_an_impossible_point_is_refused_before_anything_runs(cli: Call, tmp_path
 
 
 def test_the_estimate_is_that_of_the_run(cli: Call) -> None:
-    options = f"{SMALL} --seq-len 8 --dataflow flat --json"
+    options = f"{SMALL} --seq-len 8 --dataflow flat-r --json"
     alone = json.loads(cli(f"estimate {options}").stdout)
     run = json.loads(cli(f"run {options}").stdout)
     for name in ("cycles", "resource_bound_cycles"):
         assert alone[name] == run["estimate"][name]
     assert alone["macs"] == run["macs"]
     assert alone["bytes"] == run["bytes"]
-    table = cli(f"estimate {SMALL} --seq-len 8 --dataflow flat").stdout
+    table = cli(f"estimate {SMALL} --seq-len 8 --dataflow flat-r").stdout
     assert "closed form" in table
     assert "L+softmax+A" in table
 

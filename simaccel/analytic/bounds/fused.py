@@ -32,6 +32,7 @@ from simaccel.analytic.family import Ints, family_of, ints
 from simaccel.mapping.space import Seen, space_of
 from simaccel.mapping.tree import Group
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 from simaccel.workload import Vector, Workload
 
 _MOST = 4_000_000
@@ -95,9 +96,8 @@ class _Costs:
 
     @staticmethod
     def _room(view: View, sizes: Sizes) -> Ints:
-        return math.prod(
-            (sizes[dim[0][0]] for dim in view.terms), start=ints(view.bytes_per_element)
-        )
+        elements = math.prod((sizes[dim[0][0]] for dim in view.terms), start=ints(1))
+        return in_bytes(elements, view.bits)
 
     def _moved(self, view: View, times: Ints) -> Ints:
         written = view.name in self.fusion.space.made

@@ -12,12 +12,13 @@ from simaccel.analytic.bounds.attain import even_group, is_alone
 from simaccel.analytic.bounds.front import Front
 from simaccel.analytic.bounds.halo import Cut, Cuts, Halo, tile_elements
 from simaccel.analytic.bounds.orders import best_order, traffic, traffic_in
-from simaccel.analytic.bounds.problem import Operand, Problem
+from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem
 from simaccel.analytic.bounds.sizes import divisors, orders
 from simaccel.analytic.bounds.tilings import options, tilings
 from simaccel.analytic.bounds.uneven import uneven_front, uneven_group
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.tree import Group
+from simaccel.numbers import BYTE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +92,12 @@ def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
     """Return the front of an einsum: all tilings, orders and, if asked, what passes by.
 
     Raises:
-        NoBoundError: an uneven bound of what is no product of two tensors.
+        NoBoundError: an uneven bound of what is no product of two tensors, or elements of 4 bits,
+            which ``workload_bound`` counts in half bytes.
 
     """
+    if any(one.bits % BYTE for one in problem.operands):
+        raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
     front, complete = Front(), True
     if mapspace.uneven:
