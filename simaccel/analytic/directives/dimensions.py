@@ -198,7 +198,8 @@ def dram_bytes_of(space: Space, group: Group) -> dict[str, int]:
     """Return the bytes that tensors of einsums move with DRAM, once through the group.
 
     Left out are tensors that the directives of one operator don't tell: in windows, passed between
-    or used by several operators, in parts of a rank, or kept nowhere in the buffer.
+    or used by several operators, in parts of a rank, kept nowhere in the buffer, or packed (whose
+    tiles are rounded up to bytes).
     """
     leaves = list(paths(group.tree))
     if len(leaves) > len(space.operators):
@@ -211,7 +212,7 @@ def dram_bytes_of(space: Space, group: Group) -> dict[str, int]:
         for number, (name, view) in enumerate(seen.uses):
             tensor = name.partition("#")[0]
             plain = all(len(dim) == 1 and dim[0][1] == 1 for dim in view.terms)
-            plain = plain and not view.names & {*space.derived}
+            plain = plain and not (view.packed or view.names & {*space.derived})
             times = _times(space, outside, name, view)
             if (
                 times is None
