@@ -113,7 +113,7 @@ def test_best_fuses_where_that_saves_traffic() -> None:
     assert_computes(_FEED_FORWARD, best.mapping)
 
 
-@pytest.mark.parametrize("shape", [(7, 9, 5), (10, 3, 12)])
+@pytest.mark.parametrize("shape", [(10, 3, 12)])
 def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, int]) -> None:
     """What the mapspaces inside picked is run, too."""
     m, k, n = shape
