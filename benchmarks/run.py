@@ -27,6 +27,7 @@ from benchmarks import (
     ruby,
     scalesim,
     search,
+    tracing,
 )
 from benchmarks.measure import Benchmark, Row
 
@@ -42,6 +43,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     exactness.BENCHMARK,
     bounds.BENCHMARK,
     exploring.BENCHMARK,
+    tracing.BENCHMARK,
 )
 
 Results = dict[str, dict[str, Any]]

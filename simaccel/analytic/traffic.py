@@ -27,6 +27,7 @@ from simaccel.analytic.times import (
     UNASKED,
     WRITE,
     ZERO,
+    Begin,
     Sizes,
     Times,
     pick,
@@ -117,13 +118,23 @@ class Line:
 class Traffic(Systolic):
     """Tiles that come and go, with the slots that they wait for."""
 
-    def __init__(self, units: Units, accelerator: Accelerator) -> None:
-        super().__init__(accelerator)
+    def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
+        super().__init__(accelerator, begin)
+        self.gate = None if begin is None else begin.gate
         self.units = units
         self.slid: Bools = FALSE
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""
-        self.lines = {name: Line(at, name) for name, at in accelerator.every_backing.items()}
+        wrote = frozenset() if begin is None else begin.wrote
+        self.lines = {
+            name: Line(
+                at,
+                name,
+                wrote=TRUE if name in wrote else FALSE,
+                stored=[] if begin is None else [-1, -2],
+            )
+            for name, at in accelerator.every_backing.items()
+        }
         """The channels of DRAM and of the memories beside it."""
         self.counters = COUNTERS | {
             line.key(what) for line in self.lines.values() for what in (DRAM, LOADS, STORES)
@@ -134,13 +145,17 @@ class Traffic(Systolic):
         move = self.units.move(tiled, sizes, self.slid, tiled.view.kind, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
         begin = np.maximum(self.get(engine), free)
+        gate = self.gate if tiled.outside is None else None
+        if gate is not None and tiled.tensor not in gate.early:
+            begin = np.maximum(begin, gate.cycle)
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("ready", tiled.outside)))
         if move.on_chip:
             end = begin + np.maximum(move.service, move.port)
         else:
             end = self._served(begin, move, where, (engine, arrival))
-        self.x[engine] = pick(where, end, self.get(engine))
+        past = end if gate is None else np.maximum(end, gate.cycle)
+        self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
         if tiled.outside is not None:
             self.use(tiled.outside, pick(where, self.x[engine], ZERO))

@@ -88,6 +88,11 @@ class Diagnosis:
     total: Part
     operators: tuple[Part, ...]
 
+    @property
+    def costliest(self) -> Part | None:
+        """The operator with most cycles, the first of equals; None without any."""
+        return max(self.operators, key=lambda part: part.cycles, default=None)
+
     def part(self, operator: str | None) -> Part:
         """Return one operator, or the total.
 

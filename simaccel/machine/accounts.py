@@ -56,8 +56,13 @@ class Listener(Protocol):
     ) -> None:
         """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
 
-    def served(self, channel: str, start: int, end: int, cycles: int, *, busy: bool) -> None:
-        """Note that a channel was in use, or not, and its cycles of service meanwhile."""
+    def served(
+        self, channel: str, start: int, use: int, pause: int, cycles: int, times: int
+    ) -> None:
+        """Note uses of a channel from ``start`` on, each with a pause after it.
+
+        Each takes ``use`` cycles, of which ``cycles`` are service.
+        """
 
     def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
         """Note the bytes that the slots of a tile held."""

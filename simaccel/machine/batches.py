@@ -56,17 +56,21 @@ class Batches(Stateful):
         self.direction = 1 - self.direction
         self.gap, self.left = self.turnaround, self.batch[self.direction]
 
-    def advance(self, cycles: int) -> None:
-        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``."""
+    def advance(self, cycles: int) -> int:
+        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``.
+
+        Return the cycles of them in which nobody was left.
+        """
         while self.queues[0] or self.queues[1]:
             finish = self.next_finish()
             if cycles < finish:
                 self._pass(cycles)
                 self.finish = finish - cycles
-                return
+                return 0
             cycles -= finish
             self._pass(finish)
             self._leave()
+        return cycles
 
     def next_finish(self) -> int:
         """Cycles until the next entry leaves, if nothing arrives."""

@@ -43,7 +43,7 @@ class Channel(Stateful):
             return entry
         self.catch_up()
         if self.lane is not None and not self.turns.ring:
-            self.lane.switch(self.seen, busy=True)
+            self.lane.begin(self.seen)
         self.served_cycles += cycles
         self.turns.add(entry)
         if self.alarm is not None and self.clock.cycle + cycles < self.alarm[0]:
@@ -51,25 +51,14 @@ class Channel(Stateful):
         return entry
 
     def catch_up(self) -> None:
-        """Bring the ring up to the present cycle."""
+        """Bring the ring up to the present cycle; a lane wants to know when nobody was left."""
         now = self.clock.cycle
         if now > self.seen:
             if self.turns.ring:
-                self._serve(now - self.seen)
+                idle = self.turns.advance(now - self.seen)
+                if self.lane is not None and not self.turns.ring:
+                    self.lane.idle_since = now - idle
             self.seen = now
-
-    def _serve(self, cycles: int) -> None:
-        """Serve for ``cycles``; a lane wants to know when nobody was left."""
-        if self.lane is None:
-            self.turns.advance(cycles)
-            return
-        at, now = self.seen, self.seen + cycles
-        while self.turns.ring and at < now:
-            step = min(self.turns.next_finish(), now - at)
-            self.turns.advance(step)
-            at += step
-        if not self.turns.ring:
-            self.lane.switch(at, busy=False)
 
     def done(self, entry: Entry) -> bool:
         """Whether a request has been served by now."""

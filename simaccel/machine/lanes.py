@@ -58,38 +58,63 @@ class Server(Protocol):
 
 
 class ChannelLane(Lane):
-    """In use from a request to an idle channel until everybody is served."""
+    """In use from a request to an idle channel until everybody is served.
 
-    STATE = ("busy",)
+    A use and the pause after it are told together, when the next use begins.
+    """
+
     GAUGES = ("channel",)
+    RECORDS = ("idle_since", "like", "times")  # what the channel has served; nothing at a flush
 
     def __init__(self, name: str, clock: Clock, listener: Listener, channel: Server) -> None:
         super().__init__(name, clock, listener)
         self.channel = channel
-        self.busy = False
+        self.idle_since = 0
+        """When the last use ended, if nobody uses the channel now."""
+        self.like = (0, 0, 0)
+        """The cycles of the last uses, of the pauses after them, and of service in each use."""
+        self.times = 0
+        """How many uses with pauses like that have not been told."""
 
-    def switch(self, now: int, *, busy: bool) -> None:
-        """Go over to being used, or not."""
-        self._tell(now)
-        self.busy = busy
+    def begin(self, now: int) -> None:
+        """Note a request to an idle channel; without a pause it goes on with the use before."""
+        idle = self.idle_since
+        if now > idle:
+            served = self.channel.served_cycles
+            like = (idle - self.since, now - idle, served - self.told)
+            if like != self.like:
+                self._tell()
+                self.like = like
+            self.times += 1
+            self.since, self.told = now, served
+
+    def _tell(self) -> None:
+        if self.times:
+            use, pause, cycles = self.like
+            start = self.since - (use + pause) * self.times
+            self.listener.served(self.name, start, use, pause, cycles, self.times)
+            self.times = 0
 
     def flush(self, now: int) -> None:
         """Tell what happened up to ``now``."""
-        self.channel.catch_up()
-        self._tell(now)
+        channel = self.channel
+        channel.catch_up()
+        self._tell()
+        if now <= self.since:
+            return
+        served, ring = channel.served_cycles, channel.turns.ring
+        if ring:
+            served -= sum(entry.remaining for entry in ring)
+        idle = now if ring else self.idle_since
+        cycles = served - self.told
+        self.listener.served(self.name, self.since, idle - self.since, now - idle, cycles, 1)
+        self.since, self.told = now, served
+        self.idle_since = now
 
-    def _tell(self, now: int) -> None:
-        if now > self.since:
-            served, ring = self.channel.served_cycles, self.channel.turns.ring
-            if ring:
-                served -= sum(entry.remaining for entry in ring)
-            cycles = served - self.told
-            self.listener.served(self.name, self.since, now, cycles, busy=self.busy)
-            self.since, self.told = now, served
-
-    def state(self) -> tuple[object, ...]:
-        """Return whether it is in use."""
-        return (self.busy,)
+    def skip(self, skip: Skip) -> None:
+        """Take the periods as told, a pause at their end too."""
+        super().skip(skip)
+        self.idle_since = self.since
 
     def gauges(self) -> Numbers:
         """Return what was asked for so far, and how far the turns are."""

@@ -64,37 +64,41 @@ class Turns(Stateful):
         self.gap = self.turnaround if head.direction != self.direction else 0
         self.direction = head.direction
 
-    def advance(self, cycles: int) -> None:
-        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``."""
+    def advance(self, cycles: int) -> int:
+        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``.
+
+        Return the cycles of them in which nobody was left.
+        """
         while len(self.ring) > 1:
             finish = self.finish or self.next_finish()
             if cycles < finish:
                 self.finish = finish - cycles
                 self._pass(cycles)
-                return
+                return 0
             cycles -= finish
             self._leave()
-        if self.ring:
-            self._advance_alone(cycles)
+        return self._advance_alone(cycles) if self.ring else cycles
 
-    def _advance_alone(self, cycles: int) -> None:
+    def _advance_alone(self, cycles: int) -> int:
         """Serve the only entry, whose turns follow one another."""
         head, served = self.ring[0], cycles - self.gap
         if served < 0:
             self.gap = -served
-            return
+            return 0
         self.gap = 0
-        if served >= head.remaining:
+        left = served - head.remaining
+        if left >= 0:
             self.ring.clear()
             head.remaining = self.left = 0
             head.finished = True
-            return
+            return left
         head.remaining -= served
         if served < self.left:
             self.left -= served
         else:
             over = (served - self.left) % self.quantum
             self.left = min(self.quantum - over, head.remaining)
+        return 0
 
     def next_finish(self) -> int:
         """Cycles until the next entry leaves, if nothing arrives."""

@@ -27,23 +27,23 @@ class Slot:
 
 
 class Teller:
-    """Lets a listener hear one period in full, then says how often it is repeated."""
+    """Knows where in what a listener heard each snapshot lies, and says what is repeated."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.first_rows: dict[Watch, int] = {}
 
     def begin(self, watch: Watch) -> None:
-        """Note where the period of a watch begins."""
+        """Note where a period begins, if the watch finds the machine again as it is now."""
         self.first_rows[watch] = self.listener.position()
 
     def forget(self) -> None:
         """Forget all periods that have begun: somebody else has made lanes tell what they did."""
         self.first_rows = {}
 
-    def drop(self, watch: Watch) -> None:
-        """Forget a period that didn't repeat."""
-        self.first_rows.pop(watch, None)
+    def knows(self, watch: Watch) -> bool:
+        """Return whether what was heard since the watch's snapshot is in one piece."""
+        return watch in self.first_rows
 
     def repeat(self, watch: Watch, found: Repetition) -> None:
         """Repeat what was heard; periods that began inside are torn by it and forgotten."""
@@ -83,12 +83,9 @@ class Watch:
         """Return how often the loop will still go round."""
         return self.op.trips - 1 - self.leader.iterations[self.op.depth]
 
-    def _tells(self) -> bool:
-        return self.teller is not None and self in self.teller.first_rows
-
     def _look(self) -> None:
         purse, forward = self.purse, self.forward
-        if not self._tells() and not purse.may_look(forward.clock.events):
+        if not purse.may_look(forward.clock.events):
             self.rest = self.paused = purse.rest(forward.clock.events, self.paused + 1)
             return
         looked_at, places = forward.looked_at, forward.places()
@@ -99,9 +96,13 @@ class Watch:
         elif old is None or self.looks >= self.power:
             self._remember(2 * self.power if old else 1)
         else:
-            self._drop()
             self.looks += 1
-        purse.spend(LOOK_POINTS + PART_POINTS * (forward.looked_at - looked_at))
+        purse.spend(LOOK_POINTS + self._points(forward.looked_at - looked_at))
+
+    def _points(self, looked_at: int) -> int:
+        """Return the price of some parts: lanes are free, as each event costs more with them."""
+        parts, lanes = len(self.scope.parts), len(self.scope.lanes)
+        return PART_POINTS * looked_at * (parts - lanes) // parts
 
     def _remembered(self, places: list[int]) -> Snapshot | None:
         """Return the snapshot, unless it is another loop's or can't come back."""
@@ -115,32 +116,27 @@ class Watch:
         return old
 
     def _remember(self, power: int) -> None:
-        self._drop()
+        if self.teller is not None:
+            self.forward.flush(self.scope)
+            self.teller.begin(self)
         self.slot.owner, self.slot.snapshot = self, self.forward.snapshot(self.scope)
         self.entered = self.leader.counts[self.op.target - 1]
         self.iteration = self.leader.iterations[self.op.depth]
         self.power, self.looks = power, 0
 
-    def _drop(self) -> None:
-        if self.teller is not None:
-            self.teller.drop(self)
-
     def _use(self, old: Snapshot, found: Repetition) -> None:
-        """Skip, or with a listener first let it hear a period."""
+        """Skip, unless a listener can't tell any more what happened since the snapshot."""
         round_trips = self.leader.iterations[self.op.depth] - self.iteration
-        if self.teller is not None and not self._tells() and found.times > 1:
-            self.forward.flush(self.scope)
+        if self.teller is not None and not self.teller.knows(self) and found.times > 1:
             self._remember(1)
-            self.teller.begin(self)
             self.rest = round_trips - 1
             return
-        if found.times > 0 and (self.teller is None or self._tells()):
+        if found.times > 0 and (self.teller is None or self.teller.knows(self)):
             self.forward.skip(self.scope, old, found)
             if self.teller is not None:
                 self.teller.repeat(self, found)
             self.slot.owner = None
             self.purse.reward((self.forward.clock.events - old.events) * found.times)
-        self._drop()
         left = self._left()
         self.rest = left if left <= _NEAR_THE_END * round_trips else 0
 

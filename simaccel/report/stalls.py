@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
 
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.proposal import Proposal
 from simaccel.experiment.what_if import FREE_SLOTS, Freed, WhatIf
 from simaccel.hardware import Accelerator
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import cycles_text, share_text, short_share_text
+from simaccel.report.units import bytes_text, cycles_text, share_text, short_share_text
 from simaccel.report.verdict import (
     Scene,
     engine_text,
@@ -49,6 +50,7 @@ class Analysis:
     diagnosis: Diagnosis
     accelerator: Accelerator | None = None
     what_if: WhatIf | None = None
+    proposal: Proposal | None = None
 
     def scene(self, part: Part) -> Scene:
         """Put together what the sentences about a part are made from."""
@@ -188,31 +190,60 @@ def what_if_table(what_if: WhatIf, operator: str) -> Table:
 
 
 def verdicts(analysis: Analysis, part: Part) -> Iterator[str]:
-    """Return what an expert would: of one operator, or of those that make up the run."""
+    """Return what an expert would: of one operator, or of those that make up the run.
+
+    Of a run the operator that costs most comes first, with those like it.
+    """
     found = analysis.diagnosis
     if len(found.operators) == 1:
         part = found.operators[0]
-    if part.name != TOTAL:
+    if part.name != TOTAL or found.costliest is None:
         yield " ".join(sentences(analysis.scene(part)))
         return
+    alike = _alike(found)
+    yield _lead(analysis, found.costliest, alike)
     yield " ".join(sentences(analysis.scene(found.total)))
     yield from _bound_together(found)
-    yield from _alike(analysis)
+    for first, *others in alike[:_MOST_VERDICTS]:
+        if first is not found.costliest and first.cycles >= _WORTH_A_VERDICT * found.total.cycles:
+            yield " ".join([*sentences(analysis.scene(first)), *_named(others)])
 
 
-def _alike(analysis: Analysis) -> Iterator[str]:
-    """Tell of the longest operator for each set of causes, and name those that are alike."""
-    found = analysis.diagnosis
+def _lead(analysis: Analysis, part: Part, alike: Sequence[Sequence[Part]]) -> str:
+    """Tell of the operator that costs most, and of a dataflow that moves fewer bytes for it."""
+    share = short_share_text(part.cycles / analysis.diagnosis.total.cycles)
+    said = sentences(analysis.scene(part))
+    others = next((group[1:] for group in alike if group[0] is part), ())
+    told = said[:1] if is_bound(part) else [*said, *_named(others)]
+    return " ".join(
+        [f"{part.name} costs most, {share} of the cycles.", *told, *_proposed(analysis)]
+    )
+
+
+def _proposed(analysis: Analysis) -> Iterator[str]:
+    """Say what the proposed dataflow would move, and in how many cycles."""
+    one = analysis.proposal
+    if one is not None:
+        yield (
+            f"Dataflow {one.dataflow} moves {bytes_text(one.proposed_bytes)} with DRAM for "
+            f"{', '.join(one.operators)} instead of {bytes_text(one.moved_bytes)}, by the closed "
+            f"form in {cycles_text(one.proposed_cycles)} instead of {cycles_text(one.cycles)} "
+            f"cycles ({one.cycles / one.proposed_cycles:.2f} x)."
+        )
+
+
+def _named(others: Sequence[Part]) -> list[str]:
+    return [f"Alike: {', '.join(p.name for p in others)}."] if others else []
+
+
+def _alike(found: Diagnosis) -> list[list[Part]]:
+    """Group operators that wait for the same causes, the longest first."""
     groups: dict[tuple[str, ...], list[Part]] = {}
     for one in sorted(found.operators, key=lambda p: -p.cycles):
         if not is_bound(one):
             causes = worst_causes(Scene(one))
             groups.setdefault((one.compute, *sorted(causes)), []).append(one)
-    for first, *others in list(groups.values())[:_MOST_VERDICTS]:
-        if first.cycles < _WORTH_A_VERDICT * found.total.cycles:
-            continue
-        alike = f"Alike: {', '.join(p.name for p in others)}." if others else ""
-        yield " ".join([*sentences(analysis.scene(first)), alike]).strip()
+    return list(groups.values())
 
 
 def _bound_together(found: Diagnosis) -> Iterator[str]:
@@ -259,6 +290,8 @@ def stalls_json(analysis: Analysis, operator: str | None) -> dict[str, Any]:
         "cycles": found.total.cycles,
         "total": part_json(analysis, found.total),
         "operators": [part_json(analysis, part) for part in parts],
+        "costliest": None if found.costliest is None else found.costliest.name,
+        "proposal": None if analysis.proposal is None else asdict(analysis.proposal),
         "what_if": None if analysis.what_if is None else _what_if_json(analysis.what_if),
     }
 

@@ -46,6 +46,8 @@ that it ``served``; a tile is busy or idle and has the bytes that its slots ``he
 """
 ROW: Final = Struct("<HqqBIBHiqq")
 """One event as bytes: the fields of ``EVENT``, one after the other."""
+USE: Final = Struct("<HqqB19xqHqqB27x")
+"""Two events of a channel: its use and the pause after it, without what they don't have."""
 COLUMNS: Final = EVENT.names or ()
 KEY: Final = ("cause", "wait_tile", "wait_kind", "wait_engine", "site", "held")
 """Columns in which two intervals must agree to be one activity."""

@@ -23,11 +23,13 @@ from simaccel.trace.schema import (
     MAX_CYCLE,
     ROW,
     SEGMENT_FIELDS,
+    USE,
     TraceError,
     TraceHeader,
 )
 from simaccel.trace.space import create, take
 from simaccel.trace.store import (
+    BlockIndex,
     block_index,
     figures_text,
     header_bytes,
@@ -38,6 +40,7 @@ from simaccel.trace.store import (
 )
 from simaccel.trace.superblock import cut
 
+_BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
 BEGUN = ".begun"
 """How the file ends that is written first, until a reader could open it."""
 
@@ -104,7 +107,10 @@ class TraceWriter:
         }
         self._segments: list[tuple[int, int, int, int]] = []
         self._outermost: list[tuple[int, int]] = []
-        self._stored: dict[str, int] = dict.fromkeys([*self._tables, "segments"], 0)
+        self._index: list[BlockIndex] = []
+        """Of blocks whose index is not in the file, or may change."""
+        grows = [*self._tables, "lane_kinds", "segments", "index"]
+        self._stored: dict[str, int] = dict.fromkeys(grows, 0)
         """How many entries of what grows slowly are in the file."""
 
     def __enter__(self) -> Self:
@@ -160,10 +166,40 @@ class TraceWriter:
         last.cause, last.site = cause, site
         self._add(last, start, end)
 
-    def served(self, channel: str, start: int, end: int, cycles: int, *, busy: bool) -> None:
-        """Note that a channel was in use, or not, and its cycles of service meanwhile."""
+    def served(
+        self, channel: str, start: int, use: int, pause: int, cycles: int, times: int
+    ) -> None:
+        """Note uses of a channel from ``start`` on, each with a pause after it."""
         last = self._open.get(channel) or self._lane(channel, "channel")
-        cause = Cause.BUSY if busy else Cause.IDLE
+        while times:
+            done = self._uses(last, start, use, pause, cycles, times)
+            if not done:
+                done = 1
+                self._use(last, start, start + use, Cause.BUSY, cycles)
+                self._use(last, start + use, start + use + pause, Cause.IDLE, 0)
+            start += done * (use + pause)
+            times -= done
+
+    def _uses(self, last: _Open, start: int, use: int, pause: int, cycles: int, times: int) -> int:
+        """Add the rows of as many uses as the block takes, all at once; give their number."""
+        first, n, buffer, pack = self._used, last.number, self._bytes, USE.pack_into
+        grows = last.end == start and last.cause is Cause.BUSY and last.row >= self._closed_rows
+        fit = min(times, (len(self._block) - first) // 2)
+        if grows or not (use and pause and fit) or start + fit * (use + pause) > MAX_CYCLE:
+            return 0
+        for at in range(first * ROW.size, (first + 2 * fit) * ROW.size, USE.size):
+            idle = start + use
+            pack(buffer, at, n, start, idle, _BUSY, cycles, n, idle, idle + pause, _IDLE)
+            start = idle + pause
+        self._used = first + 2 * fit
+        last.row, last.end = self._written + self._used - 1, start
+        last.cause, last.served = Cause.IDLE, 0
+        return fit
+
+    def _use(self, last: _Open, start: int, end: int, cause: Cause, cycles: int) -> None:
+        """Add a row of a channel, or let the last one grow."""
+        if start == end:
+            return
         if last.end == start and last.cause is cause and last.row >= self._closed_rows:
             at = last.row - self._written
             self._ends[at] = last.end = end
@@ -230,10 +266,11 @@ class TraceWriter:
 
     def checkpoint(self, now: int) -> None:
         """Keep what was heard in the file, for whom a killed run leaves it to."""
-        self._store()
         known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
         try:
             with undisturbed():
+                self._store_block()
+                self._store_tables()
                 self._file.flush()
                 for name, value in known.items():
                     self._file.attrs.modify(name, value)
@@ -285,7 +322,7 @@ class TraceWriter:
         return ids
 
     def _store(self) -> None:
-        """Write the present block, and what has been added to tables and segments."""
+        """Write the present block."""
         try:
             with undisturbed():
                 self._store_block()
@@ -293,17 +330,28 @@ class TraceWriter:
             raise not_written(self.path, error) from None
 
     def _store_block(self) -> None:
-        file, rows = self._file, self._block[: self._used]
-        self._take(rows.nbytes + sum(map(len, self._tables["tiles"])))
+        rows = self._block[: self._used]
+        self._take(rows.nbytes)
+        if self._used:
+            write_more(self._file, "events", {n: rows[n] for n in COLUMNS}, self._written)
+            at = self._written // len(self._block) - self._stored["index"]
+            self._index[at:] = [block_index(rows, len(self._tables["lanes"]))]
+
+    def _store_tables(self) -> None:
+        """Write what has been added to tables, segments and the index."""
+        n_lanes = len(self._tables["lanes"])
+        entries = len(SEGMENT_FIELDS) * len(self._segments) + 3 * n_lanes * len(self._index)
+        self._take(8 * entries + sum(map(len, self._tables["tiles"])))
         for name, table in self._tables.items():
             self._grow("tables", name, {name: list(table)})
-        write_more(file, "tables", {"lane_kinds": self._kinds}, 0)
+        self._grow("tables", "lane_kinds", {"lane_kinds": self._kinds})
         columns = np.array(self._segments, dtype="<i8").reshape(-1, len(SEGMENT_FIELDS)).T
         self._grow("segments", "segments", dict(zip(SEGMENT_FIELDS, columns, strict=True)))
-        if self._used:
-            write_more(file, "events", {name: rows[name] for name in COLUMNS}, self._written)
-            block = block_index(rows, len(self._tables["lanes"]))
-            write_index(file, self._written // len(self._block), block)
+        first, current = self._stored["index"], self._written // len(self._block)
+        if self._index:
+            write_index(self._file, first, self._index, n_lanes)
+        self._index = self._index[current - first :]
+        self._stored["index"] = current
 
     def _take(self, n_bytes: int) -> None:
         """Take space behind what the file has."""

@@ -13,7 +13,9 @@ from click.testing import Result
 from simaccel.experiment.run import simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import STALLS
-from simaccel.workload import build
+from simaccel.report.comparison import Axis, Point, dram_bytes
+from simaccel.verbs.comparing import Task, run_task, slopes_of
+from simaccel.workload import Dimensions, attention, build
 
 Call = Callable[[str], Result]
 
@@ -271,3 +273,25 @@ def test_the_estimate_is_that_of_the_run(cli: Call) -> None:
     table = cli(f"estimate {SMALL} --seq-len 8 --dataflow flat-r").stdout
     assert "closed form" in table
     assert "L+softmax+A" in table
+
+
+def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
+    """And operators alone, whose tiles never stay, are not below theirs."""
+    dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    workload = attention(dimensions, batch=1, seq_len=8, scope="la")
+    axis = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
+    tasks = [
+        Task(workload, there, Point(axis, size, f"{size} B", size), dataflow, seq_len=8)
+        for size in (512, 1024)
+        for there in [load_accelerator("toy", [f"buffer.capacity_bytes={size}"])]
+        for dataflow in ("naive", "flex", "flat-h")
+    ]
+    alone, fused = slopes_of(tasks)[8]
+    for task in tasks:
+        result = run_task(task).result
+        assert result is not None
+        slopes = [alone, fused] if task.dataflow == "naive" else [fused]
+        for slope in slopes:
+            assert task.point is not None
+            least = min(moved for room, moved in slope.points if room <= task.point.place)
+            assert dram_bytes(result) >= least

@@ -193,8 +193,8 @@ class _Listener:
     def interval(self, *_: str | int | Cause | Wait) -> None:
         self.heard += 1
 
-    def served(self, *_: str | int, busy: bool) -> None:
-        self.heard += busy or 1
+    def served(self, *_: str | int) -> None:
+        self.heard += 1
 
     def held(self, *_: str | int) -> None:
         self.heard += 1

@@ -34,7 +34,8 @@ TELLS = {
 # in the state: what follows from what may change with the engines.
 REPEATS = {
     "Account.cause", "Account.wait", "Account.site", "Account.followers", "Tokens.waiter",
-    "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Occupancy.n_bytes", "Engine.stage",
+    "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming", "Meeting.held",
+    "Meeting.gated", "Occupancy.ended", "Occupancy.following", "Occupancy.n_bytes", "Engine.stage",
     "Occupancy.operator", "Array.came", "Array.free_at", "Array.drained_at",
     "Channel.waiting", "Channel.turns", "Channel.alarm",
 }  # fmt: skip
@@ -47,7 +48,7 @@ VIEWS = {
     "Batches.left", "Entry.direction", "Entry.owner",
 }  # fmt: skip
 # Only a trace is about these: see test_lanes.py and the traces of tests/properties.
-WATCHED = {"ChannelLane.busy", "ChannelLane.channel", "TileLane.held"}
+WATCHED = {"ChannelLane.channel", "TileLane.held"}
 
 
 def _classes() -> Iterator[type]:

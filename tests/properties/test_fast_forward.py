@@ -34,10 +34,16 @@ class Heard:
         """Keep a row."""
         self.rows.append(Row(engine, (start, end, cause, wait, site, 0)))
 
-    def served(self, channel: str, start: int, end: int, cycles: int, *, busy: bool) -> None:
-        """Keep a row."""
-        assert 0 <= cycles <= end - start
-        self.rows.append(Row(channel, (start, end, busy, None, 0, cycles)))
+    def served(
+        self, channel: str, start: int, use: int, pause: int, cycles: int, times: int
+    ) -> None:
+        """Keep rows."""
+        assert 0 <= cycles <= use
+        assert times > 0
+        for at in range(start, start + times * (use + pause), use + pause):
+            idle, end = at + use, at + use + pause
+            rows = [Row(channel, (at, idle, True, None, 0, cycles))] * (use > 0)
+            self.rows += [*rows, *[Row(channel, (idle, end, False, None, 0, 0))] * (pause > 0)]
 
     def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
         """Keep a row."""

@@ -5,6 +5,7 @@ import json
 from rich.console import Console, RenderableType
 
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.proposal import Proposal
 from simaccel.experiment.what_if import Freed, WhatIf
 from simaccel.report.stalls import (
     Analysis,
@@ -132,12 +133,13 @@ def test_verdicts_group_what_is_alike() -> None:
     found = Diagnosis(0, 1300, total, (L, A, again))
     said = list(verdicts(Analysis(found), total))
     assert [text.split(":")[0].partition(" (mostly")[0] for text in said] == [
+        "L costs most, 46% of the cycles. L is bound by the array, busy 100% of the time.",
         "The run waits 46% of its time",
         "Bound by the array",
         "A waits 75% of its time for V tiles",
     ]
-    assert said[1] == "Bound by the array: L (46% of the cycles)."
-    assert said[2].endswith("Alike: B.")
+    assert said[2] == "Bound by the array: L (46% of the cycles)."
+    assert said[3].endswith("Alike: B.")
     assert list(verdicts(Analysis(found), A)) == [
         "A waits 75% of its time for V tiles: its transfers queue for DRAM bandwidth."
     ]
@@ -147,8 +149,27 @@ def test_the_run_is_idle_where_its_compute_engine_is() -> None:
     softmax = Part("softmax", 500, {"array": {"idle": 500}, "sfu": {"busy": 500}})
     total = Part(TOTAL, 1100, {"array": {"busy": 600, "idle": 500}, "sfu": {"busy": 500}})
     found = Diagnosis(0, 1100, total, (L, softmax))
-    first, *_ = verdicts(Analysis(found), total)
-    assert first == "The run: the array is busy 55%, idle 45% (in softmax)."
+    _, second, *_ = verdicts(Analysis(found), total)
+    assert second == "The run: the array is busy 55%, idle 45% (in softmax)."
+
+
+def test_the_operator_that_costs_most_comes_first_with_what_would_help() -> None:
+    longer = Part("A", 700, {"array": {"busy": 100, "dram_bandwidth": 600}, "sfu": {}})
+    again = Part("B", 650, {"array": {"busy": 50, "dram_bandwidth": 600}, "sfu": {}})
+    total = Part(TOTAL, 1950, {"array": {"busy": 750, "dram_bandwidth": 1200}, "sfu": {}})
+    found = Diagnosis(0, 1950, total, (L, longer, again))
+    proposal = Proposal("flash", ("L", "A"), 4096, 1300, 1024, 650)
+    lead, second, *rest = verdicts(Analysis(found, proposal=proposal), total)
+    assert lead == (
+        "A costs most, 36% of the cycles. A waits 86% of its time: its transfers queue for DRAM "
+        "bandwidth. Alike: B. Dataflow flash moves 1.00 KiB with DRAM for L, A instead of 4.00 KiB,"
+        " by the closed form in 650 instead of 1,300 cycles (2.00 x)."
+    )
+    assert second.startswith("The run waits 62% of its time")
+    assert rest == ["Bound by the array: L (31% of the cycles)."]
+    document = stalls_json(Analysis(found, proposal=proposal), None)
+    assert document["costliest"] == "A"
+    assert document["proposal"]["proposed_bytes"] == 1024
 
 
 def test_one_operator_is_told_once() -> None:

@@ -17,7 +17,8 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Mapping, Tree, nodes
 from simaccel.program.lowering import lower
-from simaccel.program.program import require_fit, reserved_bytes
+from simaccel.program.overlap import most_reserved_bytes
+from simaccel.program.program import require_fit
 from simaccel.schedulers import (
     DATAFLOWS,
     NothingFitsError,
@@ -150,7 +151,7 @@ def _require_sound(workload: Workload, on: Accelerator, mapping: Mapping) -> Non
     program = lower(workload, mapping)
     require_fit(program, on.capacities)
     predicted = estimate(workload, mapping, on)
-    assert predicted.buffer_bytes == reserved_bytes(program)
+    assert predicted.buffer_bytes == most_reserved_bytes(program, on)
     assert predicted.macs == workload.macs
 
 

@@ -214,9 +214,9 @@ def test_ctrl_c_waits_until_the_file_is_written(
     """HDF5 is not disturbed: h5py may lose an exception."""
     done = []
 
-    def slow(file: object, number: int, block: object) -> None:
+    def slow(*index: object) -> None:
         signal.raise_signal(signal.SIGINT)
-        done.append((file, number, block))
+        done.append(index)
 
     def checkpoint() -> None:
         with TraceWriter(tmp_path / "t.h5", HEADER) as writer:

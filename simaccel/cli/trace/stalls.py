@@ -19,6 +19,7 @@ from simaccel.report.units import cycles_text
 
 if TYPE_CHECKING:
     from simaccel.experiment.diagnosis import Diagnosis
+    from simaccel.experiment.proposal import Proposal
     from simaccel.experiment.what_if import WhatIf
     from simaccel.hardware import Accelerator
     from simaccel.report.stalls import Analysis
@@ -49,8 +50,9 @@ def stalls(
 ) -> None:
     """Say where the cycles of a run went, what engines waited for, and what could be gained.
 
-    A window (--from, --to) has accounts of its own; what could be gained is always of the
-    whole run.
+    The operator that costs most comes first; where it waits for DRAM, with a dataflow that moves
+    fewer bytes, if the closed form finds one. A window (--from, --to) has accounts of its own;
+    what could be gained is always of the whole run.
     """
     from simaccel.experiment.diagnosis import diagnose
     from simaccel.report.stalls import Analysis, stalls_json
@@ -63,7 +65,8 @@ def stalls(
         found.part(operator)
         accelerator = _accelerator(opened)
         freed, reason = _what_if(opened, accelerator) if what_if else (None, "")
-        analysis = Analysis(found, accelerator, freed)
+        proposal = _proposal(opened, found) if what_if and freed else None
+        analysis = Analysis(found, accelerator, freed, proposal)
         if as_json:
             show_json(stalls_json(analysis, operator))
         else:
@@ -80,7 +83,8 @@ def said_of(trace: Trace, *, what_if: bool) -> list[str]:
     accelerator = _accelerator(trace)
     freed, reason = _what_if(trace, accelerator) if what_if else (None, "")
     found = diagnose(trace)
-    lines = list(verdicts(Analysis(found, accelerator, freed), found.total))
+    proposal = _proposal(trace, found) if freed else None
+    lines = list(verdicts(Analysis(found, accelerator, freed, proposal), found.total))
     return [*lines, f"No what-if: {reason}."] if reason else lines
 
 
@@ -122,6 +126,13 @@ def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | No
         return what_if(accelerator, trace.program(), progress=bar.show), ""
 
 
+def _proposal(trace: Trace, found: Diagnosis) -> Proposal | None:
+    """Look for another dataflow for what costs most."""
+    from simaccel.experiment.proposal import propose
+
+    return propose(trace.workload(), trace.accelerator(), found)
+
+
 def _title(trace: Trace, found: Diagnosis) -> str:
     cycles = f"{cycles_text(found.total.cycles)} cycles"
     if found.total.cycles < trace.cycles:
@@ -141,6 +152,11 @@ def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
 
     found = analysis.diagnosis
     part = found.part(operator)
+    lead, *said = verdicts(analysis, part)
+    if said:
+        show("", lead, "")
+    else:
+        said = [lead]
     if operator is None:
         show(overview_table(found))
     for one in (*(found.operators if each and operator is None else ()), part):
@@ -148,7 +164,7 @@ def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
     waits = waits_table(part)
     if waits is not None:
         show(waits)
-    show(*verdicts(analysis, part))
+    show(*said)
 
 
 def _show_what_if(trace: Trace, analysis: Analysis, operator: str | None, reason: str) -> None:

@@ -101,7 +101,7 @@ def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator
             for name, in_use in channels.items():
                 at = 0
                 for length, busy, n in in_use:
-                    writer.served(name, at, at + length, n, busy=busy)
+                    writer.served(name, at, length * busy, length * (not busy), n, 1)
                     at += length
             for name, held in tiles.items():
                 at = 0

@@ -1,0 +1,92 @@
+"""Another dataflow for the operator that waits most for bytes, where they need not move.
+
+Only that operator is searched, or the attention that it belongs to, and only by the closed form: a
+fraction of a second, where a search for the whole workload takes many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.analytic.estimate import estimate
+from simaccel.errors import SimaccelError
+from simaccel.experiment.diagnosis import Diagnosis, Part
+from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.schedulers import make_mapping
+from simaccel.schedulers.problems import parts
+from simaccel.workload import Workload
+
+FUSED: Final = "flash"
+"""What an attention is searched with: of the dataflows with a fork the one with most choices."""
+ALONE: Final = "flex"
+"""What an operator on its own is searched with."""
+_WORTH_A_SEARCH = 0.02
+"""Of the cycles of a run; what is lost by waiting for less is not searched for."""
+_FEWER = 0.95
+"""Of the bytes that a run moves; what saves less is not worth another dataflow."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A dataflow for some operators of a run: bytes moved with DRAM and cycles, now and with it."""
+
+    dataflow: str
+    operators: tuple[str, ...]
+    moved_bytes: int
+    cycles: int
+    proposed_bytes: int
+    proposed_cycles: int
+    """As the closed form estimates them."""
+
+
+def propose(workload: Workload, accelerator: Accelerator, found: Diagnosis) -> Proposal | None:
+    """Look for a dataflow that moves fewer bytes, in fewer cycles, for what waits most for them.
+
+    Return None where hardly anything waits for DRAM bandwidth, where bytes are not known by
+    operator (a window of a run), on spatial arrays, and where nothing better is found.
+    """
+    most = max(found.operators, key=_lost, default=None)
+    if most is None or _lost(most) < _WORTH_A_SEARCH * found.total.cycles:
+        return None
+    if not isinstance(accelerator.array, ArraySpec):
+        return None
+    names = _together(workload, members(most))
+    now = [part for part in found.operators if set(members(part)) & set(names)]
+    moved = sum(map(dram_bytes, now))
+    if not moved or Counter(names) != Counter(name for part in now for name in members(part)):
+        return None
+    dataflow = FUSED if len(names) > 1 else ALONE
+    alone = workload.alone(names)
+    try:
+        best = estimate(alone, make_mapping(alone, accelerator, dataflow), accelerator)
+    except SimaccelError:  # nothing fits, or an operator that this dataflow doesn't take
+        return None
+    times = workload.times(names[0])
+    bytes_then = times * sum(n for (level, _), n in best.moved.items() if level.startswith("dram"))
+    cycles_now, cycles_then = sum(part.cycles for part in now), times * best.cycles
+    if bytes_then > _FEWER * moved or cycles_then >= cycles_now:
+        return None
+    return Proposal(dataflow, names, moved, cycles_now, bytes_then, cycles_then)
+
+
+def _lost(part: Part) -> int:
+    """Return the cycles that the compute engine of a part waits for DRAM bandwidth."""
+    return dict(part.stalls(part.compute)).get("dram_bandwidth", 0)
+
+
+def dram_bytes(part: Part) -> int:
+    """Return the bytes that a part moved with DRAM; none where they are not known."""
+    return sum(sum(part.moved.get(way, {}).values()) for way in ("dram_read", "dram_write"))
+
+
+def members(part: Part) -> tuple[str, ...]:
+    """Return the operators of a group, fused or not."""
+    return tuple(part.name.split("+"))
+
+
+def _together(workload: Workload, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return operators, or the attention that one is a part of."""
+    fused = [one for one in parts(workload) if isinstance(one, tuple)]
+    return next((attention for attention in fused if set(names) & set(attention)), names)
