@@ -176,7 +176,7 @@ def test_a_pipeline_with_one_intermediate_slot_is_refused() -> None:
 
 
 def test_fast_forward_changes_no_figure() -> None:
-    workload = attention(SMALL, batch=4, seq_len=16, scope="model")
+    workload = attention(SMALL, batch=4, seq_len=16, scope="la")
     fast, slow = (simulate(workload, TOY, "flat-r", fast_forward=on) for on in (True, False))
     skipped, full = result_json(fast), result_json(slow)
     for name in ("events", "wall_seconds"):
