@@ -217,7 +217,7 @@ def test_keys_buttons_and_boxes_set_the_window(page: Page) -> None:
     box.send_keys("99999999999", Keys.ENTER)
     assert _window(browser)[1] == 13_100_388
     allowed = _run(browser, "return document.getElementById('to').validationMessage")
-    assert allowed == f"allowed: cycles from 0 up to {_count(whole[1])}, the second one larger"
+    assert allowed == f"allowed: cycles from 0 up to {_count(int(whole[1]))}, the second one larger"
     browser.find_element(By.ID, "whole").click()
     assert _window(browser) == whole
     browser.find_element(By.ID, "back").click()
@@ -372,7 +372,6 @@ def test_a_run_of_ten_to_the_eleven_cycles(page: Page, tmp_path: Path) -> None:
                 continue
             start, end = place.window
             _run(browser, "simaccel.show(...args)", start, end)
-        assert _window(browser) == [start, end]
             (event, *_) = trace.decode(trace.events(start, start + 1, "array"))
             found = _run(browser, "return simaccel.event('array', args[0])", start)
             assert (found["start"], found["end"]) == (event.start, event.end)
@@ -459,7 +458,6 @@ def test_the_longest_run_is_counted_exactly(page: Page, tmp_path: Path) -> None:
         _require_same(browser, trace, windows)
         for start, end in windows:
             _run(browser, "simaccel.show(...args)", start, end)
-        assert _window(browser) == [start, end]
             assert _window(browser) == [start, end]
             assert _colours(browser, "array") > 1
         text = _hover(browser, "array", 2**53 - 1)
