@@ -13,6 +13,7 @@ from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Mapping
 from simaccel.program.lowering import lower
+from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import DoesNotFitError, Program, reserved
 from simaccel.workload import Workload
 
@@ -42,8 +43,7 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
         own = {name: ring for name, ring in weights[group.name].items() if "_kept" not in name}
         assert int(counts.staged("weight")) == sum(n * slots for n, slots in own.values()), own
     _assert_staged(program, on, run)
-    least = max(sum(n * slots for n, slots in use.values()) for use in room.values())
-    assert run.peak_buffer_bytes <= least
+    assert run.peak_buffer_bytes <= most_reserved_bytes(program, on)
     _assert_sums(program, on, sums_bytes)
     return run
 

@@ -16,6 +16,8 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from tests.draws import DRAWS
+
 _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
 if _ALONE:  # what one test finds in a search, others need not search again; it goes at the end
     os.environ["SIMACCEL_CACHE"] = tempfile.mkdtemp(prefix="simaccel-tests-")
@@ -74,6 +76,6 @@ def pytest_runtest_protocol() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=40 * DRAWS)
 settings.register_profile("long", max_examples=2000, deadline=None)
 settings.load_profile("ci")

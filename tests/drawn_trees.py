@@ -90,9 +90,12 @@ def draw_workload(draw: Random) -> Workload:
     operators = draw.choice(choices)()
     names = {one.output.tensor for one in operators}
     names |= {given.tensor for one in operators for given in one.inputs}
+    apart = random.Random()  # noqa: S311 - what follows is drawn as if all were whole bytes
+    apart.setstate(draw.getstate())
     widths = {name: draw.choice([1, 2, 4]) for name in sorted(names)}
+    bits = {name: 4 if apart.random() < 0.4 else 8 * n for name, n in widths.items()}
     weights = [name for name in sorted(names) if draw.random() < 0.3]
-    return workload(*operators, widths=widths, repeat=draw.choice([1, 1, 2]), weights=weights)
+    return workload(*operators, bits=bits, repeat=draw.choice([1, 1, 2]), weights=weights)
 
 
 def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:

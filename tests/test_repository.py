@@ -126,6 +126,13 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert anchor in _anchors(found), target
 
 
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if "out" not in path.parts])
+def test_no_document_names_a_folder_of_its_writer(document: Path) -> None:
+    """As a traceback that was printed on one does."""
+    text = document.read_text(encoding="utf-8")
+    assert not re.findall(r"(?<![\w.~])/(?:root|home|tmp|Users|work)/\S*", text)
+
+
 def _prose(document: Path) -> str:
     fences = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
     return fences.sub("", document.read_text(encoding="utf-8"))

@@ -48,13 +48,13 @@ def vector(name: str, kind: str, out: str, *inputs: str, axis: str = "", **ranks
 
 def workload(
     *operators: Operator,
-    widths: Map[str, int] | None = None,
+    bits: Map[str, int] | None = None,
     repeat: int = 1,
     weights: Collection[str] = (),
 ) -> Workload:
     """Return a workload whose tensors' kinds follow from who makes and reads them.
 
-    Of what nobody makes ``weights`` are weights, the others inputs.
+    Of what nobody makes ``weights`` are weights, the others inputs. ``bits``: of elements (16).
     """
     made = {one.output.tensor for one in operators}
     read = {given.tensor for one in operators for given in one.inputs}
@@ -62,7 +62,8 @@ def workload(
     for name in sorted(made | read):
         kind: Kind = "input" if name not in made else "intermediate" if name in read else "output"
         kind = "weight" if name in weights and name not in made else kind
-        tensors[name] = Tensor(name, (widths or {}).get(name, 2), kind)
+        size = (bits or {}).get(name, 16)
+        tensors[name] = Tensor(name, -(-size // 8), kind, packed=size == 4)
     return Workload("small", tuple(operators), tensors, repeat)
 
 

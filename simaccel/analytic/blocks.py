@@ -24,6 +24,7 @@ from simaccel.hardware.dram.tile import Rows
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, Passes, Step
 
@@ -74,14 +75,15 @@ class Units(Widths):
             yield (
                 f"{BUFFER}_read",
                 position,
-                self._n_bytes(seen.inputs[position], times * widths[position]),
+                self._n_bytes(seen.inputs[position], times, widths[position]),
             )
-        yield f"{BUFFER}_write", -1, self._n_bytes(seen.output, cost.writes * widths[-1])
+        yield f"{BUFFER}_write", -1, self._n_bytes(seen.output, cost.writes, widths[-1])
 
     @staticmethod
-    def _n_bytes(view: View, width: int) -> Cost:
+    def _n_bytes(view: View, times: int, width: int) -> Cost:
         def cost(sizes: dict[str, Ints]) -> Ints:
-            return width * math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1))
+            elements = math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1))
+            return times * in_bytes(elements, width)
 
         return cost
 
@@ -106,21 +108,21 @@ class Units(Widths):
     def correction_cycles(self, view: View, step: Step) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
         accelerator = self.accelerator
+        read, write = (self.correction_bytes(view, n) for n in (step.reads[0], step.writes))
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
-        width = self.tile_width(view.name, view)
 
         def elements(sizes: dict[str, Ints]) -> Ints:
             return math.prod((sizes[rank] for rank in ranks), start=ints(1))
 
         return {
             "sfu": lambda s: ints(accelerator.sfu.cycles(step.passes, elements(s))),
-            "buffer_read": lambda s: ints(
-                accelerator.read_rate.cycles(step.reads[0] * width * elements(s))
-            ),
-            "buffer_write": lambda s: ints(
-                accelerator.write_rate.cycles(step.writes * width * elements(s))
-            ),
+            "buffer_read": lambda s: ints(accelerator.read_rate.cycles(read(s))),
+            "buffer_write": lambda s: ints(accelerator.write_rate.cycles(write(s))),
         }
+
+    def correction_bytes(self, view: View, times: int) -> Cost:
+        """Return the bytes of a block of sums that a step in place goes over so many times."""
+        return self._n_bytes(view, times, self.tile_width(view.name, view))
 
     # -- einsums
 
@@ -247,15 +249,14 @@ class Units(Widths):
                 child=len(cuts.entries),
                 shared=self._outside(work, position) + 1,
             )
-            width = view.bytes_per_element
             if position < len(seen.inputs):
-                n_bytes = -(-whole.elements() * width // passes)
+                n_bytes = -(-whole.n_bytes(view.bits) // passes)
                 read, down = read + n_bytes, down + n_bytes
             else:
-                every, begins = whole.sums()
-                write = write + -(-every * width // passes)
+                every, begins = whole.sums(view.bits)
+                write = write + -(-every // passes)
                 up = write
-                again = -(-(every - begins) * width // passes)
+                again = -(-(every - begins) // passes)
                 read, down = read + again, down + again
         a = self.accelerator
         reads, writes = a.read_rate.cycles(read), a.write_rate.cycles(write)
@@ -315,17 +316,17 @@ class Units(Widths):
     ) -> tuple[Ints, Rows | None]:
         """Return the bytes of a tile of the buffer, and its rows in DRAM."""
         sides = tuple(extent(dim, sizes) for dim in tiled.dims)
-        width = tiled.view.bytes_per_element
+        width = tiled.view.bits
         rows = self.accelerator.backing(kind).rows(sides, tiled.view.shape, width)
-        whole = width * math.prod(sides, start=ints(1))
+        whole = math.prod(sides, start=ints(1))
         if tiled.slide is None or not np.any(slid):
-            return ints(whole), rows
+            return ints(in_bytes(whole, width)), rows
         rank, c = tiled.slide
         at = next(n for n, dim in enumerate(tiled.dims) if rank in dict(dim) and len(dim) > 1)
         others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
         # the window moved by the size of a full tile, of which a last one shares as much
         reach = np.maximum(sides[at] - c * sizes[rank], 0)
-        return ints(np.where(slid, whole - width * reach * others, whole)), rows
+        return ints(in_bytes(np.where(slid, whole - reach * others, whole), width)), rows
 
     def _dram(
         self, n_bytes: Ints, kind: str, rows: Rows | None = None, *, up: bool, pes: bool = False
@@ -357,8 +358,9 @@ class Units(Widths):
         child = len(cuts.entries) if streams else tiled.at
         one = Transfer(cuts=cuts, view=tiled.view, child=child, shared=outside + 1)
         times = self._passes(cuts, tiled.at) if streams else one.times
-        n_bytes = one.sums()[0] if up else one.elements()
-        n_bytes = -(-n_bytes * tiled.view.bytes_per_element // np.maximum(times, 1))
+        width = tiled.view.bits
+        n_bytes = one.sums(width)[0] if up else one.n_bytes(width)
+        n_bytes = -(-n_bytes // np.maximum(times, 1))
         tail = accelerator.tail_latency_cycles if up and outside >= 0 else 0
         lead = 0 if up else accelerator.lead_latency_cycles
         if outside < 0:

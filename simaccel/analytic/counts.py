@@ -25,14 +25,17 @@ def count(family: Family, accelerator: Accelerator) -> Counts:
     return found
 
 
-def count_tiles(family: Family) -> Counts:
+def count_tiles(family: Family, operator: str | None = None) -> Counts:
     """Count what tiles move and the space that they take, where all are in the buffer.
 
     No accelerator has a part in it. Leaves aren't counted, so there is no ``mac`` among them.
+    ``operator``: only the tiles on the way to this one's leaves.
     """
     found = Counts()
     tiles = TileCounter(family, Widths(family), found)
     for path in family.paths():
+        if operator not in (None, path.leaf.operator):
+            continue
         seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
         for position in range(len(seen.uses)):
             tiles.operand(path, cuts, seen, position)

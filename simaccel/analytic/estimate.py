@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.blocks import Units
+from simaccel.analytic.chain import Chain, Link
 from simaccel.analytic.counts import count
 from simaccel.analytic.family import (
     Bools,
     Cut,
     Family,
     Fan,
-    Floats,
     Ints,
     Kept,
     Loops,
@@ -27,12 +27,13 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.schedule import bodies
-from simaccel.analytic.timeline import cycles
+from simaccel.analytic.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.space import Space, held_around, space_of
 from simaccel.mapping.tree import BUFFER, Keep, Mapping
+from simaccel.numbers import in_bytes
 from simaccel.workload import Workload
 
 
@@ -62,29 +63,24 @@ class OperatorEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Prediction for a mapping. Groups run one after another."""
+    """Prediction for a mapping, whose groups run one after another.
+
+    ``resource_bound_cycles``: no run is shorter. ``buffer_bytes``: most that is reserved at once.
+    """
 
     operators: tuple[OperatorEstimate, ...]
+    resource_bound_cycles: int
+    buffer_bytes: int
 
     @property
     def cycles(self) -> int:
         """Estimated cycles."""
-        return sum(o.cycles for o in self.operators)
-
-    @property
-    def resource_bound_cycles(self) -> int:
-        """Sum of the groups' resource bounds: no run is shorter."""
-        return sum(o.resource_bound_cycles for o in self.operators)
+        return max(sum(o.cycles for o in self.operators), self.resource_bound_cycles)
 
     @property
     def macs(self) -> int:
         """MACs of all groups."""
         return sum(o.macs for o in self.operators)
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Peak buffer requirement."""
-        return max(o.buffer_bytes for o in self.operators)
 
     @property
     def moved(self) -> dict[Level, int]:
@@ -231,19 +227,19 @@ class Totals:
             return np.ones((), dtype=np.bool_)
         return self.counts.room(ACCUMULATOR) <= accumulator.capacity_bytes
 
-    def energy_pj(self, cycles: Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the energy by level in pJ; ``cycles``: in which the accelerator leaks."""
-        counts = self.counts
+    def energy_pj(self, cycles: float | Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the energy by level in pJ; ``cycles`` (by candidate): in which it leaks."""
+        counts, within = self.counts, cycles if cycles is None else np.asarray(cycles)
         found: dict[str, Any] = self.accelerator.energy_by_level(
-            counts.macs, counts.elements, counts.moved, cycles
+            counts.macs, counts.elements, counts.moved, within
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 
 
 def _timed(family: Family, accelerator: Accelerator) -> Ints:
     units = Units(family, accelerator)
-    found: Floats = cycles(bodies(family), family.space, units, accelerator)
-    return ints(np.ceil(found))
+    found = timeline(bodies(family), family.space, units, accelerator)
+    return ints(np.ceil(found.end()))
 
 
 def first_loads(family: Family, accelerator: Accelerator) -> Ints:
@@ -256,7 +252,7 @@ def first_loads(family: Family, accelerator: Accelerator) -> Ints:
             if not isinstance(entry, Kept) or entry.tensor != use or use in family.space.made:
                 continue
             sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
-            n_bytes = view.bytes_per_element * math.prod(sizes, start=ints(1))
+            n_bytes = in_bytes(math.prod(sizes, start=ints(1)), view.bits)
             backing = accelerator.backing(view.kind)
             spec = backing.dram
             service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
@@ -280,7 +276,7 @@ def last_store(family: Family, accelerator: Accelerator) -> Ints:
     for entry in path.entries:
         if isinstance(entry, Kept) and entry.tensor == output.name and entry.level == BUFFER:
             sides = (extent(dim, sizes) for dim in expanded(family.space, output))
-            n_bytes = output.bytes_per_element * math.prod(sides, start=ints(1))
+            n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
             spec = accelerator.dram
             service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
             return ints(service * (entry.slots > 0))
@@ -306,20 +302,25 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
 
     """
     require_countable(workload)
-    found: list[OperatorEstimate] = []
+    every: list[tuple[str, Totals, Link]] = []
     for group, around in mapping.placed():
         space = space_of(workload, group)
         totals = evaluate(family_of(space, group, around), accelerator)
         kept = sum(_around_bytes(workload, space, around, keep) for keep in around)
         times = workload.times(group.operators[0])
-        found.append(_figures(group.name, totals, times, kept))
-    return Estimate(tuple(found))
+        link = Link(totals.family, totals.counts, around, times, kept)
+        every.append((group.name, totals, link))
+    chain = Chain([link for _, _, link in every], accelerator)
+    cycles = chain.cycles([int(totals.bound()) for _, totals, _ in every])
+    figures = (_figures(*one, mine) for one, mine in zip(every, cycles, strict=True))
+    works = [{n: int(w) for n, w in totals.resources().items()} for _, totals, _ in every]
+    return Estimate(tuple(figures), chain.bound(works), chain.buffer_bytes())
 
 
 def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], keep: Keep) -> int:
     """Return the bytes of what is kept around groups: as wide as all that is made in it."""
     width = max(
-        tensor.bytes_per_element
+        tensor.bits
         for name, tensor in workload.tensors.items()
         if held_around(workload, name, around) == keep.tensor
     )
@@ -327,20 +328,21 @@ def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], ke
     if not spans:
         views = (view for seen in space.operators for _, view in seen.uses)
         shapes = [view.shape for view in views if view.name == keep.tensor]
-        spans = list(shapes[0]) if shapes else [workload.tensor_bytes(keep.tensor) // width]
-    return keep.slots * width * math.prod(spans)
+        spans = list(shapes[0] if shapes else workload.shapes[keep.tensor])
+    return keep.slots * in_bytes(math.prod(spans), width)
 
 
-def _figures(name: str, totals: Totals, repeat: int, kept: int) -> OperatorEstimate:
-    counts, cycles = totals.counts, totals.cycles()
+def _figures(name: str, totals: Totals, link: Link, cycles: int) -> OperatorEstimate:
+    counts, repeat = totals.counts, link.times
+    energy = totals.energy_pj(cycles / repeat)
     return OperatorEstimate(
         name=name,
-        cycles=int(cycles) * repeat,
+        cycles=cycles,
         resource_bound_cycles=int(totals.bound()) * repeat,
         macs=int(counts.macs) * repeat,
         elements=int(counts.elements) * repeat,
         moved={level: int(n) * repeat for level, n in counts.moved.items() if int(n)},
-        buffer_bytes=int(totals.buffer_bytes()) + kept,
+        buffer_bytes=link.buffer_bytes,
         resources={one: int(n) * repeat for one, n in totals.resources().items()},
-        energy_pj={level: float(n) * repeat for level, n in totals.energy_pj(cycles).items()},
+        energy_pj={level: float(n) * repeat for level, n in energy.items()},
     )

@@ -196,7 +196,8 @@ class _Builder:
                     key = self.same.get(id(entry), id(entry))
             if key is None and do.unit == "mac" and name not in self.around:
                 stream = Kept(name, STREAM, ints(2))
-                at = next(n for n, one in enumerate(path.entries) if isinstance(one, Fan))
+                fans = (n for n, one in enumerate(path.entries) if isinstance(one, Fan))
+                at = next(fans, len(path.entries))
                 self.streams.append(stream)
                 self._tile(stream, at, view, cuts, path, around, seen, outside=None)
                 key = id(stream)

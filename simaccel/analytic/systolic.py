@@ -8,15 +8,15 @@ from simaccel.analytic.array import Edges
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Floats
 from simaccel.analytic.schedule import Work
-from simaccel.analytic.times import ARRAY, FREE, OUT, ZERO, State
+from simaccel.analytic.times import ARRAY, FREE, OUT, ZERO, Begin, State
 from simaccel.hardware import Accelerator
 
 
 class Systolic(State):
     """The array, with what is on its way into it and out of it."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        super().__init__()
+    def __init__(self, accelerator: Accelerator, begin: Begin | None) -> None:
+        super().__init__(begin)
         self.accelerator = accelerator
 
     def folds(self, work: Work, block: Block, edges: Edges) -> Floats:

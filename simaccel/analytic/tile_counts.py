@@ -17,6 +17,7 @@ from simaccel.analytic.widths import Widths
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 
 _TRUE: Bools = np.ones((), dtype=np.bool_)
 _HUGE = 1 << 62
@@ -150,29 +151,29 @@ class TileCounter:
         elif side.place == BUFFER:
             width = self.widths.width(name)
         if np.any(times):
-            inner = self._coming(inside, made) * (on * times * width)
+            inner = self._coming(inside, made, width) * (on * times)
             for way in side.ways:
                 one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
-                outer = self._coming(one, made) * (way.served * times * width)
+                outer = self._coming(one, made, width) * (way.served * times)
                 self._down(side, way.far, outer, inner * way.served)
             self.found.move(f"{side.place}_write", side.view.name, inner)
         for view in stored:
-            width = view.bytes_per_element if side.place == BUFFER else tile_width
+            width = view.bits if side.place == BUFFER else tile_width
             for way in side.ways:
                 one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
-                outer = one.sums()[0] * (way.served * width)
+                outer = one.sums(width)[0] * way.served
                 self.found.move(f"{way.far}_write", view.name, outer)
                 if side.place != BUFFER:
                     self.found.move("noc_collection", view.name, outer)
-            self.found.move(f"{side.place}_read", view.name, inside.sums()[0] * (on * width))
+            self.found.move(f"{side.place}_read", view.name, inside.sums(width)[0] * on)
         self._hold(side, inside, made, stored, doubled)
 
     @staticmethod
-    def _coming(one: Transfer, made: str | None) -> Ints:
-        """Return the elements that come down: of sums those that come back."""
+    def _coming(one: Transfer, made: str | None, bits: int) -> Ints:
+        """Return the bytes that come down: of sums those that come back."""
         if made is None:
-            return one.elements()
-        every, first = one.sums()
+            return one.n_bytes(bits)
+        every, first = one.sums(bits)
         return every - first
 
     def _down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
@@ -209,7 +210,8 @@ class TileCounter:
         width = self.widths.tile_width(name, side.view)
         dims = expanded(self.space, side.view)
         sizes = side.cuts.full[side.at]
-        n_bytes = on * width * math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
+        elements = math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
+        n_bytes = on * in_bytes(elements, width)
         slots = side.kept.slots
         if np.any(slots > 1):
             slots = np.where(inside.position < 0, np.minimum(slots, 1), slots)
@@ -260,19 +262,19 @@ class TileCounter:
             place = f"{PE}.{port_of(seen, position)}" if in_pe else way.far
             beyond = self._transfer(cuts, view, end, way.at, again)
             each = self._transfer(cuts, view, end, behind, again)
-            scale = way.served * width
             if is_input:
-                outer = down = beyond.elements() * scale
+                outer = down = beyond.n_bytes(width) * way.served
                 if not (in_pe or multicasts):
-                    down = each.elements() * scale
+                    down = each.n_bytes(width) * way.served
                 self.found.move(f"{place}_read", name, outer)
             else:
-                every, first = (n * scale for n in beyond.sums())
+                every, first = (n * way.served for n in beyond.sums(width))
                 down = every - first
                 self.found.move(f"{place}_write", name, every)
                 self.found.move(f"{place}_read", name, down)
                 if not (in_pe or multicasts):
-                    down = (each.sums()[0] - each.sums()[1]) * scale
+                    every_inside, first_inside = each.sums(width)
+                    down = (every_inside - first_inside) * way.served
                 if not in_pe:
                     self.found.move("noc_collection", name, every)
             if not in_pe:

@@ -25,6 +25,7 @@ from simaccel.analytic.times import (
     UNASKED,
     WRITE,
     ZERO,
+    Begin,
     Sizes,
     Times,
     pick,
@@ -41,19 +42,21 @@ _STEADY = 2
 Runs = Callable[[Bodies, Sizes, Sizes], None]
 
 
-def cycles(top: Bodies, space: Space, units: Units, accelerator: Accelerator) -> Floats:
-    """Return the cycles of a family whose loops have one order."""
-    timeline = _Timeline(units, accelerator)
+def timeline(
+    top: Bodies, space: Space, units: Units, accelerator: Accelerator, begin: Begin | None = None
+) -> Timeline:
+    """Go through a family whose loops have one order, as it ``begin``s, or where nothing was."""
+    found = Timeline(units, accelerator, begin)
     sizes = {rank: ints(size) for rank, size in space.sizes.items()}
-    timeline.body(top, sizes, sizes)
-    return timeline.end()
+    found.body(top, sizes, sizes)
+    return found
 
 
-class _Timeline(Traffic):
+class Timeline(Traffic):
     """Bodies, loops and work in time."""
 
-    def __init__(self, units: Units, accelerator: Accelerator) -> None:
-        super().__init__(units, accelerator)
+    def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
+        super().__init__(units, accelerator, begin)
         self.trips: dict[tuple[int, int], Trips] = {}
         self.begun: dict[str, Bools] = {}
         self.more: Bools = FALSE
@@ -62,6 +65,7 @@ class _Timeline(Traffic):
         self.gathers = False
 
     def end(self) -> Floats:
+        """Return when all engines are done."""
         found = ZERO
         for key, time in self.x.items():
             if isinstance(key, str) and key.startswith("at "):
@@ -88,6 +92,7 @@ class _Timeline(Traffic):
                 self.x[ready] = np.maximum(self.get(ready), stored)
 
     def item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
+        """Go through a leaf, a part or a loop of a body."""
         if isinstance(item, Work):
             self._work(item, sizes)
         elif item.part is not None:
@@ -251,6 +256,7 @@ class _Timeline(Traffic):
             self.slid = slid
 
     def close(self, tiles: list[Tiled], sizes: dict[str, Ints]) -> None:
+        """Let the tiles of a body go, and what was made in them to its memory."""
         for tiled in reversed(tiles):
             if tiled.maker is not None and tiled.level != BUFFER:
                 self.store(tiled, sizes, tiled.view.kind)
@@ -311,7 +317,7 @@ class _Timeline(Traffic):
 class _Ahead:
     """A loop whose body's first items run an iteration early (software pipelining)."""
 
-    def __init__(self, timeline: _Timeline, body: Bodies) -> None:
+    def __init__(self, timeline: Timeline, body: Bodies) -> None:
         self.timeline, self.whole = timeline, body
         cut = body.ahead
         early = {key for item in body.items[:cut] for work in _works(item) for key in work.keys}

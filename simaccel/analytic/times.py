@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -34,11 +35,32 @@ def pick(where: Bools, new: Floats, old: Floats) -> Floats:
     return new if where is TRUE else np.where(where, new, old)
 
 
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """The ``cycle`` at which the group before has ended.
+
+    Loads of tensors that are not ``early`` wait for it, and any loader that has brought a tile.
+    """
+
+    cycle: Floats
+    early: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Begin:
+    """What a group finds when it begins early: where engines are, and channels with work."""
+
+    x: Times
+    gate: Gate | None
+    wrote: frozenset[str]
+    """Memories whose last transfer was a store."""
+
+
 class State:
     """What each engine and tile has reached (``x``), in cycles by candidate."""
 
-    def __init__(self) -> None:
-        self.x: Times = {}
+    def __init__(self, begin: Begin | None = None) -> None:
+        self.x: Times = {} if begin is None else dict(begin.x)
 
     def get(self, key: object) -> Floats:
         """Return a time; 0 if nothing has reached it."""

@@ -27,6 +27,7 @@ from simaccel.analytic.times import (
     UNASKED,
     WRITE,
     ZERO,
+    Begin,
     Sizes,
     Times,
     pick,
@@ -73,16 +74,20 @@ class Place:
 
 
 def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
-    """Return loads in the order of service."""
+    """Return loads in the order of service, each place with those that a candidate has there."""
     if len(later) < 2:  # noqa: PLR2004 - one is in order
         return [Place([one]) for one in later]
     asked = np.stack(
         np.broadcast_arrays(*(np.where(mine, one.begin, np.inf) for one, mine in later))
     )
     order = np.argsort(asked, axis=0, kind="stable")
+    numbers = np.arange(len(later)).reshape(-1, *[1] * (asked.ndim - 1))
+    theirs = (order[:, None] == numbers) & np.isfinite(asked)
+    there = theirs.reshape(len(later), len(later), -1).any(axis=-1)
     return [
-        Place([(one, mine & (which == number)) for number, (one, mine) in enumerate(later)])
-        for which in order
+        Place([(later[number][0], mine[number]) for number in np.flatnonzero(some)])
+        for mine, some in zip(theirs, there, strict=True)
+        if some.any()
     ]
 
 
@@ -94,6 +99,8 @@ class Line:
     name: str
     recent: list[Request] = field(default_factory=list)
     """The last loads as they are gone through; the channel serves the oldest first."""
+    most: int = _RECENT
+    """Of so many, those are forgotten that are no candidate's last any more."""
     latest: Floats = field(default_factory=lambda: UNASKED)
     """When the last of them was asked for."""
     loads: Floats = field(default_factory=lambda: ZERO)
@@ -111,13 +118,23 @@ class Line:
 class Traffic(Systolic):
     """Tiles that come and go, with the slots that they wait for."""
 
-    def __init__(self, units: Units, accelerator: Accelerator) -> None:
-        super().__init__(accelerator)
+    def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
+        super().__init__(accelerator, begin)
+        self.gate = None if begin is None else begin.gate
         self.units = units
         self.slid: Bools = FALSE
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""
-        self.lines = {name: Line(at, name) for name, at in accelerator.every_backing.items()}
+        wrote = frozenset() if begin is None else begin.wrote
+        self.lines = {
+            name: Line(
+                at,
+                name,
+                wrote=TRUE if name in wrote else FALSE,
+                stored=[] if begin is None else [-1, -2],
+            )
+            for name, at in accelerator.every_backing.items()
+        }
         """The channels of DRAM and of the memories beside it."""
         self.counters = COUNTERS | {
             line.key(what) for line in self.lines.values() for what in (DRAM, LOADS, STORES)
@@ -128,13 +145,17 @@ class Traffic(Systolic):
         move = self.units.move(tiled, sizes, self.slid, tiled.view.kind, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
         begin = np.maximum(self.get(engine), free)
+        gate = self.gate if tiled.outside is None else None
+        if gate is not None and tiled.tensor not in gate.early:
+            begin = np.maximum(begin, gate.cycle)
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("ready", tiled.outside)))
         if move.on_chip:
             end = begin + np.maximum(move.service, move.port)
         else:
             end = self._served(begin, move, where, (engine, arrival))
-        self.x[engine] = pick(where, end, self.get(engine))
+        past = end if gate is None else np.maximum(end, gate.cycle)
+        self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
         if tiled.outside is not None:
             self.use(tiled.outside, pick(where, self.x[engine], ZERO))
@@ -202,8 +223,10 @@ class Traffic(Systolic):
             asked = np.maximum(place.of("begin"), place.of("free"))
             shift = np.where(place.later, np.maximum(done - asked, 0), 0)
             ends = place.of("end") + shift
+            waits = shift.any()
             for one, mine in place.members:
-                self._shift(line, one, np.where(mine, shift, 0))
+                if waits:
+                    self._shift(line, one, np.where(mine, shift, 0))
                 one.free = np.where(mine, done, one.free)
             done = np.where(place.later, ends, done)
         self.x[line.key(CHANNEL)] = np.maximum(done, free)
@@ -211,8 +234,9 @@ class Traffic(Systolic):
         line.recent.append(Request(asked, first, end, keys, line.loads))
         line.latest = np.maximum(line.latest, asked)
         line.loads = line.loads + there
-        if len(line.recent) > _RECENT and not self._counts(line, line.recent[0]).any():
-            del line.recent[0]
+        if len(line.recent) > line.most:
+            line.recent = [one for one in line.recent if self._counts(line, one).any()]
+            line.most = max(_RECENT, 2 * len(line.recent))
         return end
 
     @staticmethod
@@ -241,14 +265,20 @@ class Traffic(Systolic):
 
     def _shift(self, line: Line, one: Request, shift: Floats) -> None:
         """Let a load end later, and what its end has set if no later load has set it again."""
+        later = shift > 0
+        if not later.any():
+            return
         one.end = one.end + shift
         newer = line.recent[line.recent.index(one) + 1 :]
         for key in one.keys:
-            last = TRUE
+            last = later
             for other in newer:
                 if key in other.keys:
                     last = last & (other.begin < 0)
-            self.x[key] = self.get(key) + np.where(last, shift, 0)
+                    if not last.any():
+                        break
+            else:
+                self.x[key] = self.get(key) + np.where(last, shift, 0)
 
     def _beside_stores(self, begin: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
@@ -258,9 +288,11 @@ class Traffic(Systolic):
         line.wrote = line.wrote & ~there
         end = begin + np.maximum(move.service, move.port)
         batch = np.maximum(1, move.service / np.maximum(1, move.batches))
-        for n in (1, 0):
+        for n in range(len(line.stored) - 1, -1, -1):
             kept = line.key("store")
             first, last = (kept, n, "begin"), (kept, n, "end")
+            if not (self.get(last) > begin).any():
+                continue
             other = np.maximum(1, self.get((kept, n, "batch")))
             since = np.maximum(begin, self.get(first))
             pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)

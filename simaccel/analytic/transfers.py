@@ -1,4 +1,4 @@
-"""What one tensor moves between two neighbours that keep it, in elements.
+"""What one tensor moves between two neighbours that keep it, in bytes.
 
 A transfer has two sides: what the memory outside reads (for sums: writes) once for all instances
 inside that need it at the same time, and what each of them gets (gives). Both are a sum over the
@@ -29,6 +29,7 @@ from simaccel.analytic.pieces import (
     total_extent,
 )
 from simaccel.mapping.view import View
+from simaccel.numbers import PACKED_BITS, in_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,25 +135,52 @@ class Transfer:
         """Sum of the volumes of all different tiles, overlaps counted each time."""
         return math.prod((self._volume(dim) for dim in self.dims), start=ints(1))
 
-    def sums(self) -> tuple[Ints, Ints]:
-        """Elements of an output that move up over all residencies, and over the first of each."""
-        return self.volume * self.repeats, self.volume * self.first_repeats()
+    @cached_property
+    def odd(self) -> Ints:
+        """Number of different tiles with an odd number of elements: all their sides are odd."""
+        return math.prod((self._odd(dim) for dim in self.dims), start=ints(1))
 
-    def elements(self) -> Ints:
-        """Elements of an input that move down."""
-        volumes = [self._volume(dim) for dim in self.dims]
-        whole = self.volume
+    def sums(self, bits: int) -> tuple[Ints, Ints]:
+        """Bytes of an output that move up over all residencies, and over the first of each.
+
+        ``bits``: of an element. Of 4 bits each tile has half a byte more if it is odd.
+        """
+        if bits == PACKED_BITS:
+            n_bytes = (self.volume + self.odd) // 2
+        else:
+            n_bytes = in_bytes(self.volume, bits)
+        return n_bytes * self.repeats, n_bytes * self.first_repeats()
+
+    def n_bytes(self, bits: int) -> Ints:
+        """Bytes of an input that move down."""
+        elements = self.volume - self._over_dims(self._kept, self._volume)
+        if bits == PACKED_BITS:
+            odd = self.odd - self._over_dims(self._kept_odd, self._odd)
+            return ints((elements + odd) // 2 * self.repeats)
+        return ints(in_bytes(elements, bits) * self.repeats)
+
+    def _over_dims(self, kept: Callable[[Terms], Ints], side: Callable[[Terms], Ints]) -> Ints:
+        """Sum what windows keep over the dimensions along which they may slide."""
+        total = ints(0)
+        sides = [side(dim) for dim in self.dims]
         for at, dim in enumerate(self.dims):
             if len(dim) > 1 and not self.for_macs:
-                rest = math.prod(volumes[:at] + volumes[at + 1 :], start=ints(1))
-                whole = whole - self._kept(dim) * rest
-        return ints(whole * self.repeats)
+                rest = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
+                total = total + kept(dim) * rest
+        return total
 
     def _volume(self, dim: Terms) -> Ints:
         ((rank, factor), *rest) = dim
         if not rest and factor == 1:
             return self._covered(rank)
         return total_extent(dim, {one: self._boxes(one) for one, _ in dim})
+
+    def _odd(self, dim: Terms) -> Ints:
+        """Count the combinations of pieces that are odd along a dimension."""
+        total = ints(0)
+        for weight, sizes in _combinations({rank: self._boxes(rank) for rank, _ in dim}):
+            total = total + weight * (extent(dim, sizes) % 2)
+        return total
 
     def _covered(self, rank: str) -> Ints:
         """Return the sum of the sizes of all pieces: what there is of the rank on this path."""
@@ -183,19 +211,56 @@ class Transfer:
     def _kept(self, dim: Terms) -> Ints:
         """Sum of what windows share with the ones before them, where they slide."""
         total = ints(0)
+        for slide in self._slides(dim):
+            others = [(self._boxes(one), c) for one, c in dim if one != slide.rank]
+            moved = number(slide.moved)
+            total = total + slide.here * moved * _overlap(others, slide.skip)
+        return total
+
+    def _kept_odd(self, dim: Terms) -> Ints:
+        """Count by how many fewer windows are odd along a dimension as they slide."""
+        total = ints(0)
+        for slide in self._slides(dim):
+            boxes = {one: self._boxes(one) for one, _ in dim}
+            for weight, sizes in _combinations({**boxes, slide.rank: slide.moved}):
+                side = extent(dim, sizes)
+                others = side - dict(dim)[slide.rank] * (sizes[slide.rank] - 1)
+                fresh = side - np.maximum(others - slide.skip, 0)
+                total = total + slide.here * weight * (side % 2 - fresh % 2)
+        return total
+
+    def _slides(self, dim: Terms) -> Iterator[_Slide]:
+        """Yield the loops that slide windows along a dimension."""
         for (at, rank), place in self.cuts.places.items():
             if at >= self.child or rank not in dict(dim):
                 continue
             here = (place == self.position) & (place >= 0)
             if not np.any(here):
                 continue
-            boxes = {one: self._boxes(one) for one, _ in dim}
-            moved = number(boxes[rank]) - number(self._boxes(rank, first=(at, here)))
+            boxes, first = self._boxes(rank), self._boxes(rank, first=(at, here))
+            moved = [(n - m, size) for (n, size), (m, _) in zip(boxes, first, strict=True)]
             tile = next(t for one, t in tiles(self.cuts.entries[at]) if one == rank)
-            skip = dict(dim)[rank] * (1 + tile - boxes[rank][0][1])
-            others = [(boxes[one], c) for one, c in dim if one != rank]
-            total = total + here * moved * _overlap(others, skip)
-        return total
+            yield _Slide(rank, here, moved, dict(dim)[rank] * (1 + tile - boxes[0][1]))
+
+
+@dataclass(frozen=True)
+class _Slide:
+    """A loop of a ``rank`` that slides windows: for which candidates, and which pieces it moves.
+
+    ``skip``: positions less that a window shares with the one before than the others span.
+    """
+
+    rank: str
+    here: Bools
+    moved: list[Box]
+    skip: Ints
+
+
+def _combinations(boxes: dict[str, list[Box]]) -> Iterator[tuple[Ints, dict[str, Ints]]]:
+    """Yield all combinations of pieces of ranks: how many there are of each, and its sizes."""
+    for one in itertools.product(*boxes.values()):
+        weight = math.prod((n for n, _ in one), start=ints(1))
+        yield weight, {rank: size for rank, (_, size) in zip(boxes, one, strict=True)}
 
 
 def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:

@@ -1,8 +1,8 @@
-"""Bytes per element of tensors and of the tiles that hold them."""
+"""Bits per element of tensors and of the tiles that hold them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simaccel.analytic.family import Family, Kept, Path
 from simaccel.mapping.space import Seen, held_around
@@ -11,21 +11,21 @@ from simaccel.mapping.view import View
 
 @dataclass
 class Widths:
-    """Bytes per element in one family."""
+    """Bits per element in one family."""
 
     family: Family
 
     def width(self, name: str) -> int:
-        """Return the bytes per element of a tensor in DRAM, by its name in the tree."""
-        return self.family.space.workload.tensors[name.partition("#")[0]].bytes_per_element
+        """Return the bits per element of a tensor in DRAM, by its name in the tree."""
+        return self.family.space.workload.tensors[name.partition("#")[0]].bits
 
     def in_place(self, name: str) -> list[str]:
         """Return tensors that are made in the tile of another."""
         return [out for out, source in self.family.aliases.items() if source == name]
 
     def tile_width(self, name: str, view: View) -> int:
-        """Return the bytes per element of a tile: the most of all that is made in it."""
-        return max(view.bytes_per_element, *map(self.width, (name, *self.in_place(name))))
+        """Return the bits per element of a tile: the most of all that is made in it."""
+        return max(view.bits, *map(self.width, (name, *self.in_place(name))))
 
     def tile_of(self, path: Path, use: str) -> str:
         """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""
@@ -39,21 +39,21 @@ class Widths:
         return [self.tile_of(path, use).partition("#")[0] for use, _ in seen.uses]
 
     def widths(self, path: Path, seen: Seen) -> list[int]:
-        """Return the bytes per element of the tiles that an operator touches."""
+        """Return the bits per element of the tiles that an operator touches."""
         found = []
         for use, view in seen.uses:
             name = self.tile_of(path, use)
             own = any(isinstance(one, Kept) and one.tensor == name for one in path.entries)
             around = not own and any(keep.tensor == name for keep in self.family.around)
-            held = replace(view, bytes_per_element=self._around(name)) if around else view
+            held = view.as_wide(self._around(name)) if around else view
             found.append(self.tile_width(name, held))
         return found
 
     def _around(self, name: str) -> int:
-        """Return the bytes per element of what is kept around groups."""
+        """Return the bits per element of what is kept around groups."""
         workload, around = self.family.space.workload, self.family.around
         return max(
-            tensor.bytes_per_element
+            tensor.bits
             for one, tensor in workload.tensors.items()
             if held_around(workload, one, around) == name
         )

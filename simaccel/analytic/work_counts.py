@@ -11,7 +11,7 @@ import numpy as np
 from simaccel.analytic.array import fold_sides, held_bytes, matmul_of
 from simaccel.analytic.axes import own_axis
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Family, Fan, Ints, Path, ints
+from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
 from simaccel.analytic.pieces import Cuts, number, tiles
 from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
@@ -78,10 +78,7 @@ class WorkCounter:
             self._pass(path, cuts, seen, steps["normalise"])
         else:
             self._pass(path, cuts, seen, steps["online"])
-            first = next(
-                n for n, e in enumerate(path.entries) if axis in {rank for rank, _ in tiles(e)}
-            )
-            around = Cuts(self.space, Path(path.entries[:first], path.leaf))
+            around = Cuts(self.space, _outside(path, cuts, axis or ""))
             for one in self.space.operators:
                 if seen.output.name in {v.name for v in one.inputs} and axis in one.reduced:
                     self._correct(cuts, one, steps["rescale"])
@@ -111,10 +108,10 @@ class WorkCounter:
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
         name = self.family.aliases.get(view.name, view.name)
         elements = over_pieces(cuts, ranks, lambda s: product(s, ranks), first) * sign
-        width = self.units.tile_width(name, view)
         self.found.elements = self.found.elements + step.passes * elements
-        self.found.move(f"{BUFFER}_read", name, step.reads[0] * width * elements)
-        self.found.move(f"{BUFFER}_write", name, step.writes * width * elements)
+        for way, times in (("read", step.reads[0]), ("write", step.writes)):
+            n_bytes = over_pieces(cuts, ranks, self.units.correction_bytes(view, times), first)
+            self.found.move(f"{BUFFER}_{way}", name, n_bytes * sign)
         for unit, cost in self.units.correction_cycles(view, step).items():
             self.found.work(unit, sign * over_pieces(cuts, ranks, cost, first))
 
@@ -177,6 +174,20 @@ class WorkCounter:
             steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
         self.found.work("array", steps)
         self.found.work("chain", steps)
+
+
+def _outside(path: Path, cuts: Cuts, axis: str) -> Path:
+    """Return the path to the outermost loop that cuts an axis, with the loops outside of it."""
+    first = next(n for n, e in enumerate(path.entries) if axis in {rank for rank, _ in tiles(e)})
+    entry, around = path.entries[first], path.entries[:first]
+    if isinstance(entry, Loops):
+        mine = entry.places[entry.ranks.index(axis)]
+        sizes = [
+            ints(np.where(at < mine, tile, cuts.full[first][rank]))
+            for rank, tile, at in zip(entry.ranks, entry.tiles, entry.places, strict=True)
+        ]
+        around = (*around, Loops(entry.ranks, tuple(sizes), entry.places))
+    return Path(around, path.leaf)
 
 
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:

@@ -81,11 +81,14 @@ class Asked:
             NotDirectedError: the dataflows of a description that no mapping says.
 
         """
+        from simaccel.experiment.precision import at_precision
+
         if self.is_directed():
             return self._directed()
         workload, accelerator, name = gather(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
+        workload = at_precision(workload, accelerator)
         if self.mapping is None:
             return workload, accelerator, name
         from simaccel.mapping.checks import require_mapping
@@ -158,6 +161,7 @@ class Asked:
         if not is_described(self.workload.name):
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])
+        from simaccel.experiment.precision import at_precision
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.directives.reading import load_directives
         from simaccel.mapping.directives.translating import directed_mapping
@@ -167,6 +171,7 @@ class Asked:
             self.accelerator,
             lambda: load_directives(self.workload.name).only(self.workload.layer),
         )
+        workload = at_precision(workload, accelerator)
         mapping = directed_mapping(directives.layers, workload, accelerator)
         require_mapping(workload, mapping, accelerator, self.workload.name)
         return workload, accelerator, mapping

@@ -34,6 +34,7 @@ _OPTIONS = {
     "shape": "--shape",
     "bytes_per_element": "--bytes-per-element",
     "bytes_by_tensor": "--bytes-per-element",
+    "precision": "--precision",
 }
 _NUMBERS = ("seq_len", "batch", "prompt", "kv_len", "causal_blocks")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
@@ -61,6 +62,7 @@ class AskedWorkload:
     experts: str | None = None
     causal_blocks: str | None = None
     bytes_per_element: tuple[str, ...] = ()
+    precision: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
 
     def read(self) -> Workload:
@@ -152,6 +154,8 @@ class AskedWorkload:
         if self.experts is not None:
             counts = [number(one) for one in self.experts.split(",")]
             given["experts"] = counts if len(counts) > 1 else self.experts
+        if self.precision:
+            given["precision"] = ",".join(self.precision)
         if self.dims:
             given["dims"] = self._dims()
         return {**given, **self._bytes()}

@@ -76,7 +76,9 @@ class _Outputs:
 @workload_options
 @click.option("--imperfect", is_flag=True, help="Every tile size, not only divisors of the ranks.")
 @click.option(
-    "--uneven", is_flag=True, help="Keep each tensor at its own depth, ranks cut twice (products)."
+    "--uneven",
+    is_flag=True,
+    help="Each tensor at its own depth, ranks cut twice (of two factors, windows too).",
 )
 @click.option("--bypass", is_flag=True, help="Tensors may pass the buffer by, an access per MAC.")
 @click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")

@@ -78,7 +78,11 @@ def _lost(task: Task) -> Compared:
     metavar="WHAT",
     help="Run each operator (or layer) alone, a row for each: --each operator.",
 )
-@click.option("--plot", metavar="FILE", help="Draw utilisation and stalls (.png, .svg or .pdf).")
+@click.option(
+    "--plot",
+    metavar="FILE",
+    help="Draw utilisation and stalls (.png, .svg or .pdf); of --sweep buffer bounds, too.",
+)
 @force_option
 @jobs_options(AT_A_TIME)
 @fast_forward_option
@@ -176,11 +180,16 @@ def _show(tasks: Sequence[Task], rows: Sequence[Compared], files: Files, *, as_j
     from simaccel.report.comparison_csv import comparison_csv
     from simaccel.report.figures.comparison import draw_comparison
     from simaccel.report.figures.sweep import draw_sweep
-    from simaccel.verbs.comparing import title_of
+    from simaccel.verbs.comparing import slopes_of, title_of
 
     title, point = title_of(tasks), rows[0].point
-    draw = draw_comparison if point is None or point.axis.named else draw_sweep
-    written = files.write(partial(comparison_csv, rows), partial(draw, rows, title))
+
+    def draw() -> object:
+        if point is None or point.axis.named:
+            return draw_comparison(rows, title)
+        return draw_sweep(rows, title, slopes_of(tasks) if point.axis.name == "buffer" else None)
+
+    written = files.write(partial(comparison_csv, rows), draw)
     if as_json:
         show_json(comparison_json(rows))
     elif files.table != STDOUT:

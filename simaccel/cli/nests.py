@@ -14,6 +14,7 @@ from simaccel.cli.mapped import Wanted
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import Sought
+from simaccel.experiment.precision import at_precision
 from simaccel.experiment.remembered import remembered
 from simaccel.experiment.scheduling import MachineJudge, scheduled
 from simaccel.hardware import Accelerator
@@ -43,6 +44,7 @@ def map_nests(asked: Asked, jobs: Jobs, wanted: Wanted) -> None:
         lambda: parse_constraints(asked.sought.constraints),
         lambda: asked.names(several=False),
     )
+    workload = at_precision(workload, accelerator)
     found = choices(workload, accelerator, strategy, constraints, asked.sought.stationarity)
     accounts: list[Account] = []
     with jobs.working() as team, Bar("searching") as bar:

@@ -22,6 +22,7 @@ from simaccel.cli.words import (
     SCOPES,
     SEQ_LEN,
 )
+from simaccel.numbers import BITS, SUMS
 
 Command = Callable[..., None]
 
@@ -97,6 +98,13 @@ _SIZES = (
         help="Element size of all tensors (default 2) or of one (of a transformer also weights, "
         "activations, cache); can be repeated.",
     ),
+    click.option(
+        "--precision",
+        multiple=True,
+        metavar="CLASS=NUMBER,...",
+        help="Numbers of weights, activations and cache, and of the sums of an accumulator: "
+        f"{', '.join(BITS)}; goes before --bytes-per-element.",
+    ),
 )
 
 
@@ -114,10 +122,22 @@ def workload_options(command: Command) -> Command:
 
     @wraps(command)
     def with_workload(**given: Any) -> None:  # noqa: ANN401 - what click passes
+        _take_sums(given)
         names = [field.name for field in fields(AskedWorkload)]
         command(asked=AskedWorkload(**{name: given.pop(name) for name in names}), **given)
 
     return _with(with_workload, _SIZES)
+
+
+def _take_sums(given: dict[str, Any]) -> None:
+    """Set the accelerator's sums where --precision says them, if the command has an accelerator."""
+    if "overrides" not in given:
+        return
+    words = [word.strip() for text in given["precision"] for word in text.split(",")]
+    is_sums = [word.partition("=")[0].strip() == SUMS for word in words]
+    sums = [f"precision.{word}" for word, mine in zip(words, is_sums, strict=True) if mine]
+    given["overrides"] = (*given["overrides"], *sums)
+    given["precision"] = tuple(word for word, mine in zip(words, is_sums, strict=True) if not mine)
 
 
 def experiment_options(command: Command) -> Command:

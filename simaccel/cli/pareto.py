@@ -14,6 +14,7 @@ from simaccel.cli.rows import Files
 from simaccel.errors import SimaccelError, WorkerDiedError, suggest
 from simaccel.experiment.parallel import Team, noted
 from simaccel.experiment.pareto import pareto
+from simaccel.experiment.precision import at_precision
 from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.report.figures.pareto import draw_pareto
@@ -98,6 +99,7 @@ def compare_fronts(
         asked.accelerator,
         lambda: asked.names(several=True),
     )
+    workload = at_precision(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with Bar("finding fronts") as bar:
         rows = noted(team, _run, tasks, bar.show, lost=_lost)

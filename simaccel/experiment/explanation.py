@@ -34,6 +34,7 @@ from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.directives.writing import directed_of
 from simaccel.mapping.space import Seen, Space, space_of
 from simaccel.mapping.tree import Do, Group, paths
+from simaccel.numbers import BYTE
 from simaccel.workload import Einsum
 
 _HELD: Final = {"ws": 1, "is": 0}
@@ -165,7 +166,7 @@ def _reuse_of(
     result: Result, space: Space, run: OperatorRun, name: str, leaves: Map[str, Do]
 ) -> Reuse:
     moved, spatial = run.moved, isinstance(result.accelerator.array, SpatialArraySpec)
-    width = result.workload.tensors[name.partition("#")[0]].bytes_per_element
+    width = Fraction(result.workload.tensors[name.partition("#")[0]].bits, BYTE)
     same = _in_place(space, run, name)
     readers = [one for one in space.operators if same & {*one.names} and _is_einsum(one)]
     makers = [one for one in space.operators if one.output.name == name and _is_einsum(one)]
@@ -217,7 +218,7 @@ def _is_einsum(one: Seen) -> bool:
     return isinstance(one.operator, Einsum)
 
 
-def _ratio(above: int, below: int) -> Fraction | None:
+def _ratio(above: int | Fraction, below: int) -> Fraction | None:
     return Fraction(above, below) if above and below else None
 
 

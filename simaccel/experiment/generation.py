@@ -18,7 +18,7 @@ from simaccel.experiment.run import Result, energy_pj, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
-from simaccel.workload import CLASSES, Workload, transformer
+from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.sizes import size_faults
 
 LENGTHS = 5
@@ -126,7 +126,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
-    **asked: Any,  # noqa: ANN401 - what `transformer` takes
+    **asked: Any,  # noqa: ANN401 - what `build` takes of a transformer
 ) -> Generation:
     """Run a prefill and the decode steps of some lengths, and sum up a generation.
 
@@ -140,7 +140,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         faults.append(Fault("generation", "phase", asked["phase"], "nothing: it has both"))
     whole = {"scope": "model", **asked, "phase": "prefill"}
     try:
-        prefill = transformer(model, prompt=prompt, **whole)
+        prefill = build(model, prompt=prompt, **whole)
     except InputError as error:
         raise InputError([*faults, *error.faults]) from None
     if faults:
@@ -148,7 +148,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     past = prompt + (whole.pop("kv_len", None) or 0)
     places = chosen_lengths(past, tokens - 1, lengths)
     whole["phase"] = "decode"
-    decodes = [transformer(model, kv_len=one, **whole) for one in places]
+    decodes = [build(model, kv_len=one, **whole) for one in places]
 
     def run(at: int, workload: Workload) -> Result:
         if progress:

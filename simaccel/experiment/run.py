@@ -10,6 +10,7 @@ from typing import Any
 
 from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
+from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
@@ -89,6 +90,7 @@ def simulate(
         require_same(workload, mapping)
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
+        workload = at_precision(workload, accelerator)
         mapping = scheduled(workload, accelerator, dataflow, options)
     program = lower(workload, mapping)
     heard = listener(mapping, program) if listener else None

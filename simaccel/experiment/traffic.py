@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from simaccel.hardware import Accelerator
+from simaccel.numbers import in_bytes
 from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
 
 _KINDS: tuple[Kind, ...] = ("input", "weight", "cache")
@@ -48,8 +49,7 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
             "output": made,
             "cache": made + (whole - made if name in read else 0),
         }.get(tensor.kind, whole)
-        n_bytes = elements * tensor.bytes_per_element * times[name]
-        found[class_of(tensor.kind)] += n_bytes
+        found[class_of(tensor.kind)] += in_bytes(elements, tensor.bits) * times[name]
     return found
 
 

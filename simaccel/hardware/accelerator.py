@@ -26,8 +26,9 @@ from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, MemoriesSpec
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
+from simaccel.hardware.precision import PrecisionSpec, with_sums
 from simaccel.hardware.quantity import Amount, Hertz, Rate, rate
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.sfu import SfuSpec
@@ -75,6 +76,8 @@ class Accelerator(Spec):
     dram: DramSpec
     memories: MemoriesSpec = MemoriesSpec()
     dma: DmaSpec = DmaSpec()
+    groups: GroupsSpec = GroupsSpec()
+    precision: PrecisionSpec = PrecisionSpec()
     energy: EnergySpec
     area: AreaSpec = AreaSpec()
     """Nothing runs by it."""
@@ -86,7 +89,14 @@ class Accelerator(Spec):
             found.pop("area", None)
         if not self.memories.by_class():
             found.pop("memories", None)
+        if self.precision == PrecisionSpec():
+            found.pop("precision", None)
         return found
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sums(cls, document: Any) -> Any:  # noqa: ANN401 - whatever stands in a file
+        return with_sums(document)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -109,6 +119,11 @@ class Accelerator(Spec):
             allowed = f"a number of pJ, or a dram.part of {', '.join(DRAM_PJ_PER_BYTE)}"
             error = PydanticCustomError("no_figure", "{allowed}", {"allowed": allowed})
             details.append(InitErrorDetails(type=error, loc=("energy", DRAM), input=None))
+        has_sums = isinstance(self.array, ArraySpec) and self.array.accumulator is not None
+        if allowed := self.precision.wrong_sums(accumulates=has_sums):
+            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
+            loc = ("precision", "sums")
+            details.append(InitErrorDetails(type=error, loc=loc, input=self.precision.sums))
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
@@ -299,11 +314,9 @@ class Accelerator(Spec):
         slowest: Amount = larger(cycles, self._part_rate.cycles(found))
         return slowest
 
-    def rows(
-        self, sides: tuple[Amount, ...], shape: tuple[int, ...], element_bytes: int
-    ) -> Rows | None:
+    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
         """Where a tile of a tensor lies in DRAM; None if the model does not care."""
-        return None if self.dram.model == "channel" else rows_of(sides, shape, element_bytes)
+        return None if self.dram.model == "channel" else rows_of(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:
         """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 
 from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import in_bytes
 
 Stationarity = Literal["ws", "os", "is"]
 STATIONARITIES: tuple[Stationarity, ...] = ("ws", "os", "is")
@@ -224,25 +225,30 @@ class ArraySpec(Spec):
     ) -> FoldBytes[Amount]:
         """Bytes of one fold on ``sides`` (rows, columns of PEs) for ``stream`` steps.
 
-        ``widths``: bytes per element of A, B and C. What enters along the rows is needed in each
+        ``widths``: bits per element of A, B and C. What enters along the rows is needed in each
         column (and the other way round): without multicast it is sent once for each of them.
 
-        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (2, 1, 4), multicasts=True)
+        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (16, 8, 32), multicasts=True)
         FoldBytes(a=1600, b=32, out=1600, a_sent=1600, b_sent=32)
-        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (2, 1, 4), multicasts=False).a_sent
+        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (16, 8, 32), multicasts=False).a_sent
         6400
+        >>> ArraySpec.fold_bytes((3, 5), 100, "ws", (8, 4, 32), multicasts=True).b
+        8
         """
         rows, cols = sides
         along_rows, along_cols, held = rows * stream, cols * stream, rows * cols
         per_row, per_col = (1, 1) if multicasts else (rows, cols)
         if stationarity == "os":
-            a, b, out = along_rows * widths[0], along_cols * widths[1], held * widths[2]
+            a, b, out = (
+                in_bytes(one, bits)
+                for one, bits in zip((along_rows, along_cols, held), widths, strict=True)
+            )
             return FoldBytes(a, b, out, a * per_col, b * per_row)
-        out = along_cols * widths[2]
+        out = in_bytes(along_cols, widths[2])
         if stationarity == "ws":
-            a, b = along_rows * widths[0], held * widths[1]
+            a, b = in_bytes(along_rows, widths[0]), in_bytes(held, widths[1])
             return FoldBytes(a, b, out, a * per_col, b)
-        a, b = held * widths[0], along_rows * widths[1]
+        a, b = in_bytes(held, widths[0]), in_bytes(along_rows, widths[1])
         return FoldBytes(a, b, out, a, b * per_col)
 
     def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:

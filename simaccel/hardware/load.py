@@ -21,6 +21,7 @@ from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
+from simaccel.hardware.precision import PrecisionSpec
 from simaccel.hardware.presets import with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
@@ -244,7 +245,7 @@ def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
 def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
     hidden = {"source", *(spec.hidden if isinstance(spec, DramSpec) else ())}
     fields = [name for name in type(spec).model_fields if name not in hidden]
-    if isinstance(spec, EnergySpec | AreaSpec):
+    if isinstance(spec, EnergySpec | AreaSpec | PrecisionSpec):
         fields = [name for name in fields if name in spec.model_dump()]  # others: see derived
     for name in fields:
         value = getattr(spec, name)

@@ -193,3 +193,9 @@ class DmaSpec(Spec):
     """DMA engines. ``in_queues`` = ``per_tensor`` or ``single`` (loads in program order)."""
 
     in_queues: Literal["per_tensor", "single"] = "per_tensor"
+
+
+class GroupsSpec(Spec):
+    """How groups follow one another. ``overlap``: tiles of the next may come while one drains."""
+
+    overlap: bool = True

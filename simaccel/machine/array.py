@@ -168,12 +168,23 @@ class Array(OnChip):
         if tokens.memory:
             self.came[tokens.handover.tile] = tokens.came
 
-    def _meet(self, op: Op) -> Waiting:
-        """Begin with what is there when all engines have met."""
-        yield from super()._meet(op)
+    def last_lag(self) -> int:
+        """Results leave the array after the last fold."""
+        return max(self.drained_at - self.clock.cycle, 0)
+
+    def _wait_for_end(self) -> Waiting:
+        """Begin with what is there when the operator before has ended."""
+        event = self.meeting.gate(self.name)
+        if event is None:
+            return
+        account = self.account
+        before = account.cause if account.cause is Cause.IDLE else Cause.DRAIN
+        yield from self._settle()
+        account.switch(self.clock.cycle, before)
+        yield event
         self.came = dict.fromkeys(self.came, self.clock.cycle)
 
-    def settle(self) -> Waiting:
+    def _settle(self) -> Waiting:
         """Wait until the last result has left."""
         left = self.drained_at - self.clock.cycle
         on_way = min(left, self.wires.accelerator.tail_latency_cycles)

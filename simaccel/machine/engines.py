@@ -83,7 +83,7 @@ class Engine(Stateful):
         "account",
         "tokens",
         "needed",
-        "meetings",
+        "meeting",
         "boundaries",
     )
 
@@ -104,7 +104,7 @@ class Engine(Stateful):
         self.tokens: list[Tokens | None] = []
         self.needed: list[Sequence[int]] = []
         """By step: itself, and those that wait for what the next command needs besides."""
-        self.meetings: dict[int, Meeting] = {}
+        self.meeting: Meeting
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
         """What is called when the loop that ends at a step goes round, by step."""
         self.done_at: int | None = None
@@ -146,7 +146,7 @@ class Engine(Stateful):
     def run(self) -> Waiting:
         """Walk the plan from the first step to the last."""
         ops, counts = self.plan.ops, self.counts
-        end, command, loop, meet = Act.END, Act.COMMAND, Act.LOOP, Act.MEET
+        end, command, loop, meet, gate = Act.END, Act.COMMAND, Act.LOOP, Act.MEET, Act.GATE
         while self.at < len(ops):
             op = ops[self.at]
             counts[self.at] += 1
@@ -160,10 +160,12 @@ class Engine(Stateful):
                 self.iterations[op.depth] = 0
             elif act is meet:
                 yield from self._meet(op)
+            elif act is gate:
+                yield from self._wait_for_end()
             elif not op.within or self._is_time(op, act):
                 yield from self._hand_over(op, act)
             self.at += 1
-        yield from self.settle()
+        yield from self._wait_for_end()
         self.account.switch(self.clock.cycle, Cause.IDLE)
         self.done_at = self.clock.cycle
 
@@ -219,18 +221,26 @@ class Engine(Stateful):
     def note(self, tokens: Tokens) -> None:
         """Learn when the tile, or slot, that was waited for came."""
 
-    def _meet(self, op: Op) -> Waiting:
-        """Wait at the end of an operator until every engine is there."""
-        yield from self.settle()
-        event = self.meetings[self.at].arrive(self.name)
-        self.account.enter(self.clock.cycle, op.site)
-        if not event.triggered:
-            self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
-        yield event
+    def _wait_for_end(self) -> Waiting:
+        """Wait until the operator that was left last has ended."""
+        event = self.meeting.gate(self.name)
+        if event is not None:
+            if self.account.cause not in (Cause.DRAIN, Cause.IDLE):
+                self.account.switch(self.clock.cycle, Cause.DRAIN)
+            yield event
 
-    def settle(self) -> Waiting:
-        """Wait until nothing is under way in the engine."""
-        yield from ()
+    def _meet(self, op: Op) -> Waiting:
+        """Come to the end of an operator; go on as far as its end need not be awaited."""
+        yield from self._wait_for_end()
+        event = self.meeting.arrive(self.name, op.operator, self.last_lag())
+        self.account.enter(self.clock.cycle, op.site)
+        self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
+        if event is not None:
+            yield event
+
+    def last_lag(self) -> int:
+        """Return in how many cycles the last results have left the engine."""
+        return 0
 
     def work(self, op: Op) -> Waiting:
         """Run one own step."""

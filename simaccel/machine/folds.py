@@ -60,7 +60,7 @@ class _Place:
             (rows, cols),
             self.grid.stream,
             stationarity,
-            (a.bytes_per_element, b.bytes_per_element, out.bytes_per_element),
+            (a.bits, b.bits, out.bits),
             multicasts=self.accelerator.noc.distribution.multicasts,
         )
         return Fold(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -29,6 +29,7 @@ from simaccel.machine.turns import Turns
 from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
 from simaccel.program.folding import require_sums_fit
+from simaccel.program.overlap import near_by, overlaps
 from simaccel.program.program import BUFFER, STREAM, Program, require_fit, require_staged
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
@@ -107,7 +108,9 @@ class Machine:
         self.clock = Clock()
         walks = make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
-        self.wires = _wires(self.clock, accelerator, program, _shared(self.plans, walks))
+        near = near_by(overlaps(program, accelerator))
+        shared = _shared(self.plans, walks, near)
+        self.wires = _wires(self.clock, accelerator, program, shared)
         self.listener = listener
         self.engines = [
             _ENGINES[walks.kinds[name]](name, plan, self.wires) for name, plan in self.plans.items()
@@ -115,18 +118,20 @@ class Machine:
         for engine in self.engines:
             engine.account.listener = listener
         self.books = Books(walks.operators, [engine.account for engine in self.engines])
-        self.meetings: dict[int, Meeting] = {}
+        overlap = accelerator.groups.overlap
+        loaders = {e.name for e in self.engines if e.kind is EngineKind.DMA_IN and overlap}
+        self.meeting = Meeting(self.clock, tuple(self.plans), loaders, self._close)
         self._connect(walks)
         self.lanes = self._make_lanes(listener) if listener is not None else []
         self.teller = Teller(listener) if listener is not None else None
         if fast_forward:
-            forward = FastForward(self.clock, self.engines, self._scopes(), listener)
+            forward = FastForward(self.clock, self.engines, self._scopes(near), listener)
             watch_loops(forward, self.teller)
 
     def _connect(self, walks: Walks) -> None:
         """Return engines their tokens and meetings; nothing is looked up while running."""
         accounts = {engine.name: engine.account for engine in self.engines}
-        memory, names = memory_cycles(self.plans["array"]), tuple(accounts)
+        memory = memory_cycles(self.plans["array"])
         self.tokens = {
             handover: Tokens(
                 self.clock,
@@ -140,13 +145,10 @@ class Machine:
             for handover, n in walks.tokens.items()
         }
         for engine in self.engines:
+            engine.meeting = self.meeting
             for at, op in enumerate(engine.plan.ops):
                 engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
                 engine.needed.append(tuple(needed_at(engine.plan.ops, at)))
-                if op.act is Act.MEET:
-                    engine.meetings[at] = self.meetings.setdefault(
-                        op.site, Meeting(self.clock, op.operator, names, self._close)
-                    )
 
     def channels(self) -> dict[str, Channel]:
         """Channels by name."""
@@ -174,15 +176,14 @@ class Machine:
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
         return [*served, *tiles]
 
-    def _scopes(self) -> dict[str, Scope]:
+    def _scopes(self, near: Mapping[str, Collection[str]]) -> dict[str, Scope]:
         """Return what can change in each operator; all of it under no name."""
-        others: dict[int, set[str]] = {id(token): {h.operator} for h, token in self.tokens.items()}
-        others |= {id(meeting): {meeting.operator} for meeting in self.meetings.values()}
+        others = {id(token): {*near[h.operator]} for h, token in self.tokens.items()}
         for plan in self.plans.values():
             for op in plan.ops:
                 if op.tile and op.tile in self.wires.occupancy.lanes:
                     lane = self.wires.occupancy.lanes[op.tile]
-                    others.setdefault(id(lane), set()).add(op.operator)
+                    others.setdefault(id(lane), set()).update(near[op.operator])
         parts = self.parts()
 
         def within(operator: str) -> Scope:
@@ -202,7 +203,7 @@ class Machine:
             *self.engines,
             *(engine.account for engine in self.engines),
             *self.tokens.values(),
-            *self.meetings.values(),
+            self.meeting,
             *wires.ports.values(),
             *(channel for memory in wires.memories.values() for channel in memory.channels),
             wires.occupancy,
@@ -257,7 +258,7 @@ class Machine:
     @staticmethod
     def _wait_of(engine: Engine) -> str:
         op, wait = engine.plan.ops[engine.at], engine.account.wait
-        if op.act is Act.MEET:
+        if op.act in (Act.MEET, Act.GATE):
             return f"the other engines at the end of {op.operator}"
         if wait.kind == "free":
             return f"a free slot of tile {wait.tile}, held by {wait.engine}"
@@ -294,17 +295,19 @@ class Machine:
         return OperatorRun(name, self.books.cycles(name), macs, moved, elements, engines)
 
 
-def _shared(plans: Mapping[str, Plan], walks: Walks) -> frozenset[tuple[str, str]]:
-    """Find the NoC pipes that others than the array use, by operator."""
-    found = set()
+def _shared(
+    plans: Mapping[str, Plan], walks: Walks, near: Mapping[str, Collection[str]]
+) -> frozenset[tuple[str, str]]:
+    """Find the NoC pipes that others than the array use while it may be in an operator."""
+    found: set[tuple[str, str]] = set()
     for name, plan in plans.items():
         if walks.kinds[name] is EngineKind.ARRAY:
             continue
         for op in plan.ops:
             if op.distribution_cycles:
-                found.add(("noc_distribution", op.operator))
+                found.update(("noc_distribution", one) for one in near[op.operator])
             if op.collection_cycles:
-                found.add(("noc_collection", op.operator))
+                found.update(("noc_collection", one) for one in near[op.operator])
     return frozenset(found)
 
 

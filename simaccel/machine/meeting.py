@@ -1,8 +1,8 @@
-"""The end of an operator: engines wait for one another, so that DRAM holds what was stored."""
+"""The ends of operators: who may begin the next one, and when."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import simpy
 
@@ -11,30 +11,84 @@ from simaccel.machine.stateful import Stateful
 
 
 class Meeting(Stateful):
-    """All engines arrive; the last one lets all go on, in the order of the engines."""
+    """Engines come to the end of each operator; when all have, DRAM holds what was stored.
 
-    STATE = ("arrived",)
-    WIRING = ("clock", "operator", "engines", "close")
+    Who needs that waits at a gate; whoever has come goes on as far as the next gate, and no
+    further than the end of the next operator. ``loaders`` go on together, so that loads of the
+    next operator stand behind those of this one. Who has waited goes on in the order of the
+    engines.
+    """
+
+    STATE = ("arrived", "held", "gated", "coming")
+    WIRING = ("clock", "engines", "loaders", "close")
 
     def __init__(
-        self, clock: Clock, operator: str, engines: Sequence[str], close: Callable[[str], None]
+        self,
+        clock: Clock,
+        engines: Sequence[str],
+        loaders: Collection[str],
+        close: Callable[[str], None],
     ) -> None:
         self.clock = clock
-        self.operator = operator
         self.engines = tuple(engines)
+        self.loaders = frozenset(loaders)
         self.close = close
-        self.arrived: dict[str, simpy.Event] = {}
+        self.arrived: set[str] = set()
+        self.coming: tuple[str, str] | None = None
+        """An engine whose last results are still on their way, and the operator."""
+        self.held: dict[str, simpy.Event] = {}
+        """Loaders that wait for one another."""
+        self.gated: dict[str, simpy.Event] = {}
 
     def state(self) -> tuple[object, ...]:
-        """Return who waits."""
-        return tuple(engine in self.arrived for engine in self.engines)
+        """Return who has come and who waits."""
+        here = tuple(
+            (one in self.arrived, one in self.held, one in self.gated) for one in self.engines
+        )
+        return here, self.coming
 
-    def arrive(self, engine: str) -> simpy.Event:
-        """Return the event to wait for."""
-        event = self.arrived[engine] = self.clock.event()
+    def arrive(self, engine: str, operator: str, lag: int = 0) -> simpy.Event | None:
+        """Come to the end of an operator; return what to wait for before going on.
+
+        ``lag``: cycles until the last results of the engine are there.
+        """
+        if lag > 0:
+            self.coming = engine, operator
+            self.clock.call_in(lag, self._come)
+            return None
+        return self._arrive(engine, operator)
+
+    def _come(self, _: simpy.Event) -> None:
+        if self.coming is not None:
+            engine, operator = self.coming
+            self.coming = None
+            self._arrive(engine, operator)
+
+    def _arrive(self, engine: str, operator: str) -> simpy.Event | None:
+        self.arrived.add(engine)
+        event = None
+        if engine in self.loaders:
+            event = self.held[engine] = self.clock.event()
+            if self.loaders <= self.arrived:
+                self._let_go(self.held)
+                self.held = {}
         if len(self.arrived) == len(self.engines):
-            self.close(self.operator)
-            for one in self.engines:
-                self.arrived[one].succeed()
-            self.arrived = {}
+            if event is None and engine not in self.gated:
+                event = self.gated[engine] = self.clock.event()
+            self.close(operator)
+            waiting, self.gated, self.arrived = self.gated, {}, set()
+            self._let_go(waiting)
         return event
+
+    def _let_go(self, waiting: dict[str, simpy.Event]) -> None:
+        for one in self.engines:
+            if one in waiting:
+                waiting[one].succeed()
+
+    def gate(self, engine: str) -> simpy.Event | None:
+        """Return the event to wait for if the operator that the engine has done has not ended."""
+        here = self.coming is not None and self.coming[0] == engine
+        if engine not in self.arrived and not here:
+            return None
+        self.gated[engine] = self.clock.event()
+        return self.gated[engine]

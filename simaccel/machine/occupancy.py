@@ -15,10 +15,10 @@ class Occupancy(Stateful):
     """Bytes of the buffer in use, and the most that were; tiles in PEs have lanes only.
 
     ``enclosing`` are the bytes of tiles that live around each operator; all engines meet at an
-    operator's end, so they are counted from its first claim on, and its peak at its end.
+    operator's end, so they are counted from then, or its first claim on, and its peak at its end.
     """
 
-    STATE = ("n_bytes", "operator")
+    STATE = ("n_bytes", "operator", "ended", "following")
     RECORDS = ("operator_peak_bytes", "peak_bytes")
     WIRING = ("enclosing", "lanes")
 
@@ -26,21 +26,27 @@ class Occupancy(Stateful):
     lanes: dict[str, TileLane] = field(default_factory=dict)
     """By tile; without a listener there are none."""
     operator: str = ""
+    ended: bool = True
+    """Whether the operator has ended, and none has claimed anything since."""
+    following: str = ""
+    """The operator that has claimed early what it loads."""
     n_bytes: int = 0
     operator_peak_bytes: int = 0
     peak_bytes: int = 0
 
     def state(self) -> tuple[object, ...]:
         """Peaks need not repeat: a period that does leaves them as they are."""
-        return self.n_bytes, self.operator
+        return self.n_bytes, self.operator, self.ended, self.following
 
     def claim(self, operator: str, tile: str, n_bytes: int, place: str) -> None:
         """Take space for a tile."""
         if place == BUFFER:
             self.n_bytes += n_bytes
         self.operator_peak_bytes = max(self.operator_peak_bytes, self.n_bytes)
-        if operator != self.operator:
+        if self.ended:
             self._enter(operator)
+        elif operator != self.operator:
+            self.following = operator
         if self.lanes:
             self.lanes[tile].hold(n_bytes)
 
@@ -48,7 +54,7 @@ class Occupancy(Stateful):
         """Go over to the tiles around another operator."""
         before = self.enclosing.get(self.operator, {})
         after = self.enclosing.get(operator, {})
-        self.operator = operator
+        self.operator, self.ended, self.following = operator, False, ""
         for tile, lane in self.lanes.items():
             lane.hold(after.get(tile, 0) - before.get(tile, 0))
 
@@ -64,6 +70,9 @@ class Occupancy(Stateful):
         around = sum(self.enclosing.get(operator, {}).values())
         self.peak_bytes = max(self.peak_bytes, self.operator_peak_bytes + around)
         self.operator_peak_bytes = self.n_bytes
+        self.ended = True
+        if self.following:
+            self._enter(self.following)
 
 
 def enclosing_bytes(program: Program) -> dict[str, dict[str, int]]:

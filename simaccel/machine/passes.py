@@ -55,7 +55,7 @@ def dram_rows(command: Load | Store) -> Rows | None:
     view, _ = transferred(command)
     if command.tile.place != BUFFER:
         return None
-    return rows_of(command.tile.shape, view.shape, view.bytes_per_element)
+    return rows_of(command.tile.shape, view.shape, view.bits)
 
 
 def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Carried:

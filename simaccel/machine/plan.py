@@ -12,6 +12,7 @@ from simaccel.machine.accounts import Cause
 from simaccel.machine.folds import Fold, Folding, FoldLoop, folds_of
 from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.steps import Act, Handover, Step
+from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     BUFFER,
     Compute,
@@ -131,7 +132,7 @@ def needed_at(ops: Sequence[Op], at: int) -> Iterator[int]:
         return
     for number in range(at, len(ops)):
         op = ops[number]
-        if op.act in (Act.COMMAND, Act.END, Act.MEET):
+        if op.act in (Act.COMMAND, Act.END, Act.MEET, Act.GATE):
             return
         if op.act in (Act.CLAIM, Act.WAIT) and op.tokens is not None:
             yield number
@@ -291,7 +292,7 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
 
 
 def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
-    return math.prod(tile.view.extent(sizes)) * tile.view.bytes_per_element
+    return in_bytes(math.prod(tile.view.extent(sizes)), tile.view.bits)
 
 
 def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator) -> Iterator[Op]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, auto
 
@@ -29,6 +29,7 @@ class Act(IntEnum):
     RELEASE = auto()
     WAIT = auto()
     POST = auto()
+    GATE = auto()
     MEET = auto()
     COMMAND = auto()
 
@@ -168,6 +169,38 @@ def put_after(items: list[Item], at: int, one: Do, tile: Tile) -> None:
     ):
         at += 1
     items.insert(at + 1, replace(one, behind=item.behind))
+
+
+def put_gate(items: list[Item], engine: str, early: Collection[str]) -> None:
+    """Let an engine wait for the operator before where it first touches what is not early."""
+    for at, item in enumerate(items):
+        if not _loads_only(item, engine, early):
+            items.insert(at, Do(engine, Step(Act.GATE)))
+            return
+
+
+def gated(items: Sequence[Item], engine: str) -> list[Item]:
+    """Let a loader wait for the operator before when it has brought a tile."""
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, Repeat):
+            found.append(replace(item, items=tuple(gated(item.items, engine))))
+            continue
+        found.append(item)
+        if item.engine == engine and item.step.act is Act.POST:
+            found.append(Do(engine, Step(Act.GATE), item.behind))
+    return found
+
+
+def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
+    """Return whether an engine has to do with no other tiles in an item."""
+    if isinstance(item, Repeat):
+        return all(_loads_only(inner, engine, tiles) for inner in item.items)
+    step = item.step
+    named = {step.tile} if step.tile else set()
+    named |= {step.tokens.tile} if step.tokens is not None else set()
+    named |= {tile.name for tile in tiles_of(step.command)} if step.command else set()
+    return item.engine != engine or named <= set(tiles)
 
 
 def _is(item: Item, engine: str, *acts: Act) -> bool:

@@ -8,7 +8,7 @@ tile in program order, so counting them is enough.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -22,10 +22,13 @@ from simaccel.machine.steps import (
     Repeat,
     Step,
     engines_touching,
+    gated,
     project,
     put_after,
     put_before,
+    put_gate,
 )
+from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,
     Compute,
@@ -105,7 +108,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
 
     """
     engines = engine_kinds(accelerator, program)
-    builder = _Builder(accelerator, list(engines))
+    builder = _Builder(accelerator, engines, overlaps(program, accelerator))
     items = builder.body(program.body, (), "", 0)
     walks = Walks(engines, tokens=builder.tokens, operators=builder.operators)
     for engine in engines:
@@ -116,9 +119,15 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
 class _Builder:
     """Builds the item tree bottom-up, one body after the other."""
 
-    def __init__(self, accelerator: Accelerator, engines: Sequence[str]) -> None:
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        engines: Mapping[str, EngineKind],
+        overlapping: Mapping[str, Overlap],
+    ) -> None:
         self.accelerator = accelerator
         self.engines = engines
+        self.overlaps = overlapping
         self.tokens: dict[Handover, int] = {}
         self.operators: list[str] = []
         self.sites = count(1)
@@ -160,9 +169,17 @@ class _Builder:
         }
         items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
+        works = {engine: bool(project(items, engine)) for engine in self.engines}
+        overlap = self.overlaps[node.name]
+        for engine, kind in self.engines.items():
+            if kind is EngineKind.DMA_IN and not overlap.free:
+                put_gate(items, engine, overlap.early)
+                items = gated(items, engine) if overlap.early else items
+            elif not overlap.whole:
+                put_gate(items, engine, ())
         for engine in self.engines:
-            works = bool(project(items, engine))
-            items.append(Do(engine, Step(Act.MEET, site, operator=node.name, works=works)))
+            meet = Step(Act.MEET, site, operator=node.name, works=works[engine])
+            items.append(Do(engine, meet))
         return items
 
     def _loop(self, node: Loop, operator: str) -> list[Item]:

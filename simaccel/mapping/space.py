@@ -262,6 +262,7 @@ def _seen(
             shape=tuple(texts.values()),
             bytes_per_element=tensor.bytes_per_element,
             kind=tensor.kind if tensor.kind in _LIVE_APART else "",
+            packed=tensor.packed,
         )
 
     inputs, names = tuple(view(given) for given in operator.inputs), []

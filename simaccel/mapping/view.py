@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+from simaccel.numbers import BYTE, PACKED_BITS, in_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +16,7 @@ class View:
 
     A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input. ``kind`` is the
     class of a tensor that may live elsewhere than in DRAM: ``weight`` or ``cache``; else empty.
+    ``packed``: its elements have 4 bits, and lie two in a byte.
     """
 
     name: str
@@ -21,11 +24,23 @@ class View:
     shape: tuple[int, ...]
     bytes_per_element: int
     kind: str = ""
+    packed: bool = False
 
     @property
     def n_bytes(self) -> int:
         """Size of the whole tensor in bytes."""
-        return math.prod(self.shape) * self.bytes_per_element
+        return in_bytes(math.prod(self.shape), self.bits)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return PACKED_BITS if self.packed else BYTE * self.bytes_per_element
+
+    def as_wide(self, bits: int) -> View:
+        """Return the view with elements of so many bits."""
+        if bits == self.bits:
+            return self
+        return replace(self, bytes_per_element=-(-bits // BYTE), packed=bits == PACKED_BITS)
 
     @cached_property
     def terms(self) -> tuple[tuple[tuple[str, int], ...], ...]:

@@ -24,6 +24,7 @@ from simaccel.mapping.space import Space as Ranks
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
 from simaccel.mapping.tree import Fan as FanName
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 
 Value = TypeVar("Value", np.int64, np.bool_)
 INPUTS: Final = len(ROLES) - 1
@@ -102,11 +103,11 @@ def tile_bytes(
             kept = keeps[:, index, role]
             if not np.any(kept):
                 continue
-            n_bytes = kept * float(view.bytes_per_element)
+            elements = np.ones(1)
             for dim in view.terms:
                 side = 1 + sum(c * (tiles[level, ranks.index(rank)] - 1) for rank, c in dim)
-                n_bytes = n_bytes * side
-            found[index, role] = n_bytes
+                elements = elements * side
+            found[index, role] = kept * in_bytes(elements, view.bits)
     return found
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from simaccel.mapping.view import View
+from simaccel.numbers import PACKED_BITS, in_bytes
 from simaccel.program.program import Moved
 
 Boxes = tuple[tuple[int, int], ...]
@@ -42,42 +43,36 @@ class Slide:
     full: int
 
 
-def volume(view: View, boxes: Mapping[str, Boxes], slide: Slide | None = None) -> int:
-    """Sum the elements of a tensor's bounding boxes over all combinations of the boxes of ranks.
+def volume(view: View, boxes: Mapping[str, Boxes], bits: int, slide: Slide | None = None) -> int:
+    """Sum the bytes of a tensor's bounding boxes over all combinations of the boxes of ranks.
 
     Ranks that the tensor lacks repeat them. With ``slide``: less what each box shares with the
-    one that was in its place before.
+    one that was in its place before. ``bits``: of an element; each box is packed on its own.
     """
     repeats = math.prod(_count(one) for rank, one in boxes.items() if rank not in view.names)
-    spans = [_spans(dim, boxes) for dim in view.terms]
-    whole = math.prod(spans)
-    for at, dim in enumerate(view.terms):
-        if slide is not None and slide.rank in dict(dim):
-            others = math.prod(spans[:at] + spans[at + 1 :])
-            whole -= _shared(dim, boxes, slide) * others
-    return repeats * whole
+    spans = [_spans(dim, boxes, slide) for dim in view.terms]
+    elements = math.prod(sum(n * extent for n, extent in one) for one in spans)
+    if bits != PACKED_BITS:
+        return in_bytes(repeats * elements, bits)
+    # a box has an odd number of elements where all its sides are odd
+    odd = math.prod(sum(n for n, extent in one if extent % 2) for one in spans)
+    return repeats * (elements + odd) // 2
 
 
-def _spans(dim: Sequence[tuple[str, int]], boxes: Mapping[str, Boxes]) -> int:
-    """Sum the extents along one dimension over all combinations of boxes."""
-    return sum(n * extent for n, extent in _combined(dim, boxes))
-
-
-def _combined(dim: Sequence[tuple[str, int]], boxes: Mapping[str, Boxes]) -> list[tuple[int, int]]:
-    combinations = product(*(boxes[rank] for rank, _ in dim))
-    return [
-        (
-            math.prod(n for n, _ in one),
-            1 + sum(c * (size - 1) for (_, size), (_, c) in zip(one, dim, strict=True)),
-        )
-        for one in combinations
-    ]
-
-
-def _shared(dim: Sequence[tuple[str, int]], boxes: Mapping[str, Boxes], slide: Slide) -> int:
-    before = {**boxes, slide.rank: ((_count(boxes[slide.rank]), slide.full),)}
-    shift = dict(dim)[slide.rank] * slide.step
-    return sum(n * max(0, extent - shift) for n, extent in _combined(dim, before))
+def _spans(
+    dim: Sequence[tuple[str, int]], boxes: Mapping[str, Boxes], slide: Slide | None
+) -> list[tuple[int, int]]:
+    """Return how many combinations of boxes there are of each extent along one dimension."""
+    found = []
+    for one in product(*(boxes[rank] for rank, _ in dim)):
+        sizes = {rank: size for (rank, _), (_, size) in zip(dim, one, strict=True)}
+        extent = 1 + sum(c * (sizes[rank] - 1) for rank, c in dim)
+        if slide is not None and slide.rank in sizes:
+            c = dict(dim)[slide.rank]
+            before = extent + c * (slide.full - sizes[slide.rank])
+            extent -= max(0, before - c * slide.step)
+        found.append((math.prod(n for n, _ in one), extent))
+    return found
 
 
 @dataclass(frozen=True)
@@ -108,35 +103,39 @@ class Division:
     def _steps(self, rank: str, size: int) -> int:
         return -(-min(size, self.part[rank]) // self.lanes[rank])
 
-    def spread(self, view: View, sizes: Sizes, slide: Slide | None = None) -> Moved:
-        """Elements of a block that PEs keep: read or written outside once, in each PE its own."""
+    def spread(self, view: View, sizes: Sizes, bits: int, slide: Slide | None = None) -> Moved:
+        """Bytes of a block that PEs keep: read or written outside once, in each PE its own."""
         inside = None
         if slide is not None:
             part = min(self.part[slide.rank], slide.full)
             inside = Slide(slide.rank, slide.step, part)
         parts, whole = self.parts(sizes), {rank: ((1, size),) for rank, size in sizes.items()}
-        return Moved(volume(view, whole, slide), volume(view, parts, inside))
+        return Moved(volume(view, whole, bits, slide), volume(view, parts, bits, inside))
 
-    def accesses(self, view: View, sizes: Sizes) -> Moved:
-        """Elements that the steps of a pass access: over all PEs, each of them its own.
+    def accesses(self, view: View, sizes: Sizes, bits: int) -> Moved:
+        """Bytes that the steps of a pass access: over all PEs, each of them its own.
 
         Outside them, what PEs need in the same step is accessed once: in one box where their
         positions adjoin, so where the rank has one step.
         """
         steps = {rank: self._every_step(rank, size) for rank, size in sizes.items()}
-        inner = volume(view, steps)
-        joint: dict[str, Boxes] = {}
-        for rank, size in sizes.items():
-            if rank not in view.names:
-                joint[rank] = ((self._steps(rank, size), 1),)
-            else:
-                apart = self.part[rank] > self.lanes[rank]
-                joint[rank] = steps[rank] if apart else ((1, size),)
-        return Moved(volume(view, joint), inner)
+        joint = {
+            rank: self._joint(rank, size) if rank in view.names else ((self._steps(rank, size), 1),)
+            for rank, size in sizes.items()
+        }
+        return Moved(volume(view, joint, bits), volume(view, steps, bits))
 
-    def first_accesses(self, view: View, sizes: Sizes) -> Moved:
-        """Elements of sums that start from nothing: outside once, in each PE its own."""
-        return self.spread(view, sizes)
+    def first_accesses(self, view: View, sizes: Sizes, bits: int) -> Moved:
+        """Bytes of sums that start from nothing: outside once, in each PE its own."""
+        mine = {rank: size for rank, size in sizes.items() if rank in view.names}
+        steps = {rank: self._every_step(rank, size) for rank, size in mine.items()}
+        joint = {rank: self._joint(rank, size) for rank, size in mine.items()}
+        return Moved(volume(view, joint, bits), volume(view, {**self.parts(sizes), **steps}, bits))
+
+    def _joint(self, rank: str, size: int) -> Boxes:
+        """Return the boxes that PEs need in the same steps, along a rank of the tensor."""
+        apart = self.part[rank] > self.lanes[rank]
+        return self._every_step(rank, size) if apart else ((1, size),)
 
     def _every_step(self, rank: str, size: int) -> Boxes:
         return tuple(

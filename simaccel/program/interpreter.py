@@ -15,6 +15,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     Command,
     Compute,
@@ -233,7 +234,7 @@ def _slide(command: Load, slot: _Slot, state: _State) -> None:
     there = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
     here = tuple(slice(0, n) for n in shared)
     slot.values[here] = _written(past.values[there], f"the part of {tile.name} that stays")
-    fresh = (slot.values.size - int(np.prod(shared))) * tile.view.bytes_per_element
+    fresh = in_bytes(slot.values.size - int(np.prod(shared)), tile.view.bits)
     if command.moved is None or command.moved.outer != fresh:
         raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
 

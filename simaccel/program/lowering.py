@@ -30,7 +30,7 @@ from simaccel.program.program import (
     Steps,
     Tile,
 )
-from simaccel.program.tiles import State, Tiles, in_bytes
+from simaccel.program.tiles import State, Tiles
 from simaccel.workload import Vector, Visible, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
@@ -92,12 +92,12 @@ def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
                 if held_around(workload, name, around.keeps) == keep.tensor
             ]
     own = next(view for view in views if view.name == keep.tensor)
-    width = max(view.bytes_per_element for view in views)
+    width = max(view.bits for view in views)
     spans = keep.region or tuple(Span(0, size) for size in own.shape)
     number = [one.tensor for one in around.keeps[:at]].count(keep.tensor)
     return Tile(
         name=f"{keep.tensor}_kept{number or ''}",
-        view=replace(own, bytes_per_element=width),
+        view=own.as_wide(width),
         shape=tuple(span.stop - span.start for span in spans),
         slots=keep.slots,
         origin=tuple(span.start for span in spans),
@@ -260,8 +260,7 @@ class _Lowering:
         found = state.tile(name, leaf.seen.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
-        width, kind = known.bytes_per_element, known.kind
-        seen = replace(view, name=known.name, bytes_per_element=width, kind=kind)
+        seen = replace(view.as_wide(known.bits), name=known.name, kind=known.kind)
         return held, tile if seen == known else replace(tile, view=seen)
 
     def _shape(self, leaf: Leaf, state: State) -> tuple[int, ...]:
@@ -295,12 +294,12 @@ class _Lowering:
         def accesses(tile: Tile, view: View) -> Moved:
             if tile.place == STREAM:
                 return Moved(0, 0)
-            moved = in_bytes(division.accesses(view, sizes), tile.view)
+            moved = division.accesses(view, sizes, tile.view.bits)
             return moved if tile.place == BUFFER else Moved(0, moved.inner)
 
         found = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
         out = leaf.seen.output
-        began = in_bytes(division.spread(out, sizes), tiles[-1].view)
+        began = division.first_accesses(out, sizes, tiles[-1].view.bits)
         zero = Moved(0, 0) if accumulate else began
         outside = tiles[-1].place == BUFFER
         sums = found[-1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from simaccel.errors import SimaccelError
@@ -342,16 +342,14 @@ class _Walk:
         maker = self.space.made.get(tensor)
         own = self.space.seen(maker).output if maker else view
         width = max(
-            [own.bytes_per_element]
+            [own.bits]
             + [
-                self.space.seen(self.space.made[output]).output.bytes_per_element
+                self.space.seen(self.space.made[output]).output.bits
                 for output, source in self.aliases.items()
                 if source == tensor
             ]
         )
-        if width == own.bytes_per_element:
-            return own
-        return replace(own, bytes_per_element=width)
+        return own.as_wide(width)
 
     def _stored(self, tensor: str) -> tuple[View, ...]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""

@@ -16,6 +16,7 @@ from typing import Final
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Stationarity
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 from simaccel.workload import Visible
 from simaccel.workload.vectors import VECTORS, Step
 
@@ -59,7 +60,7 @@ class Tile:
     @property
     def block_bytes(self) -> int:
         """Size of the block in bytes, wherever its parts are."""
-        return math.prod(self.shape) * self.view.bytes_per_element
+        return in_bytes(math.prod(self.shape), self.view.bits)
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ def tiles_of(command: Command) -> tuple[Tile, ...]:
 def transferred(command: Load | Store) -> tuple[View, Moved]:
     """Tensor outside (in DRAM unless a tile is named) and bytes of a transfer."""
     view = command.view or command.tile.view
-    n_bytes = math.prod(command.tile.shape) * view.bytes_per_element
+    n_bytes = in_bytes(math.prod(command.tile.shape), view.bits)
     return view, command.moved or Moved(n_bytes, n_bytes)
 
 

@@ -39,7 +39,8 @@ def program_text(program: Program) -> str:
 def _view_text(view: View) -> str:
     ranks = ",".join(f"{r}={s}" for r, s in zip(view.ranks, view.shape, strict=True))
     kind = f" {view.kind}" if view.kind else ""
-    return f"{view.name}[{ranks}] {view.bytes_per_element}B{kind}"
+    width = "4b" if view.packed else f"{view.bytes_per_element}B"
+    return f"{view.name}[{ranks}] {width}{kind}"
 
 
 def _tile_line(tile: Tile) -> str:
@@ -137,8 +138,8 @@ def _body_lines(body: Sequence[Node], depth: int) -> list[str]:
     return lines
 
 
-_VIEW = re.compile(r"(\S+)\[(\S+)\] (\d+)B(?: (weight|cache))?")
-_TENSOR = r"(?!tile )(\S+ \d+B(?: weight| cache)?)"
+_VIEW = re.compile(r"(\S+)\[(\S+)\] (4b|\d+B)(?: (weight|cache))?")
+_TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
 _LOOP = re.compile(r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?")
@@ -221,8 +222,9 @@ def _parse_view(text: str) -> View:
         name=tensor,
         ranks=tuple(r for r, _ in pairs),
         shape=tuple(int(s) for _, s in pairs),
-        bytes_per_element=int(width),
+        bytes_per_element=1 if width == "4b" else int(width[:-1]),
         kind=kind or "",
+        packed=width == "4b",
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 from simaccel.program.bodies import Held
 from simaccel.program.division import Division, Slide, volume
 from simaccel.program.program import Load, Moved, Node, Reserve, Store, Tile
@@ -55,7 +56,7 @@ class Tiles:
         if held.place not in (BUFFER, STREAM):
             division = self._division(held)
             parts = {rank: min(size, division.part[rank]) for rank, size in sizes.items()}
-            part = math.prod(held.view.extent(parts)) * held.view.bytes_per_element
+            part = in_bytes(math.prod(held.view.extent(parts)), held.view.bits)
         name = held.tile
         if state.step == "normalise" and held.stores and not held.maker:
             name = held.stores[0].name
@@ -95,10 +96,8 @@ class Tiles:
 
     def _tensor(self, held: Held, name: str) -> View | None:
         """Return the tensor in DRAM where the tile is wider than it."""
-        width = self.space.workload.tensors[name].bytes_per_element
-        if width == held.view.bytes_per_element:
-            return None
-        return replace(held.view, bytes_per_element=width)
+        width = self.space.workload.tensors[name].bits
+        return None if width == held.view.bits else held.view.as_wide(width)
 
     def _buffered(self, held: Held, state: State) -> Tile | None:
         found = state.tile(held.use) if held.buffered else None
@@ -122,16 +121,10 @@ class Tiles:
         if held.slides and state.slides:
             slide = Slide(held.slides, held.step, held.step)
         if held.place == STREAM:
-            return in_bytes(self._division(held).accesses(view, sizes), view)
+            return self._division(held).accesses(view, sizes, view.bits)
         if held.place != BUFFER:
-            return in_bytes(self._division(held).spread(view, sizes, slide), view)
+            return self._division(held).spread(view, sizes, view.bits, slide)
         if slide is None:
             return None
-        n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, slide)
-        return in_bytes(Moved(n, n), view)
-
-
-def in_bytes(elements: Moved, view: View) -> Moved:
-    """Return elements as bytes."""
-    width = view.bytes_per_element
-    return Moved(elements.outer * width, elements.inner * width)
+        n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, view.bits, slide)
+        return Moved(n, n)

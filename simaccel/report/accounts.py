@@ -64,7 +64,7 @@ def account_json(account: Account) -> dict[str, Any]:
         "estimate": account.estimate,
         "best": account.value,
         "runner_up": account.runner_up,
-        "none_below": account.left or account.floor or None,
+        "none_below": account.none_below or None,
         "ended": account.ended,
         "how_good": account.says,
         "convergence": [{"mappings": n, "objective": value} for n, value in account.curve],

@@ -65,6 +65,7 @@ def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
     for step in ("stride", "dilation"):
         height, width = given.get(step, (1, 1))
         sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
+    sizes += [f"{name} {number}" for name, number in given.get("precision", {}).items()]
     return [workload.name, *sizes]
 
 

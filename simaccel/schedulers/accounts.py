@@ -38,8 +38,9 @@ class Account:
     priced by the closed form, among them those ``near`` the best; ``ran``: on the machine, which
     ``refused`` some. ``estimate`` and ``value``: objective of the chosen one by the closed form,
     and on the machine where it ran; ``runner_up``: of the next best that ran, else by the closed
-    form. ``left``: no candidate of the space is below. ``complete``: the space has all sizes of all
-    its ranks. ``floor``: no mapping at all is below. Both are 0 where nothing is known.
+    form. ``left``: no candidate of the space is below; one ``near`` it, with sizes that the space
+    lacks, may be. ``complete``: the space has all sizes of all its ranks. ``floor``: no mapping at
+    all is below. Both are 0 where nothing is known.
     """
 
     name: str
@@ -58,6 +59,11 @@ class Account:
     floor: float = 0.0
     ended: str = ""
     curve: Curve = ()
+
+    @property
+    def none_below(self) -> float:
+        """What neither the chosen one nor any candidate of the space is below; 0 if not known."""
+        return min(self.left, self.estimate) or self.floor
 
     @property
     def says(self) -> str:

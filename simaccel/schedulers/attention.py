@@ -20,6 +20,7 @@ from simaccel.analytic.family import Branch, Family, Forked, Ints, Kept, Loops, 
 from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.numbers import in_bytes
 from simaccel.schedulers.choosing import nested
 from simaccel.schedulers.problems import Attention, heads_per_sample
 from simaccel.workload import Workload
@@ -90,8 +91,7 @@ class Problem:
     def row_bytes(self) -> int:
         """Bytes of a row of the intermediate."""
         seen = self.space.seen(self.part[1])
-        width = max(seen.inputs[0].bytes_per_element, seen.output.bytes_per_element)
-        return self.size((self.c,)) * width
+        return in_bytes(self.size((self.c,)), max(seen.inputs[0].bits, seen.output.bits))
 
     @cached_property
     def per_sample(self) -> int:

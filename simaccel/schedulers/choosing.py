@@ -7,6 +7,7 @@ bound on until no bound is left below the best estimate, so the choice is that o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -131,6 +132,8 @@ class Candidates:
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         self.cycles = np.full(self.least.size, -1, dtype=np.int64)
+        self.known = np.copy(self.cycles)
+        """Cycles that were estimated, here or in a search that this one repeats."""
         self.again, self.asked = np.concatenate(again), np.concatenate(asked)
         self.first = np.flatnonzero(~self.again & self.asked)
         self.curve: list[tuple[int, float]] = []
@@ -241,9 +244,19 @@ class Candidates:
             mine = which[self.family[which] == number]
             if not mine.size:
                 continue
-            asked = take(family, np.unravel_index(self.place[mine], family.shape))
-            one = Totals(asked, self.accelerator, self.totals[number].counts)
-            self.cycles[mine] = np.maximum(one.timed(), self.least[mine])
+            new = mine[self.known[mine] < 0]
+            if new.size:
+                asked = take(family, np.unravel_index(self.place[new], family.shape))
+                one = Totals(asked, self.accelerator, self.totals[number].counts)
+                self.known[new] = np.maximum(one.timed(), self.least[new])
+            self.cycles[mine] = self.known[mine]
+
+    def repeated(self) -> Candidates:
+        """Return the same candidates, none of them judged; what is known is not estimated again."""
+        found = copy(self)
+        found.cycles = np.full(self.least.size, -1, dtype=np.int64)
+        found.curve, found.left, found.ended = [], 0.0, "all judged"
+        return found
 
     def one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""

@@ -361,7 +361,7 @@ def _key(space: Space, seen: Seen, kept: Sequence[str]) -> object:
         (
             tuple(tuple((number[rank], factor) for rank, factor in dim) for dim in view.terms),
             view.shape,
-            view.bytes_per_element,
+            view.bits,
         )
         for _, view in seen.uses
     )

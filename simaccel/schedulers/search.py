@@ -31,7 +31,7 @@ from simaccel.schedulers.accounts import (
 )
 from simaccel.schedulers.asked import NOTHING, Asked
 from simaccel.schedulers.choosing import MANY, Candidates, Chosen, capacity
-from simaccel.schedulers.neighbours import limits_of, neighbours
+from simaccel.schedulers.neighbours import Limit, limits_of, neighbours
 from simaccel.schedulers.problems import Judge, Options, mapping_of
 from simaccel.workload import Workload
 
@@ -140,8 +140,9 @@ def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str 
     found: list[Chosen] = []
     near: list[Candidates] = []
     below, left, ended = limit, 0.0, ""
+    nearby = _Nearby(goal)
     for at, most in enumerate(_rooms(room, goal.accelerator)):
-        climb = _climb(grid, goal, most, below)
+        climb = _climb(grid, nearby, most, below)
         best = sorted((*climb.firsts, *climb.others), key=lambda one: one.rank)
         near += climb.judged
         found += [*best[:_FEW], *climb.firsts[:_OF_GRID], *_unlike(best)]
@@ -223,21 +224,39 @@ class _Climb:
     judged: list[Candidates] = field(default_factory=list)
 
 
-def _climb(grid: Candidates, goal: Goal, room: int, below: float) -> _Climb:
+@dataclass(frozen=True)
+class _Nearby:
+    """Candidates around those that a search has come to; smaller rooms often come there, too."""
+
+    goal: Goal
+    known: dict[object, Candidates | None] = field(default_factory=dict)
+
+    def near(
+        self, way: object, beam: Sequence[Family], limits: Sequence[Limit]
+    ) -> Candidates | None:
+        """Return the neighbours of candidates that a search comes to on a way; None if none are."""
+        if way not in self.known:
+            family = neighbours(beam, limits, self.goal.accelerator)
+            self.known[way] = None if family is None else self.goal.candidates([family], _MANY_NEAR)
+        found = self.known[way]
+        return None if found is None else found.repeated()
+
+
+def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float) -> _Climb:
     """Look near the best of a grid, and near the best of that, until nothing is better."""
     numbers = grid.finalists(room, _FEW + _OTHERS, below)
     found = _Climb([grid.chosen(number) for number in numbers])
     limits = [limits_of(family) for family in grid.families]
     starts = _different(grid, numbers, _STARTS)
     for which in dict.fromkeys(int(grid.family[number]) for number in starts):
-        mine = [number for number in starts if grid.family[number] == which]
+        mine = tuple(number for number in starts if grid.family[number] == which)
         beam = [grid.one(number) for number in mine]
+        way: tuple[tuple[int, ...], ...] = (mine,)
         best = min(grid.chosen(number).value for number in mine)
         for _ in range(_ROUNDS):
-            near = neighbours(beam, limits[which], goal.accelerator)
-            if near is None:
+            candidates = nearby.near(way, beam, limits[which])
+            if candidates is None:
                 break
-            candidates = goal.candidates([near], _MANY_NEAR)
             found.judged.append(candidates)
             better = candidates.finalists(room, _FEW + _OTHERS, best * _NEAR)
             values = [candidates.chosen(number) for number in better]
@@ -245,7 +264,9 @@ def _climb(grid: Candidates, goal: Goal, room: int, below: float) -> _Climb:
             if not values or values[0].value >= best:
                 break
             best = values[0].value
-            beam = [candidates.one(number) for number in _different(candidates, better, _STARTS)]
+            numbers = _different(candidates, better, _STARTS)
+            beam = [candidates.one(number) for number in numbers]
+            way = (*way, tuple(numbers))
     return found
 
 

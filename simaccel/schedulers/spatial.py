@@ -314,7 +314,7 @@ def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
 def _shape(target: Target) -> object:
     einsum = target.einsum
     operands = (*einsum.inputs, einsum.output)
-    widths = tuple(target.tensors[one.tensor].bytes_per_element for one in operands)
+    widths = tuple(target.tensors[one.tensor].bits for one in operands)
     return tuple(einsum.ranks.items()), tuple(one.projection for one in operands), widths
 
 

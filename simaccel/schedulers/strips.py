@@ -15,6 +15,7 @@ from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.numbers import in_bytes
 from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Roles, Search, roles
 from simaccel.schedulers.problems import Options, mapping_of
@@ -85,8 +86,8 @@ def _trees(space: Space, seen: Seen, parts: Roles, accelerator: Accelerator) -> 
     array, down, across = accelerator.systolic, _down(space, seen, parts), parts.n[-1:]
     reduction = [rank for rank in parts.k if rank not in down]
     moving, weights = seen.names[:2]
-    width = seen.inputs[1].bytes_per_element
-    slots = _slots(accelerator, seen.inputs[1].kind, array.pes * width)
+    held_bytes = in_bytes(array.pes, seen.inputs[1].bits)
+    slots = _slots(accelerator, seen.inputs[1].kind, held_bytes)
     most = space.workload.operator(seen.name).macs
     if array.accumulator is not None and array.accumulator.capacity_bytes is not None:
         most = array.accumulator.capacity_bytes // (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
@@ -10,6 +11,7 @@ from simaccel.analytic.bounds.halo import HALOS
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
 from simaccel.errors import Fault, InputError, gather, suggest
+from simaccel.experiment.precision import at_precision
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.mapping.tree import Mapping
@@ -122,10 +124,12 @@ def bound_of(
     room: int | None,
 ) -> Bound:
     """Bound a workload; ``room``: bytes of the buffer whose mapping is wanted."""
-    if room is None and accelerator is not None:
-        room = accelerator.buffer.capacity_bytes
+    if accelerator is not None:
+        workload = at_precision(workload, accelerator)
+        room = accelerator.buffer.capacity_bytes if room is None else room
     names = [one.name for one in workload.operators]
-    parts = [[one] for one in names] if fuse == UNFUSED else [names]
+    runs = [list(some) for _, some in groupby(names, workload.times)]
+    parts = [[one] for one in names] if fuse == UNFUSED else runs
     return Bound(
         BoundReport(
             found=workload_bound(workload, mapspace, fuse),

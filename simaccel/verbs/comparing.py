@@ -8,17 +8,22 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.analytic.bounds.problem import NoBoundError
+from simaccel.analytic.bounds.single import Mapspace
+from simaccel.analytic.bounds.whole import UNFUSED, workload_bound
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
+from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Axis, Compared, Point, varied
+from simaccel.report.figures.slope import Slope
 from simaccel.report.results import experiment_title, workload_title
 from simaccel.schedulers import COMPARED, Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
-from simaccel.workload import Workload, load_estimates
+from simaccel.workload import Workload, load_estimates, operands_of
 from simaccel.workload.documents import einsums_document
 
 if TYPE_CHECKING:
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
 
 EACH: Final = ("operator",)
 """What ``each`` may be."""
+_FEW_OPERATORS: Final = 4
+"""Operators of which fused bounds over every tile size take a second."""
+_MANY_OPERATORS: Final = 12
+"""More operators have no fused bound in a figure, which would take minutes."""
 Each = Callable[[Callable[["Task"], Compared], Sequence["Task"]], Iterable[Compared]]
 
 
@@ -47,6 +56,10 @@ class Task:
     seq_len: int | None = None
     given: float | None = None
     title: str = ""
+
+    def __post_init__(self) -> None:
+        """Give the workload the precision of the accelerator where it says none."""
+        object.__setattr__(self, "workload", at_precision(self.workload, self.accelerator))
 
     @property
     def row(self) -> Compared:
@@ -167,6 +180,41 @@ def title_of(tasks: Sequence[Task]) -> str:
     if point is not None and point.axis == _ACCELERATOR:
         title = title.replace(f" on {tasks[0].accelerator.name}", "", 1)
     return title
+
+
+def slopes_of(tasks: Sequence[Task]) -> dict[int | None, tuple[Slope, ...]]:
+    """Return the bounds of the DRAM bytes of each length: of operators alone, and fused.
+
+    None where weights or caches have memories of their own, which a bound doesn't tell apart, and
+    of operators whose bound isn't known.
+    """
+    found: dict[int | None, tuple[Slope, ...]] = {}
+    for task in tasks:
+        if task.seq_len not in found and not task.accelerator.memories.by_class():
+            found[task.seq_len] = tuple(_slopes(task.workload))
+    return found
+
+
+def _slopes(workload: Workload) -> Iterator[Slope]:
+    """Yield bounds of operators alone, then fused; over every tile size where that is quick."""
+    windows = any(
+        len(dim.terms) > 1
+        for one in workload.operators
+        for _, given in operands_of(one)
+        for dim in given.projection
+    )
+    count = len(workload.operators)
+    sizes = {UNFUSED: not windows, "best": not windows and count <= _FEW_OPERATORS}
+    labels = {UNFUSED: "bound,\noperators alone", "best": "bound,\nfused"}
+    if count == 1 or count > _MANY_OPERATORS:
+        del sizes["best"]
+    for fuse, every in sizes.items():
+        mapspace = Mapspace(uneven=True, imperfect=every)
+        label = labels[fuse] + ("" if every else ",\ntiles that divide")
+        try:
+            yield Slope(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
+        except NoBoundError:
+            return
 
 
 def operators_alone(workload: Workload) -> Iterator[tuple[Point, Workload]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simaccel.errors import Fault, InputError, gather
+from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -62,6 +63,7 @@ def as_inputs(
 
     """
     found, there = gather(lambda: as_workload(workload), lambda: as_accelerator(accelerator))
+    found = at_precision(found, there)
     if isinstance(dataflow, Path):
         mapping = load_mapping(dataflow, found)
         require_mapping(found, mapping, there, str(dataflow))

@@ -53,6 +53,7 @@ from simaccel.workload.matmul import (
     to_matrix,
 )
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
+from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.topology import load_estimates, load_topology, read_topology
 from simaccel.workload.vectors import VECTORS, VectorKind
@@ -84,6 +85,7 @@ __all__ = [
     "Operand",
     "Operator",
     "OperatorRow",
+    "Precision",
     "Product",
     "Rows",
     "Scope",
@@ -124,6 +126,7 @@ __all__ = [
     "operand",
     "operands_of",
     "parse_conv",
+    "parse_precision",
     "parse_product",
     "parse_shape",
     "parse_workload",
@@ -133,4 +136,5 @@ __all__ = [
     "to_matrix",
     "transformer",
     "transformer_names",
+    "with_precision",
 ]

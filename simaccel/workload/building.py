@@ -21,6 +21,7 @@ from simaccel.workload.files import load_document
 from simaccel.workload.gemm import gemm, parse_shape
 from simaccel.workload.language import TRANSFORMERS, transformer, transformer_names
 from simaccel.workload.networks import NETWORKS, network, network_names
+from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.topology import load_topology
 from simaccel.workload.workload import Workload
@@ -39,7 +40,8 @@ class Sizes(TypedDict, total=False):
     ``kv_len``, ``experts``, ``causal_blocks``, ``batch``, ``scope``: of transformers. ``shape``: of
     gemm, bmm, gbmm and conv, as text (``M=512,K=64,N=512``). ``dims``: sizes of the dynamic
     dimensions of an ONNX model. ``bytes_per_element`` of all tensors (2), ``bytes_by_tensor`` of
-    some.
+    some. ``precision``: the numbers of classes of tensors, as text (``weights=int4,cache=fp8``) or
+    by name, which go before these.
     """
 
     seq_len: int | None
@@ -55,6 +57,7 @@ class Sizes(TypedDict, total=False):
     bytes_per_element: int | None
     bytes_by_tensor: Mapping[str, int] | None
     dims: Mapping[str, int] | None
+    precision: str | Precision | None
 
 
 _NO_ATTENTION = "it has no attention blocks"
@@ -150,8 +153,9 @@ def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
     if kind is None:
         return build(name, **sizes)
     given = _given(sizes)
+    precision = _precision(given)
     require_taken(name, kind, given)
-    return _READERS[kind](name, **given)
+    return _precise(_READERS[kind](name, **given), precision)
 
 
 def build(name: str, **sizes: Unpack[Sizes]) -> Workload:
@@ -165,7 +169,22 @@ def build(name: str, **sizes: Unpack[Sizes]) -> Workload:
         PluginError: the plug-in that has the name is broken.
 
     """
-    given, key = _given(sizes), str(name).lower()
+    given = _given(sizes)
+    precision = _precision(given)
+    return _precise(_built(name, given), precision)
+
+
+def _precision(given: dict[str, Any]) -> Precision:
+    """Take the precision out of what is given."""
+    return parse_precision(given.pop("precision", {}), "workload")
+
+
+def _precise(workload: Workload, precision: Precision) -> Workload:
+    return with_precision(workload, precision) if precision else workload
+
+
+def _built(name: str, given: dict[str, Any]) -> Workload:
+    key = str(name).lower()
     for kind, names, make in (
         ("transformer", transformer_names(), transformer),
         ("network", network_names(), network),

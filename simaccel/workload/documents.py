@@ -16,12 +16,14 @@ def einsums_document(
     return {
         "kind": "einsums",
         "name": name,
-        "tensors": {
-            one.name: {"kind": one.kind, "bytes_per_element": one.bytes_per_element}
-            for one in tensors
-        },
+        "tensors": {one.name: _tensor(one) for one in tensors},
         "operators": {one.name: _operator(one) for one in operators},
     }
+
+
+def _tensor(one: Tensor) -> dict[str, Any]:
+    packed = {"packed": True} if one.packed else {}
+    return {"kind": one.kind, "bytes_per_element": one.bytes_per_element, **packed}
 
 
 def _operator(one: Operator) -> dict[str, Any]:

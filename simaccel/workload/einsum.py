@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.later import np
+from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
 from simaccel.workload.vectors import VECTORS, VectorKind
@@ -59,18 +60,27 @@ class Affine:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor's element size in bytes and its role in the workload; operands give its shape."""
+    """A tensor's element size in bytes and its role in the workload; operands give its shape.
+
+    ``packed``: its elements have 4 bits, and lie two in a byte.
+    """
 
     name: str
     bytes_per_element: int = 2
     kind: Kind = "input"
+    packed: bool = False
 
     def __post_init__(self) -> None:
         """Refuse element sizes that are not 1 to 16 bytes."""
         sizes = {f"tensors.{self.name}.bytes_per_element": self.bytes_per_element}
-        faults = size_faults(_FILE, sizes, MAX_BYTES_PER_ELEMENT)
+        faults = size_faults(_FILE, sizes, 1 if self.packed else MAX_BYTES_PER_ELEMENT)
         if faults:
             raise InputError(faults)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return PACKED_BITS if self.packed else BYTE * self.bytes_per_element
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,9 @@ are the ranks that the output lacks). The first input has all ranks, the others 
 All kinds of files but
 einsums take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions; the
 tensors of convolutions and of the layers of a network are I, W and O; of transformers there are
-classes, too: weights, activations, cache.
+classes, too: weights, activations, cache. All kinds take `precision`, the numbers of these classes
+(`{weights: int4, activations: int8, cache: fp8}`), which goes before element sizes. A tensor of
+einsums may be `packed: true`: of 4 bits, two in a byte.
 """
 
 from collections.abc import Mapping
@@ -106,6 +108,7 @@ from simaccel.workload.gemm import gemm
 from simaccel.workload.language import transformer
 from simaccel.workload.layers import Product, Shape, layers_workload
 from simaccel.workload.networks import network
+from simaccel.workload.precision import parse_precision, with_precision
 from simaccel.workload.timeloop import is_timeloop, timeloop_problem
 from simaccel.workload.workload import Workload
 
@@ -131,9 +134,12 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
         raise InputError([Fault(source, "document", document, "a mapping")])
     if is_timeloop(document):
         return timeloop_problem(document, source)
+    document = dict(document)
+    precision = parse_precision(document.pop("precision", {}), source)
     form = _form(document, source)
     try:
-        return _workload(form.model_validate(dict(document)))
+        made = _workload(form.model_validate(document))
+        return with_precision(made, precision) if precision else made
     except ValidationError as error:
         raise InputError(faults_of(error, source, document, form)) from None
     except InputError as error:
@@ -217,7 +223,7 @@ def _layers(form: LayersForm) -> Workload:
 
 def _einsums(form: EinsumsForm) -> Workload:
     tensors = {
-        name: Tensor(name, given.bytes_per_element, given.kind)
+        name: Tensor(name, given.bytes_per_element, given.kind, packed=given.packed or False)
         for name, given in form.tensors.items()
     }
     operators: list[Operator] = []

@@ -203,10 +203,11 @@ class TransformerForm(Document):
 
 
 class TensorForm(Document):
-    """A tensor of einsums."""
+    """A tensor of einsums; ``packed``: of 4 bits, two in a byte."""
 
     kind: Kind
     bytes_per_element: Bytes = 2
+    packed: bool | None = None
 
 
 class OperandForm(Document):

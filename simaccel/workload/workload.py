@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.numbers import in_bytes
 from simaccel.workload.einsum import Operator, Tensor, operands_of
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.names import name_faults, title_faults
@@ -119,7 +120,7 @@ class Workload:
 
     def tensor_bytes(self, name: str) -> int:
         """Return the size of a whole tensor in bytes."""
-        return math.prod(self.shapes[name]) * self.tensors[name].bytes_per_element
+        return in_bytes(math.prod(self.shapes[name]), self.tensors[name].bits)
 
 
 def canonical_text(workload: Workload) -> str:
@@ -130,7 +131,8 @@ def canonical_text(workload: Workload) -> str:
         ranks = " ".join(f"{rank}={size}" for rank, size in operator.ranks.items())
         lines.append(f"{operator} with {ranks}")
     for name, tensor in sorted(workload.tensors.items()):
-        lines.append(f"{tensor.kind} {name}, {tensor.bytes_per_element} bytes per element")
+        size = "4 bits" if tensor.packed else f"{tensor.bytes_per_element} bytes"
+        lines.append(f"{tensor.kind} {name}, {size} per element")
     return "\n".join(lines)
 
 

@@ -17,8 +17,9 @@ from simaccel.mapspace.space import Space, spaces
 from simaccel.workload import Einsum, Tensor
 from tests.analytic.nest_cases import Case, NestMapping, draw_case
 from tests.analytic.nest_oracle import Counts, execute, expected_output
+from tests.draws import DRAWS
 
-SEEDS = 500
+SEEDS = 200 * DRAWS
 MAPPINGS = 3
 WIDTHS = (1, 2, 4)  # bytes per element of input, weight, output
 

@@ -61,7 +61,7 @@ def test_the_last_line_compares_the_machine_with_the_estimate(cli: Call) -> None
 
 
 def test_json_is_one_object_with_all_figures(cli: Call) -> None:
-    figures = json.loads(cli(f"run {ATTENTION} --json").stdout)
+    figures = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --json").stdout)
     assert set(figures) >= {
         *("cycles", "macs", "ideal_cycles", "utilisation", "estimate", "bytes", "engines"),
         *("energy_pj", "peak_buffer_bytes", "operators", "events", "wall_seconds"),
@@ -95,7 +95,7 @@ def test_bytes_per_element_for_all_and_for_one_tensor(cli: Call) -> None:
 
 def test_pipelining_is_passed_to_the_scheduler(cli: Call) -> None:
     """Where memory takes no time, softmax behind L is what is left to hide."""
-    fast = "--seq-len 32 --set buffer.capacity_bytes=8~KiB"
+    fast = "--seq-len 32 --dataflow flat-r --set buffer.capacity_bytes=8~KiB"
     fast += " --set dram.bandwidth_bytes_per_second=unlimited"
     mapped = cli(f"map --hw toy --workload bert --scope la {fast} --pipeline").stdout
     assert "fork ahead 1" in mapped
@@ -103,7 +103,7 @@ def test_pipelining_is_passed_to_the_scheduler(cli: Call) -> None:
 
 
 def test_a_check_compares_every_operator(cli: Call) -> None:
-    result = cli(f"run {ATTENTION} --dataflow flat --check")
+    result = cli(f"run {ATTENTION} --dataflow flat-r --check")
     assert result.exit_code == 0, result.stderr
     assert "largest deviation" in result.stdout
     found = json.loads(cli(f"run {ATTENTION} --dataflow naive --check --json").stdout)["check"]
@@ -113,13 +113,13 @@ def test_a_check_compares_every_operator(cli: Call) -> None:
 
 def test_a_dry_run_says_what_the_run_would_cost(cli: Call, tmp_path: Path) -> None:
     trace = tmp_path / "run.h5"
-    result = cli(f"run {ATTENTION} --dry-run --trace {trace}")
+    result = cli(f"run {ATTENTION} --dataflow flat-r --dry-run --trace {trace}")
     assert result.exit_code == 0, result.stderr
     for word in ("program", "commands", "folds", "events", "rate", "wall", "memory", "trace"):
         assert word in result.stdout
     assert "simulated" not in result.stdout
     assert not any(tmp_path.iterdir())
-    costs = json.loads(cli(f"run {ATTENTION} --dry-run --json").stdout)
+    costs = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --dry-run --json").stdout)
     events = json.loads(cli(f"run {ATTENTION} --no-fast-forward --json").stdout)["events"]
     assert events <= costs["most_events"]
 

@@ -22,7 +22,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
     for name, line in {
         "flex": f"{_attention()} --dataflow flex",
-        "flat": f"{_attention()} --dataflow flat",
+        "flat": f"{_attention()} --dataflow flat-r",
         "gemm": GEMM.format(m=16),
         "longer": GEMM.format(m=20),
     }.items():
@@ -63,7 +63,7 @@ def test_info_says_all_of_a_file(cli: Call, traces: dict[str, Path]) -> None:
     assert "dram0" in found["channels"]
     assert found["tiles"]
     shown = cli(f"trace info {traces['flat']}").stdout
-    assert "scope la, batch 1, seq-len 8, dataflow flat" in shown
+    assert "scope la, batch 1, seq-len 8, dataflow flat-r" in shown
     assert "header/accelerator, header/workload, header/mapping" in " ".join(shown.split())
     assert "busy + stalls + idle = total for every engine" in shown
 
@@ -129,7 +129,7 @@ def test_diff_adds_up(cli: Call, traces: dict[str, Path]) -> None:
     shown = cli(f"trace diff {traces['flex']} {traces['flat']}")
     assert shown.exit_code == 0, shown.stderr
     assert f"A: {traces['flex']}" in shown.stdout
-    assert "dataflow: flex in A, flat in B" in shown.stdout
+    assert "dataflow: flex in A, flat-r in B" in shown.stdout
     found = json.loads(cli(f"trace diff {traces['flex']} {traces['flat']} --json").stdout)
     assert sum(one["difference"] for one in found["causes"]) == found["difference"]
     assert [one["name"] for one in found["operators"]] == ["L+softmax+A"]
@@ -240,7 +240,7 @@ def test_a_partial_trace_has_accounts_and_no_what_if(cli: Call, traces: dict[str
     assert "partial: ended at " in cli(f"trace info {traces['flat']}").stdout
     found = json.loads(cli(f"trace info {traces['flat']} --json").stdout)
     names = [found[name] for name in ("workload", "accelerator", "dataflow")]
-    assert names == ["t5", "toy", "flat"]
+    assert names == ["t5", "toy", "flat-r"]
     (message,) = refused(cli(f"trace diff {traces['flex']} {traces['flat']}"))
     assert message == f"{traces['flat']}: is partial: its run did not end; allowed: a whole trace"
 

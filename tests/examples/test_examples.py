@@ -19,7 +19,7 @@ def test_the_picture_of_the_readme_is_drawn(
     for name, value in {"TARGET": target, "LENGTHS": (64, 128), "STACKED": (64, 128)}.items():
         monkeypatch.setattr(picture, name, value)
     monkeypatch.setattr(picture, "BATCH", 1)
-    drawn = {name: picture.DATAFLOWS[name] for name in ("naive", "flat")}
+    drawn = {name: picture.DATAFLOWS[name] for name in ("naive", "flash")}
     monkeypatch.setattr(picture, "DATAFLOWS", drawn)
     picture.main()
     assert target.read_bytes().startswith(PNG)

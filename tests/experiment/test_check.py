@@ -21,15 +21,22 @@ from simaccel.workload import (
     gemm,
     operand,
 )
+from simaccel.workload.attention import Scope
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 
 
-@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])
-@pytest.mark.parametrize("capacity", ["1 KiB", "unlimited"])
-def test_every_dataflow_computes_the_model(dataflow: str, capacity: str) -> None:
+@pytest.mark.parametrize(
+    ("dataflow", "capacity", "scope"),
+    [
+        *((name, "1 KiB", "model") for name in ("naive", "flex", "flat", "flash")),
+        *((name, "unlimited", "model") for name in ("naive", "flex", "flash")),
+        ("best", "1 KiB", "block"),
+    ],
+)
+def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: Scope) -> None:
     """Each granularity of flex and flat computes attention in tests/schedulers/test_dataflows."""
-    workload = attention(SMALL, batch=2, seq_len=7, scope="model")
+    workload = attention(SMALL, batch=2, seq_len=7, scope=scope)
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:
         mapping = make_mapping(workload, accelerator, dataflow)

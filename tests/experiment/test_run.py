@@ -23,7 +23,7 @@ SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 TOY = load_accelerator("toy")
 
 
-@pytest.fixture(scope="module", params=["naive", "flat"])
+@pytest.fixture(scope="module", params=["naive", "flat-r"])
 def result(request: pytest.FixtureRequest) -> Result:
     return simulate(attention(SMALL, batch=2, seq_len=9, scope="model"), TOY, request.param)
 
@@ -154,20 +154,20 @@ def test_a_mapping_runs_as_its_dataflow_does() -> None:
 
 
 def test_flat_is_the_default() -> None:
-    workload = attention(SMALL, batch=1, seq_len=5, scope="la")
+    workload = attention(SMALL, batch=1, seq_len=2, scope="la")
     assert simulate(workload, TOY).mapping.dataflow == "flat"
 
 
 def test_options_reach_the_scheduler() -> None:
     workload = attention(SMALL, batch=1, seq_len=8, scope="la")
-    found = simulate(workload, TOY, "flat", options=Options(pipeline=True))
+    found = simulate(workload, TOY, "flat-r", options=Options(pipeline=True))
     (group,) = found.mapping.groups
     assert [node.ahead for node in group.tree if isinstance(node, Fork)] == [1]
 
 
 def test_a_pipeline_with_one_intermediate_slot_is_refused() -> None:
     workload = attention(SMALL, batch=1, seq_len=8, scope="la")
-    mapping = make_mapping(workload, TOY, "flat", Options(pipeline=True))
+    mapping = make_mapping(workload, TOY, "flat-r", Options(pipeline=True))
     (group,) = mapping.groups
     single = (replace(node, slots=1) if isinstance(node, Keep) else node for node in group.tree)
     broken = replace(group, tree=tuple(single))
@@ -177,7 +177,7 @@ def test_a_pipeline_with_one_intermediate_slot_is_refused() -> None:
 
 def test_fast_forward_changes_no_figure() -> None:
     workload = attention(SMALL, batch=4, seq_len=16, scope="model")
-    fast, slow = (simulate(workload, TOY, "flat", fast_forward=on) for on in (True, False))
+    fast, slow = (simulate(workload, TOY, "flat-r", fast_forward=on) for on in (True, False))
     skipped, full = result_json(fast), result_json(slow)
     for name in ("events", "wall_seconds"):
         del skipped[name], full[name]

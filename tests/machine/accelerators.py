@@ -18,6 +18,7 @@ _UNLIMITED: dict[str, dict[str, Any]] = {
     "sfu": {"lanes": 1, "passes": 3, "latency_cycles": 0},
     "dram": {"bandwidth_bytes_per_second": "unlimited", "batch_bytes": 4},
     "dma": {},
+    "groups": {},
     "energy": dict.fromkeys(
         (
             "mac_pj",
@@ -81,6 +82,7 @@ def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
             "in_flight_bytes": draw(st.sampled_from([1, 8, 4096, "unlimited"])),
         },
         "dma": {"in_queues": draw(st.sampled_from(["per_tensor", "single"]))},
+        "groups": {"overlap": draw(st.booleans())},
     }
     if "memories" not in fixed and draw(st.booleans()):
         sections["memories"] = {"weight": draw(_memories())}

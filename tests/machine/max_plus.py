@@ -3,11 +3,11 @@
 Independent of `simaccel.machine`: it follows the design's rules in program order. An engine runs
 its own commands one after the other; a command waits until the tiles that it touches come from
 whoever had them before and, where it is the first to touch a tile, until a slot is free; a tile
-is free when the last engine that touches it is past its last command with it; engines meet at the
-end of an operator. On a systolic array a stationary operand shifts in behind the last fold before,
-if it is there, and the last results leave behind the first fold after. Nobody may share a
-resource: ports and NoC are unlimited, and DRAM is unlimited or has one DMA engine as its only
-requester.
+is free when the last engine that touches it is past its last command with it; at the end of an
+operator an engine goes on as far as the overlap of the next one says. On a systolic array a
+stationary operand shifts in behind the last fold before, if it is there, and the last results
+leave behind the first fold after. Nobody may share a resource: ports and NoC are unlimited, and
+DRAM is unlimited or has one DMA engine as its only requester.
 """
 
 from collections import defaultdict
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator, FoldGrid
+from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,
     Compute,
@@ -34,7 +35,7 @@ from simaccel.program.program import (
     transferred,
 )
 
-Ring = tuple[str, str, str]
+Ring = tuple[str, str, str, str]
 
 
 @dataclass
@@ -66,11 +67,18 @@ class MaxPlus:
     """When the last fold's stream began: behind it the next stationary operand shifts in."""
     drained: int = 0
     """When the last result has left the array."""
+    ended: int = 0
+    """When the operator before has ended."""
+    overlaps: dict[str, Overlap] = field(default_factory=dict)
+    name: str = ""
+    overlap: Overlap = field(default_factory=Overlap)
 
     def cycles(self, program: Program) -> int:
         """Cycles of a whole program."""
+        self.overlaps = overlaps(program, self.accelerator)
+        self.time.update({self._engine(command): 0 for command in commands(program.body)})
         self._outside(program.body)
-        return max(self.time.values(), default=0)
+        return self.ended
 
     def _outside(self, body: Sequence[Node]) -> None:
         for node in body:
@@ -81,13 +89,24 @@ class MaxPlus:
                 self._operator(node)
 
     def _operator(self, operator: Operator) -> None:
+        self.name, self.overlap = operator.name, self.overlaps[operator.name]
         self.slots = rings(operator.body, operator.tiles)
         self._body(operator.body, operator.tiles, {})
-        meeting = max(self.drained, max(self.time.values(), default=0))
-        self.time = defaultdict(lambda: meeting)
-        self.time["meeting"] = meeting
-        self.claimed.clear()
-        self.freed.clear()
+        # nobody goes on beyond an operator before the one before it has ended
+        self.time.update({name: max(time, self.ended) for name, time in self.time.items()})
+        self.ended = max([self.ended, self.drained, *self.time.values()])
+        # loaders go on together
+        loaders = [name for name in self.time if name.startswith("dma_in")]
+        together = max((self.time[name] for name in loaders), default=0)
+        self.time.update(dict.fromkeys(loaders, together))
+
+    def _gate(self, node: Node) -> None:
+        """Let loaders wait for the end before where they first load what is not early."""
+        for command in commands((node,)):
+            engine = self._engine(command)
+            names = {tile.name for tile in tiles_of(command)}
+            if engine.startswith("dma_in") and not names <= self.overlap.early:
+                self.time[engine] = max(self.time[engine], self.ended)
 
     def _body(self, body: Sequence[Node], tiles: Sequence[Tile], outer: _Living) -> None:
         own = self._open(body, tiles)
@@ -102,7 +121,7 @@ class MaxPlus:
                 for c in commands(body)
                 if tile.name in [t.name for t in tiles_of(c)]
             ]
-            own[tile.name] = _Instance((tile.name, engines[0], engines[-1]))
+            own[tile.name] = _Instance((self.name, tile.name, engines[0], engines[-1]))
         return own
 
     def _close(self, own: _Living) -> None:
@@ -112,6 +131,8 @@ class MaxPlus:
     def _nodes(self, nodes: Sequence[Node], outer: _Living, own: _Living) -> None:
         """Go through (a part of) a body that declares ``own``."""
         for node in nodes:
+            if not outer and not self.overlap.free:
+                self._gate(node)
             if isinstance(node, Loop):
                 self._loop(node, outer | own)
             elif not isinstance(node, Operator):
@@ -154,7 +175,7 @@ class MaxPlus:
         # tiles kept outside the operators need no hand-over: engines have met since
         names = {tile.name for tile in tiles_of(command)}
         instances = {name: living[name] for name in sorted(names & set(living))}
-        start = self.time[engine]
+        start = self._begin(engine)
         for instance in instances.values():
             start = max(start, self._available(instance, engine))
             if instance.holder != engine:
@@ -169,9 +190,20 @@ class MaxPlus:
             instance.used = instance.ready = self.time[engine]
             if engine.startswith("dma_in"):
                 instance.ready += self.accelerator.dram.latency_cycles
+        self._pause(engine)
         if ready is not None and isinstance(command, Compute) and command.out.name in instances:
             made = instances[command.out.name]
             made.came = made.ready = made.used = ready
+
+    def _begin(self, engine: str) -> int:
+        """When an engine can begin a command, its tiles apart."""
+        waits = not engine.startswith("dma_in") and not self.overlap.whole
+        return max(self.time[engine], self.ended if waits else 0)
+
+    def _pause(self, engine: str) -> None:
+        """Let a loader bring one tile only before the end of the operator before."""
+        if engine.startswith("dma_in") and not self.overlap.free:
+            self.time[engine] = max(self.time[engine], self.ended)
 
     def _fold(self, command: Compute, folds: Folds, start: int, own: _Living) -> int:
         """Run the folds of a block as soon as it can be on the array; say when its last is out."""
@@ -179,13 +211,13 @@ class MaxPlus:
         lead, each, tail, hidden = self._folded(command, folds)
         held = {"ws": 1, "is": 0}.get(kind)
         for number, tile in enumerate(command.inputs):
-            came = own[tile.name].came if tile.name in own else self.time["meeting"]
+            came = own[tile.name].came if tile.name in own else self.ended
             if number == held:
                 start = max(start, max(self.began, came + latency) + lead)
             else:
                 start = max(start, came + latency)
         if kind == "os" and command.accumulate:
-            come = own[command.out.name].came if command.out.name in own else self.time["meeting"]
+            come = own[command.out.name].came if command.out.name in own else self.ended
             start = max(start, come + latency)
         self.time["array"] = start + each
         self.began = self.time["array"] - hidden
@@ -197,7 +229,7 @@ class MaxPlus:
         """When a tile has come from another engine, or has a slot at all."""
         if instance.holder:
             return 0 if instance.holder == engine else instance.ready
-        name, first, last = instance.ring
+        _, name, first, last = instance.ring
         number = self.claimed[instance.ring]
         self.claimed[instance.ring] += 1
         before = number - self.slots[name][1]

@@ -120,9 +120,14 @@ def test_online_softmax_is_never_faster_than_the_recurrence(case: Case, on: Acce
 @st.composite
 def _chain(draw: st.DrawFn, name: str) -> tuple[Tile, list[Command | Loop]]:
     """A tile that is loaded, worked on by array and SFU in any order, and perhaps stored."""
-    view = View(name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2)
+    kind = draw(st.sampled_from(["weight", ""]))
+    view = View(name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2, kind=kind)
     tile = Tile(name=name, view=view, shape=(1, 2, 3), slots=draw(st.integers(1, 3)))
-    nodes: list[Command | Loop] = [Load(tile=tile, queue=draw(st.integers(0, 2)))]
+    # perhaps what the operator before has stored
+    number = int(name[1])
+    other = replace(view, name=f"T{number - 1}{name[2:]}")
+    outside = draw(st.sampled_from([None, other])) if number else None
+    nodes: list[Command | Loop] = [Load(tile=tile, queue=draw(st.integers(0, 2)), view=outside)]
     for work in draw(st.lists(st.sampled_from(["array", "sfu", "inner"]), min_size=1, max_size=4)):
         if work == "sfu":
             elements = draw(st.integers(1, 40))
@@ -190,11 +195,14 @@ def _loops(draw: st.DrawFn, name: str, depth: int) -> Loop:
 
 @st.composite
 def _programs(draw: st.DrawFn) -> Program:
-    operators = tuple(
-        Operator(name=f"operator{i}", body=(draw(_loops(f"T{i}_", draw(st.integers(0, 1)))),))
-        for i in range(draw(st.integers(1, 2)))
-    )
-    return Program(name="random", body=operators)
+    operators: list[Operator] = []
+    for i in range(draw(st.integers(1, 4))):
+        names = [f"T{i}_{n}" for n in range(draw(st.integers(1, 2)))]
+        loops = [draw(_loops(name, draw(st.integers(0, 1)))) for name in names]
+        operators.append(Operator(name=f"operator{i}", body=tuple(loops)))
+    cut, trips = draw(st.integers(0, len(operators))), draw(st.integers(1, 4))
+    layers = Loop(rank="layer", trips=trips, body=tuple(operators[:cut]))
+    return Program(name="random", body=((layers,) if cut else ()) + tuple(operators[cut:]))
 
 
 @given(_programs(), ALONE)

@@ -16,7 +16,9 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Node, nodes
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.accounts import Account
-from simaccel.schedulers.choosing import capacity
+from simaccel.schedulers.choosing import Candidates, capacity
+from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload, gemm
 from tests.program.programs import attention_workload, mapping_of
 
@@ -61,6 +63,9 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
     assert account.says == "optimal in its space by the closed form"
     assert cycles <= min(prices)
     assert account.left <= min(prices)
+    _, (short,) = _searched(workload, "flex", Options(patience=1), on=on)
+    assert 0 < short.left <= min(prices)
+    assert short.left <= cycles <= short.estimate  # what is near is in the space here
 
 
 def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
@@ -146,12 +151,40 @@ def test_sides_that_contradict_each_other() -> None:
         make_mapping(_ASKED, _TOY, "flex", Options(constraints=("rows=m", "cols=m")))
 
 
-def test_patience_is_never_better_than_all_and_never_out_of_its_grid() -> None:
-    _, (whole,) = _searched(_ASKED, "flex", Options(patience=10**9))
-    _, (short,) = _searched(_ASKED, "flex", Options(patience=1))
+@pytest.mark.parametrize("workload", [_ASKED, gemm(m=16, k=11, n=13)], ids=["grid", "space"])
+def test_patience_is_never_better_than_all_and_never_out_of_its_grid(workload: Workload) -> None:
+    """What is left is of the grid, whose best a search that goes on to the bounds has as its own.
+
+    The best near the grid may be below: only where the grid has all sizes it can't be.
+    """
+    _, (whole,) = _searched(workload, "flex", Options(patience=10**9))
+    _, (short,) = _searched(workload, "flex", Options(patience=1))
     assert whole.ended in ("bounds", "all judged")
+    assert short.ended == "patience"
     assert whole.estimate <= short.estimate
-    assert short.left > 0
+    assert 0 < short.left <= whole.left
+    assert short.complete == (workload is not _ASKED)
+    if short.complete:
+        assert short.left <= whole.estimate
+    assert short.none_below <= whole.estimate
+
+
+def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
+    """One in eleven of all that fit is estimated, however far from the best; few are otherwise."""
+    judged = []
+
+    def patience(n: int) -> Candidates:
+        families = Search(Goal(_TOY)).einsum(_ASKED, "gemm").families
+        found = Candidates(families, _TOY, patience=n)
+        found.best(capacity(_TOY))
+        judged.append(found.timed)
+        return found
+
+    short, whole = patience(1), patience(10**9)
+    assert whole.left == min(n for n in whole.cycles if n >= 0)
+    some = whole.estimated(whole.first[whole.space[whole.first] <= capacity(_TOY)][::11])
+    assert short.left <= whole.left <= some.min()
+    assert judged[0] < judged[1] < len(some)
 
 
 def test_lower_bounds_hold_for_each_candidate() -> None:

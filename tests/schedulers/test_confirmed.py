@@ -32,8 +32,9 @@ def _run(
     return simulate(workload, on, dataflow, options=Options(objective=objective))
 
 
-@pytest.mark.parametrize("room", ["256 B", "4 KiB"])
-@pytest.mark.parametrize("dataflow", ["flex", "flat"])
+@pytest.mark.parametrize(
+    ("dataflow", "room"), [("flex", "4 KiB"), ("flat", "256 B"), ("flat", "4 KiB")]
+)
 def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) -> None:
     size = f"buffer.capacity_bytes={room}"
     whole = _run(_ATTENTION, dataflow, size).run.cycles
@@ -46,18 +47,20 @@ def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) ->
 
 @pytest.mark.parametrize(
     ("workload", "dataflow"),
-    [(_ATTENTION, "flat"), (_ATTENTION, "flex"), (_ATTENTION, "flash"), (_GEMM, "flex")],
+    [(_ATTENTION, "flat-r"), (_ATTENTION, "flex"), (_ATTENTION, "flash"), (_GEMM, "flex")],
 )
 def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow: str) -> None:
-    sizes = (512, 1024, 2048, 4096)
+    sizes = (512, 1024, 2048)
     found = [
         _run(workload, dataflow, f"buffer.capacity_bytes={size} B").run.cycles for size in sizes
     ]
     assert found == sorted(found, reverse=True)
 
 
-@pytest.mark.parametrize("stationarity", STATIONARITIES)
-@pytest.mark.parametrize("dataflow", ["naive", "flat", "best"])
+@pytest.mark.parametrize(
+    ("dataflow", "stationarity"),
+    [*(("naive", one) for one in STATIONARITIES), ("flat", "ws"), ("flat", "os"), ("best", "is")],
+)
 def test_the_array_holds_what_is_asked_for(dataflow: str, stationarity: Stationarity) -> None:
     options = Options(stationarity=stationarity)
     on = load_accelerator("toy", ["buffer.capacity_bytes=4 KiB"])
@@ -89,17 +92,16 @@ def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
     assert asked < max(_figure(one, objective) for one in results.values())
 
 
-@pytest.mark.parametrize("room", ["1 KiB", "8 KiB"])
-def test_best_is_never_worse_than_another_dataflow(room: str) -> None:
+@pytest.mark.parametrize(("workload", "room"), [(_ATTENTION, "1 KiB"), (_FEED_FORWARD, "2 KiB")])
+def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str) -> None:
     """Of an attention with what is around it, and a feed-forward pair with an activation."""
     size, slow = f"buffer.capacity_bytes={room}", "dram.bandwidth_bytes_per_second=2 GB/s"
-    for workload in (_ATTENTION, _FEED_FORWARD):
-        best = _run(workload, "best", size, slow)
-        for other in ("flex", "flat", "flash"):
-            try:
-                assert best.run.cycles <= _run(workload, other, size, slow).run.cycles
-            except NothingFitsError:
-                assert room == "1 KiB"
+    best = _run(workload, "best", size, slow)
+    for other in ("flex", "flat", "flash"):
+        try:
+            assert best.run.cycles <= _run(workload, other, size, slow).run.cycles
+        except NothingFitsError:
+            assert room == "1 KiB"
 
 
 def test_best_fuses_where_that_saves_traffic() -> None:
@@ -116,7 +118,7 @@ def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, 
     """What the mapspaces inside picked is run, too."""
     m, k, n = shape
     on = load_accelerator("toy", ["dram.interleave_bytes=16 B", "buffer.capacity_bytes=300 B"])
-    options = Options(effort=Effort(objective="cycles", patience=1_000, exhaustive=10_000))
+    options = Options(effort=Effort(objective="cycles", patience=300, exhaustive=3_000))
     found = {
         name: simulate(gemm(m=m, k=k, n=n), on, name, options=options).run.cycles
         for name in ("pfm", "ruby-s", "ruby-t", "ruby")

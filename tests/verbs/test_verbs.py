@@ -291,7 +291,8 @@ def test_the_csv_of_a_run_is_its_operators(sheet: Path, tmp_path: Path) -> None:
     assert [int(one["resource_bound_cycles"]) <= int(one["cycles"]) for one in cells] == [True] * 2
     assert float(cells[0]["given_estimate_cycles"]) == 1000
     assert cells[1]["given_relative_error"] == ""
-    assert ran.stdout.splitlines()[1].split()[:3] == ["operator", "given", "error"]
+    heads = [line.split()[:3] for line in ran.stdout.splitlines()]
+    assert ["operator", "given", "error"] in heads  # a narrow table has a line more before it
 
 
 @pytest.mark.parametrize(

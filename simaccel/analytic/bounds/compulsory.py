@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from simaccel.analytic.bounds.problem import positions
 from simaccel.mapping.space import Space, space_of
 from simaccel.mapping.tree import Group
+from simaccel.numbers import in_bytes
 from simaccel.workload import Workload
 
 
@@ -32,9 +34,8 @@ def _read(space: Space) -> dict[str, int]:
     for seen in space.operators:
         for view in seen.inputs:
             if view.name not in space.made:
-                n_bytes = view.bytes_per_element
-                for dim in view.terms:
-                    n_bytes *= positions(dim, sizes)
+                elements = math.prod(positions(dim, sizes) for dim in view.terms)
+                n_bytes = in_bytes(elements, view.bits)
                 found[view.name] = max(found.get(view.name, 0), n_bytes)
     return found
 

@@ -29,6 +29,7 @@ from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem, pro
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.space import held_around
 from simaccel.mapping.tree import Around, Group, Keep, Mapping
+from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Operator, Workload, operands_of
 
 _FACTORS = 2
@@ -130,12 +131,12 @@ def _most_macs(problem: Problem, at_hand: int) -> int:
     """Return the most MACs on operands of so many bytes: shared evenly, none more than there is."""
     left, elements = float(at_hand), 1.0
     sizes = {one: problem.groups * problem.touched(one) for one in problem.operands}
-    waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bytes_per_element)
+    waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bits)
     while waiting:
         one = waiting.pop(0)
-        share = min(left / (1 + len(waiting)), float(sizes[one] * one.bytes_per_element))
+        share = min(left / (1 + len(waiting)), sizes[one] * one.bits / BYTE)
         left -= share
-        elements *= share / one.bytes_per_element * _multiplicity(problem, one)
+        elements *= share / (one.bits / BYTE) * _multiplicity(problem, one)
     return max(1, math.floor(math.sqrt(elements) * (1 + 1e-9)))
 
 
@@ -216,5 +217,5 @@ def _kept_bytes(workload: Workload, tensor: str, keeps: Sequence[Keep]) -> int:
         if not keep.region:
             return workload.tensor_bytes(tensor)
         volume = math.prod(span.stop - span.start for span in keep.region)
-        found += volume * workload.tensors[tensor].bytes_per_element
+        found += in_bytes(volume, workload.tensors[tensor].bits)
     return found

@@ -27,10 +27,12 @@ import numpy as np
 from simaccel.analytic.bounds.front import Front
 from simaccel.analytic.bounds.fusion import MOST_SHARED, Fusion, Template, Way
 from simaccel.analytic.bounds.segment import Segment, figures
+from simaccel.analytic.bounds.windows import CountedCosts
 from simaccel.analytic.family import Ints, family_of, ints
 from simaccel.mapping.space import Seen, space_of
 from simaccel.mapping.tree import Group
 from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
 from simaccel.workload import Vector, Workload
 
 _MOST = 4_000_000
@@ -94,9 +96,8 @@ class _Costs:
 
     @staticmethod
     def _room(view: View, sizes: Sizes) -> Ints:
-        return math.prod(
-            (sizes[dim[0][0]] for dim in view.terms), start=ints(view.bytes_per_element)
-        )
+        elements = math.prod((sizes[dim[0][0]] for dim in view.terms), start=ints(1))
+        return in_bytes(elements, view.bits)
 
     def _moved(self, view: View, times: Ints) -> Ints:
         written = view.name in self.fusion.space.made
@@ -145,7 +146,7 @@ def _add(
     count = math.prod(map(len, options))
     if not count:
         return 0
-    costs = _Costs(fusion, shared, tiles)
+    costs = (CountedCosts if any(fusion.windows.values()) else _Costs)(fusion, shared, tiles)
     parts = [
         [costs.branch(seen, way) for way in mine]
         for seen, mine in zip(fusion.space.operators, ways, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
+from itertools import combinations, permutations
 
 from simaccel.analytic.bounds.sizes import divisors, even_pieces
 from simaccel.mapping.checks import faults
@@ -26,16 +26,20 @@ from simaccel.workload import Vector, Workload
 
 MOST_SHARED = 3
 """Shared loops, those of the batch left out."""
+MOST_WINDOWED = 3
+"""Convolutions of one group; each more costs several times as much."""
 
 
 @dataclass(frozen=True)
 class Way:
     """How one branch keeps the tensors from outside: ``inside`` those in the branch.
 
-    The last of them is an element, one before it a vector.
+    The last of them is an element, one before it a vector; ``whole``: those of them whose windows
+    are not cut.
     """
 
     inside: tuple[str, ...]
+    whole: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -106,14 +110,46 @@ class Fusion:
 
     @cached_property
     def common(self) -> tuple[str, ...]:
-        """Other ranks that all operators have."""
+        """Other ranks that all operators have.
+
+        Those behind a window are ranks of the operator that reads it: its rows, not its taps.
+        """
+        taps = {rank for seen in self.space.operators for rank in seen.reduced}
         return tuple(
             rank
             for rank, size in self.space.sizes.items()
             if size > 1
             and rank not in self.batch
-            and all(rank in seen.ranks for seen in self.space.operators)
+            and all(
+                rank in seen.ranks or (rank not in taps and rank in self._behind(seen))
+                for seen in self.space.operators
+            )
         )
+
+    def _behind(self, seen: Seen) -> set[str]:
+        """Return the ranks that the derived ones of an operator follow from."""
+        derived = self.space.derived
+        found: set[str] = set()
+        waiting = [rank for rank in seen.ranks if rank in derived]
+        while waiting:
+            for rank, _ in derived[waiting.pop()]:
+                waiting += [rank] * (rank in derived)
+                found.add(rank)
+        return found
+
+    @cached_property
+    def windows(self) -> dict[str, frozenset[str]]:
+        """Ranks of each operator that are in sums, or have a step."""
+        return {
+            seen.name: frozenset(
+                rank
+                for _, view in seen.uses
+                for dim in view.terms
+                if len(dim) > 1 or dim[0][1] > 1
+                for rank, _ in dim
+            )
+            for seen in self.space.operators
+        }
 
     @cached_property
     def aliases(self) -> frozenset[str]:
@@ -139,19 +175,15 @@ class Fusion:
         return [tile for tile in sizes if tile < size]
 
     def fits(self) -> bool:
-        """Say whether this can be one group: plain ranks, and tensors that operators have both."""
-        sums = any(
-            len(dim) > 1 or dim[0][1] > 1
-            for seen in self.space.operators
-            for _, view in seen.uses
-            for dim in view.terms
-        )
+        """Say whether this can be one group: each has a tensor of those before; few windows."""
         linked, known = True, set[str]()
         for seen in self.space.operators:
             names = {view.name for _, view in seen.uses}
             linked = linked and bool(not known or known & names)
             known |= names
-        return linked and not sums and not self.space.derived
+        einsums = sum(not isinstance(seen.operator, Vector) for seen in self.space.operators)
+        windowed = any(self.windows.values())
+        return linked and not (windowed and einsums > MOST_WINDOWED)
 
     # -- trees
 
@@ -185,8 +217,10 @@ class Fusion:
             if at + 1 < len(way.inside):
                 other = views[way.inside[-1]].names
                 ranks = [rank for rank in ranks if rank in other]
+            if use in way.whole:
+                ranks = [rank for rank in ranks if rank not in self.windows[seen.name]]
             for rank in ranks:
-                if left[rank] > 1 and not isinstance(seen.operator, Vector):
+                if left.get(rank, 1) > 1 and not isinstance(seen.operator, Vector):
                     found.append(Loop(rank, 1))
                     left[rank] = 1
             found.append(Keep(use, BUFFER))
@@ -201,7 +235,17 @@ class Fusion:
             return [Way(()), *([Way(tuple(free))] if free else [])]
         found = [Way(()), *(Way((use,)) for use in free)]
         found += [Way(pair) for pair in permutations(free, 2)]
-        return found
+        return self._whole_or_not(seen, found) if self.windows[seen.name] else found
+
+    def _whole_or_not(self, seen: Seen, ways: Sequence[Way]) -> list[Way]:
+        """Return ways with windows cut or whole, each of the trees that they make once."""
+        found: dict[Tree, Way] = {}
+        for way in ways:
+            for count in range(len(way.inside) + 1):
+                for whole in combinations(way.inside, count):
+                    one = Way(way.inside, frozenset(whole))
+                    found.setdefault(self._branch(seen, one, dict(self.space.sizes)), one)
+        return list(found.values())
 
     def _may_be_inside(self, view: View, template: Template) -> bool:
         if view.name in self.space.made:
@@ -222,7 +266,21 @@ class Fusion:
             yield from permutations(ranks, count)
 
     def legal_ways(self, shared: Sequence[str], template: Template) -> list[list[Way]]:
-        """Return the ways of each branch that can be executed inside of shared loops."""
+        """Return the ways of each branch that can be executed inside of shared loops.
+
+        Their order matters only where one of them is reduced.
+        """
+        summed = any(rank in seen.reduced for rank in shared for seen in self.space.operators)
+        key = (template.name, tuple(shared) if summed else frozenset(shared))
+        if key not in self._known_ways:
+            self._known_ways[key] = self._legal_ways(shared, template)
+        return self._known_ways[key]
+
+    @cached_property
+    def _known_ways(self) -> dict[object, list[list[Way]]]:
+        return {}
+
+    def _legal_ways(self, shared: Sequence[str], template: Template) -> list[list[Way]]:
         over = [Way(())] * len(self.operators)
         found = []
         for at, seen in enumerate(self.space.operators):
@@ -232,7 +290,14 @@ class Fusion:
         return found
 
     def _legal(self, shared: Sequence[str], ways: Sequence[Way]) -> bool:
-        group = self.tree([(rank, 1) for rank in shared], ways)
+        """Say whether trees can be executed, by one of them.
+
+        Without windows tiles are 1; with them as large as they can be, so that all loops inside of
+        branches are there.
+        """
+        large = any(self.windows.values())
+        tiles = [(rank, max(self.options(rank), default=1) if large else 1) for rank in shared]
+        group = self.tree(tiles, ways)
         reference = WorkloadReference(self.workload.name, self.workload.fingerprint)
         one = Mapping(workload=reference, dataflow="bound", body=(group,))
         place = "groups[0]."

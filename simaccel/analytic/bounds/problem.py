@@ -11,6 +11,7 @@ import numpy as np
 from simaccel.errors import SimaccelError
 from simaccel.mapping.space import Seen, mergeable, space_of
 from simaccel.mapping.tree import Group
+from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload
 
 Terms = tuple[tuple[str, int], ...]
@@ -30,13 +31,18 @@ class NoBoundError(SimaccelError):
 class Operand:
     """A tensor of an einsum: its dimensions as sums of ranks.
 
-    Left out are ranks of size 1, and those of the batch.
+    Left out are ranks of size 1, and those of the batch. ``bits``: of an element.
     """
 
     name: str
     dims: tuple[Terms, ...]
-    bytes_per_element: int
+    bits: int
     is_output: bool
+
+    @property
+    def bytes_per_element(self) -> int:
+        """Bytes of an element, where it has whole ones."""
+        return self.bits // BYTE
 
     @cached_property
     def ranks(self) -> frozenset[str]:
@@ -70,6 +76,17 @@ class Problem:
         return tuple(rank for rank in self.sizes if rank not in self.batch)
 
     @cached_property
+    def sliding(self) -> frozenset[str]:
+        """Ranks in a sum, or with a step: tiles of a tensor overlap, or leave holes, along them."""
+        return frozenset(
+            rank
+            for one in self.operands
+            for dim in one.dims
+            if len(dim) > 1 or dim[0][1] > 1
+            for rank, _ in dim
+        )
+
+    @cached_property
     def groups(self) -> int:
         """Positions of the batch."""
         return math.prod(self.sizes[rank] for rank in self.batch)
@@ -87,8 +104,8 @@ class Problem:
     @cached_property
     def compulsory_bytes(self) -> int:
         """Bytes of all that is read or written, once (the algorithmic minimum)."""
-        sizes = (self.touched(one) * one.bytes_per_element for one in self.operands)
-        return self.groups * sum(sizes)
+        sizes = (in_bytes(self.groups * self.touched(one), one.bits) for one in self.operands)
+        return sum(sizes)
 
     def elements(self, one: Operand) -> int:
         """Return the elements of an operand, in its bounding box, for one position of the batch."""
@@ -96,7 +113,7 @@ class Problem:
 
     def tensor_bytes(self, one: Operand) -> int:
         """Return the bytes of an operand for one position of the batch."""
-        return self.elements(one) * one.bytes_per_element
+        return in_bytes(self.elements(one), one.bits)
 
     def touched(self, one: Operand) -> int:
         """Return the elements that are used; strides may leave some of the bounding box out."""
@@ -156,7 +173,7 @@ def _operands(seen: Seen, sizes: dict[str, int]) -> tuple[Operand, ...]:
     for number, (use, view) in enumerate(seen.uses):
         dims = tuple(dim for dim in view.terms if any(rank in sizes for rank, _ in dim))
         is_output = number == len(seen.inputs)
-        found[use] = Operand(use, dims, view.bytes_per_element, is_output)
+        found[use] = Operand(use, dims, view.bits, is_output)
     return tuple(found.values())
 
 
@@ -174,6 +191,6 @@ def _require(problem: Problem) -> None:
         raise NoBoundError(
             f"operator {name}: {len(problem.free)} ranks to order, at most {MOST_RANKS}"
         )
-    widest = max(one.bytes_per_element for one in problem.operands)
+    widest = max(-(-one.bits // BYTE) for one in problem.operands)
     if problem.macs * widest * 2 * len(problem.operands) > MOST_BYTES:
         raise NoBoundError(f"operator {name}: traffic of 2^62 bytes or more can't be counted")

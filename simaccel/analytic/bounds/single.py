@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +12,13 @@ from simaccel.analytic.bounds.attain import even_group, is_alone
 from simaccel.analytic.bounds.front import Front
 from simaccel.analytic.bounds.halo import Cut, Cuts, Halo, tile_elements
 from simaccel.analytic.bounds.orders import best_order, traffic, traffic_in
-from simaccel.analytic.bounds.problem import Operand, Problem
-from simaccel.analytic.bounds.sizes import MOST_TILINGS, divisors, even_pieces, orders
+from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem
+from simaccel.analytic.bounds.sizes import divisors, orders
+from simaccel.analytic.bounds.tilings import options, tilings
 from simaccel.analytic.bounds.uneven import uneven_front, uneven_group
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.tree import Group
-
-_CHUNK = 1 << 15
-"""Tilings at a time: arrays that stay in a processor's cache."""
+from simaccel.numbers import BYTE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +26,9 @@ class Mapspace:
     """Which mappings a bound is over.
 
     ``imperfect``: every tile size, not only those that divide a rank. ``uneven``: each tensor is
-    kept at a depth of its own, and a rank cut twice. ``bypass``: any tensors may pass the buffer
-    by, at an access for each multiply-accumulate. ``array``: only what a systolic array can take as
-    one block: two factors, and ranks that are in one tensor alone cut to 1.
+    also kept at a depth of its own, and ranks cut twice. ``bypass``: any tensors may pass by the
+    buffer, at an access for each multiply-accumulate. ``array``: only what a systolic array can
+    take as one block: two factors, and ranks that are in one tensor alone cut to 1.
     """
 
     imperfect: bool = False
@@ -60,7 +58,7 @@ class Bound:
     """The front of an einsum over a mapspace; ``mappings``: how many it is over.
 
     ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
-    many). ``uneven``: numbers of the points from which on origins are of the uneven space.
+    many). Origins: which tensors are kept and the tiles, or as in ``uneven`` (below 0).
     """
 
     problem: Problem
@@ -73,7 +71,7 @@ class Bound:
         """Return a point with its mapping."""
         room, moved = int(self.front.buffer[number]), int(self.front.accesses[number])
         origin, problem = self.front.origin[number], self.problem
-        if self.mapspace.uneven:
+        if origin[0] < 0:
             return Point(room, moved, uneven_group(problem, origin), moved)
         subset, *tiles = (int(one) for one in origin)
         kept = _subsets(problem, self.mapspace)[subset]
@@ -94,21 +92,29 @@ def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
     """Return the front of an einsum: all tilings, orders and, if asked, what passes by.
 
     Raises:
-        NoBoundError: an uneven bound of what is no product of two tensors.
+        NoBoundError: an uneven bound of what is no product of two tensors, or elements of 4 bits,
+            which ``workload_bound`` counts in half bytes.
 
     """
+    if any(one.bits % BYTE for one in problem.operands):
+        raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
-    mappings = mappings_of(problem, mapspace)
+    front, complete = Front(), True
     if mapspace.uneven:
-        front = uneven_front(problem, imperfect=mapspace.imperfect)
-        return Bound(problem, mapspace, front, mappings)
-    options, complete = _options(problem, mapspace)
-    return Bound(problem, mapspace, _even_front(problem, mapspace, options), mappings, complete)
+        front, complete = uneven_front(problem, imperfect=mapspace.imperfect)
+    if problem.sliding or not mapspace.uneven:
+        even, all_sizes = _even_front(problem, mapspace)
+        front.add(even.buffer, even.accesses, even.origin)
+        complete = complete and all_sizes
+    return Bound(problem, mapspace, front, mappings_of(problem, mapspace), complete)
 
 
-def _even_front(problem: Problem, mapspace: Mapspace, options: dict[str, list[int]]) -> Front:
+def _even_front(problem: Problem, mapspace: Mapspace) -> tuple[Front, bool]:
+    """Return the front of trees with one loop a rank, and whether all sizes that matter are in."""
+    alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
+    sizes, complete = options(problem, imperfect=mapspace.imperfect, whole=alone)
     front, subsets = Front(), _subsets(problem, mapspace)
-    for tiles in _tilings([options[rank] for rank in problem.free]):
+    for tiles in tilings([sizes[rank] for rank in problem.free]):
         cuts = {
             rank: Cut(problem.sizes[rank], tile)
             for rank, tile in zip(problem.free, tiles, strict=True)
@@ -120,7 +126,7 @@ def _even_front(problem: Problem, mapspace: Mapspace, options: dict[str, list[in
             flat = [np.broadcast_to(one, shape).ravel() for one in (buffer, moved, *tiles)]
             origin = np.stack([np.full(flat[0].size, number), *flat[2:]], axis=1)
             front.add(flat[0], flat[1], origin)
-    return front
+    return front, complete
 
 
 def _buffer(cuts: Cuts, kept: Sequence[Operand]) -> Ints:
@@ -138,38 +144,6 @@ def _subsets(problem: Problem, mapspace: Mapspace) -> list[tuple[Operand, ...]]:
         for count in range(len(every), -1, -1)
         for kept in itertools.combinations(every, count)
     ]
-
-
-def _options(problem: Problem, mapspace: Mapspace) -> tuple[dict[str, list[int]], bool]:
-    """Return the tile sizes of each free rank, and whether they are all that matter."""
-    alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
-    found: dict[str, list[int]] = {rank: [1] for rank in alone}
-    for rank in problem.free:
-        size = problem.sizes[rank]
-        if rank not in found:
-            found[rank] = even_pieces(size) if mapspace.imperfect else divisors(size)
-    if not mapspace.imperfect:
-        return found, True
-    sliding = {
-        rank
-        for one in problem.operands
-        for dim in one.dims
-        if len(dim) > 1 or dim[0][1] > 1
-        for rank, _ in dim
-    }
-    every = {rank: list(range(1, problem.sizes[rank] + 1)) for rank in sliding - {*alone}}
-    complete = math.prod(len(one) for one in (found | every).values()) <= MOST_TILINGS
-    return (found | every if complete else found), complete
-
-
-def _tilings(options: list[list[int]]) -> Iterator[list[Ints]]:
-    """Yield all tilings in pieces, an array for each rank."""
-    shape = [len(one) for one in options]
-    columns = [ints(one) for one in options]
-    count = math.prod(shape)
-    for start in range(0, count, _CHUNK):
-        index = np.unravel_index(np.arange(start, min(start + _CHUNK, count)), shape or (1,))
-        yield [column[at] for column, at in zip(columns, index, strict=False)]
 
 
 def mappings_of(problem: Problem, mapspace: Mapspace) -> int:

@@ -1,119 +1,239 @@
-"""Uneven bounds of products: each tensor kept at its own depth, a rank cut twice.
+"""Uneven bounds of products and convolutions: each tensor kept at its own depth, ranks cut twice.
 
-Of three tensors of which every rank is in two, one (the first) is kept in tiles of S x T. Inside,
-the rank that the other two share goes in steps of 1; the second tensor keeps S x 1, and the third,
-as b is cut again, one element:
+The tensors are kept one inside the other, and outside of each keep stand the loops that tensor
+needs and no more, as any other loop could as well stand further in::
 
-    loop a S, loop b T        keep first  (S x T)
-    loop c 1                  keep second (S x 1)
-    loop b 1                  keep third  (1 x 1)
+    loop a S, loop b T        keep first
+    loop c 1                  keep second
+    loop a 1, loop b 1        keep third
 
-The first is moved once, the second once for each piece of b, the third once for each piece of a.
-No mapping with the same pieces of the first needs less of the other two, so that this is the whole
-front of trees that keep each tensor once: wherever the others are kept further out, they are
-larger and moved as often.
+- The first tensor is kept in tiles of any size.
+- The second: a rank that the first lacks goes in steps of 1, or of any size if a window slides
+  along it; one that the first has is cut again, to 1, if a window slides along it.
+- The third goes element by element; of a sum of ranks it is the whole window, or one that slides
+  along one of them.
+
+A window slides along the innermost of the loops outside its keep, as simaccel's machine does; so
+each of them may be that loop. For a product (no sums) that is a tile of the first tensor, a vector
+of the second and an element of the third. Brute force over all trees with two cuts a rank has the
+same fronts (tests).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 
 from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem
-from simaccel.analytic.bounds.sizes import divisors, even_pieces
+from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem, Terms
+from simaccel.analytic.bounds.tilings import options, tilings
 from simaccel.analytic.family import Ints, ints
-from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Tree
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
 
 _TENSORS = 3
+Pieces = list[tuple[Ints, Ints]]
+"""Pieces of a rank: how many of which size."""
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Which tensor is kept outermost, next and innermost, and the ranks that pairs share.
+class Stage:
+    """A tensor, and the ranks that loops outside its keep cut: to any size, or to 1.
 
-    An empty name: a pair shares no rank (above 1).
+    ``last``: the innermost of them, along which a window slides; empty if none does.
     """
 
-    first: Operand
-    second: Operand
-    third: Operand
-    a: str
-    b: str
-    c: str
+    operand: Operand
+    tiled: tuple[str, ...]
+    single: tuple[str, ...]
+    last: str
+
+    def loops(self) -> list[str]:
+        """Return the ranks of the loops, from the outermost."""
+        found = [*self.tiled, *self.single]
+        return sorted(found, key=lambda rank: rank == self.last)
 
 
-def shapes(problem: Problem) -> list[Shape]:
-    """Return every way to keep the three tensors of a product.
+Depths = tuple[Stage, ...]
+"""Where each tensor is kept, from the outermost in."""
+
+
+def depths(problem: Problem) -> list[Depths]:
+    """Return every way to keep the three tensors of a product, one inside the other.
 
     Raises:
-        NoBoundError: it is no product of two tensors with every rank in two of three.
+        NoBoundError: it has not two factors, or a rank of more than one position is in one
+            tensor only.
 
     """
     name = problem.operator.name
-    if len(problem.operands) != _TENSORS or any(one.slides for one in problem.operands):
-        raise NoBoundError(
-            f"operator {name}: uneven bounds are of products of two tensors without sums of ranks"
-        )
+    if len(problem.operands) != _TENSORS:
+        raise NoBoundError(f"operator {name}: uneven bounds are of products of two tensors")
     for rank in problem.free:
-        if sum(rank in one.ranks for one in problem.operands) != _TENSORS - 1:
+        if sum(rank in one.ranks for one in problem.operands) < _TENSORS - 1:
             raise NoBoundError(f"operator {name}: rank {rank} isn't in two of three tensors")
-    found = []
-    for one, two, three in permutations(problem.operands):
-        shared = (one.ranks & two.ranks, one.ranks & three.ranks, two.ranks & three.ranks)
-        found.append(Shape(one, two, three, *(next(iter(ranks), "") for ranks in shared)))
+    found: list[Depths] = []
+    for first, second, third in itertools.permutations(problem.operands):
+        for last in _along(first, first.ranks):
+            one = Stage(first, _ordered(problem, first.ranks), (), last)
+            for two in _second(problem, first, second):
+                found += [(one, two, three) for three in _third(problem, third)]
     return found
 
 
-def uneven_front(problem: Problem, *, imperfect: bool) -> Front:
-    """Return the front; origins are (number of the shape, size of a, size of b)."""
-    front = Front()
-    for number, shape in enumerate(shapes(problem)):
-        for a in _sizes(problem, shape.a, imperfect=imperfect):
-            b = ints([*_sizes(problem, shape.b, imperfect=imperfect)])
-            room, moved = _figures(problem, shape, a, b)
-            origin = np.stack([np.full(b.size, number), np.full(b.size, a), b], axis=1)
-            front.add(room, moved, origin)
-    return front
+def _ordered(problem: Problem, ranks: frozenset[str]) -> tuple[str, ...]:
+    return tuple(rank for rank in problem.free if rank in ranks)
 
 
-def _sizes(problem: Problem, rank: str, *, imperfect: bool) -> Iterator[int]:
-    size = problem.sizes.get(rank, 1)
-    yield from even_pieces(size) if imperfect else divisors(size)
+def _along(operand: Operand, ranks: frozenset[str] | set[str]) -> list[str]:
+    """Return which rank a window may slide along; the empty name where there is no window."""
+    found = [rank for dim in operand.dims if len(dim) > 1 for rank, _ in dim if rank in ranks]
+    return found or [""]
 
 
-def _figures(problem: Problem, shape: Shape, a: int, b: Ints) -> tuple[Ints, Ints]:
-    """Return bytes kept and bytes moved."""
-    widths = [one.bytes_per_element for one in (shape.first, shape.second, shape.third)]
-    room = widths[0] * a * b + widths[1] * a + widths[2]
-    whole_a, whole_b = (problem.sizes.get(rank, 1) for rank in (shape.a, shape.b))
-    visits = (ints(1), -(-whole_b // b), ints(-(-whole_a // a)))
-    moved = ints(0)
-    for one, times in zip((shape.first, shape.second, shape.third), visits, strict=True):
-        twice = 2 * times - 1 if one.is_output else times
-        moved = moved + problem.groups * problem.tensor_bytes(one) * twice
-    return room, np.broadcast_to(moved, room.shape)
+def _second(problem: Problem, first: Operand, second: Operand) -> Iterator[Stage]:
+    new = second.ranks - first.ranks
+    tiled = _ordered(problem, new & problem.sliding)
+    fixed = new - problem.sliding
+    again = _ordered(problem, second.ranks & first.ranks & problem.sliding)
+    for count in range(len(again) + 1):
+        for more in itertools.combinations(again, count):
+            single = _ordered(problem, fixed | {*more})
+            for last in _along(second, {*tiled, *single}):
+                yield Stage(second, tiled, single, last)
 
 
-def uneven_group(problem: Problem, origin: Ints) -> Group:
+def _third(problem: Problem, third: Operand) -> Iterator[Stage]:
+    """Yield windows: of each sum the whole or an element, of one of them one that slides."""
+    windows = [dim for dim in third.dims if len(dim) > 1]
+    plain = third.ranks - {rank for dim in windows for rank, _ in dim}
+    for slid in (None, *range(len(windows))):
+        others = [dim for at, dim in enumerate(windows) if at != slid]
+        for chosen in itertools.product((False, True), repeat=len(others)):
+            cut = {r for dim, one in zip(others, chosen, strict=True) if one for r, _ in dim}
+            for last in [""] if slid is None else [rank for rank, _ in windows[slid]]:
+                ranks = plain | cut | ({last} if last else set())
+                yield Stage(third, (), _ordered(problem, frozenset(ranks)), last)
+
+
+def uneven_front(problem: Problem, *, imperfect: bool) -> tuple[Front, bool]:
+    """Return the front, and whether it is over all sizes that matter.
+
+    Origins are (-1 - number of the way to keep the tensors, size of each free rank).
+
+    Raises:
+        NoBoundError: as ``depths``.
+
+    """
+    front, (sizes, complete) = Front(), options(problem, imperfect=imperfect)
+    for number, stages in enumerate(depths(problem)):
+        free = [rank for stage in stages for rank in stage.tiled]
+        for tiles in tilings([sizes[rank] for rank in free]):
+            by_rank = dict(zip(free, tiles, strict=True))
+            room, moved = _figures(problem, stages, by_rank)
+            count = max(room.size, moved.size)
+            origin = np.ones((count, 1 + len(problem.free)), dtype=np.int64)
+            origin[:, 0] = -1 - number
+            for at, rank in enumerate(problem.free):
+                origin[:, 1 + at] = by_rank.get(rank, ints(1))
+            front.add(np.broadcast_to(room, count), np.broadcast_to(moved, count), origin)
+    return front, complete
+
+
+def _figures(problem: Problem, stages: Depths, tiles: dict[str, Ints]) -> tuple[Ints, Ints]:
+    """Return bytes kept and bytes moved as simaccel's machine moves them."""
+    pieces: dict[str, Pieces] = {
+        rank: [(ints(1), ints(problem.sizes[rank]))] for rank in problem.free
+    }
+    room = moved = ints(0)
+    for stage in stages:
+        before = dict(pieces)
+        for rank in stage.tiled:
+            pieces[rank] = _cut(problem.sizes[rank], tiles[rank])
+        for rank in stage.single:
+            pieces[rank] = [(ints(problem.sizes[rank]), ints(1))]
+        one = stage.operand
+        sizes = {rank: pieces[rank][0][1] for rank in one.ranks}
+        tile = math.prod((_reach(dim, sizes) for dim in one.dims), start=ints(1))
+        room = room + tile * one.bytes_per_element
+        moved = moved + _moved(problem, stage, before, pieces) * one.bytes_per_element
+    return np.atleast_1d(room), np.atleast_1d(problem.groups * moved)
+
+
+def _cut(size: int, tile: Ints) -> Pieces:
+    whole, rest = size // tile, size % tile
+    return [(whole, tile), (ints(rest > 0), rest)] if np.any(rest) else [(whole, tile)]
+
+
+def _reach(dim: Terms, sizes: dict[str, Ints]) -> Ints:
+    return ints(1 + sum(c * (sizes[rank] - 1) for rank, c in dim))
+
+
+def _count(pieces: Pieces) -> Ints:
+    return ints(sum((count for count, _ in pieces), start=ints(0)))
+
+
+def _moved(
+    problem: Problem, stage: Stage, before: dict[str, Pieces], pieces: dict[str, Pieces]
+) -> Ints:
+    """Return the elements of a tensor that its tiles bring, and of sums also take away."""
+    one = stage.operand
+    again = (_count(pieces[rank]) for rank in problem.free if rank not in one.ranks)
+    times = math.prod(again, start=ints(1))
+    if one.is_output:
+        return ints(problem.elements(one) * (2 * times - 1))
+    sides = [_side(dim, problem.sizes, pieces) for dim in one.dims]
+    brought = math.prod(sides, start=ints(1))
+    for at, dim in enumerate(one.dims):
+        if len(dim) > 1 and stage.last in dict(dim):
+            others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
+            steps = _count(pieces[stage.last]) - _count(before[stage.last])
+            brought = brought - steps * _shared(dim, stage.last, pieces) * others
+    return ints(times * brought)
+
+
+def _side(dim: Terms, whole: dict[str, int], pieces: dict[str, Pieces]) -> Ints:
+    """Sum the extents of a dimension over all combinations of pieces of its ranks."""
+    if len(dim) == 1 and dim[0][1] == 1:
+        return ints(whole[dim[0][0]])
+    counts = [_count(pieces[rank]) for rank, _ in dim]
+    total = math.prod(counts, start=ints(1 - sum(c for _, c in dim)))
+    for at, (rank, c) in enumerate(dim):
+        total = total + math.prod(counts[:at] + counts[at + 1 :], start=ints(c * whole[rank]))
+    return total
+
+
+def _shared(dim: Terms, last: str, pieces: dict[str, Pieces]) -> Ints:
+    """Sum what a window has of the one before, over the pieces of the other ranks."""
+    total, others = ints(0), [(rank, c) for rank, c in dim if rank != last]
+    for combination in itertools.product(*(pieces[rank] for rank, _ in others)):
+        reach, weight = ints(1 - dict(dim)[last]), ints(1)
+        for (count, size), (_, c) in zip(combination, others, strict=True):
+            reach, weight = reach + c * (size - 1), weight * count
+        total = total + weight * np.maximum(reach, 0)
+    return total
+
+
+def uneven_group(problem: Problem, origin: Sequence[int]) -> Group:
     """Return the tree of a point of the front."""
-    number, a, b = (int(one) for one in origin)
-    shape = shapes(problem)[number]
-    cuts = [*((rank, 1) for rank in problem.batch), (shape.a, a), (shape.b, b)]
-    tree: Tree = (
-        *_loops(problem, cuts),
-        Keep(shape.first.name, BUFFER),
-        *_loops(problem, [(shape.c, 1)]),
-        Keep(shape.second.name, BUFFER),
-        *((Loop(shape.b, 1),) if shape.b and b > 1 else ()),
-        Keep(shape.third.name, BUFFER),
-        Do(problem.operator.name, "array", "ws"),
-    )
-    return Group(operators=(problem.operator.name,), tree=tree, merged=problem.merged)
+    stages = depths(problem)[-1 - int(origin[0])]
+    tiles = dict(zip(problem.free, (int(one) for one in origin[1:]), strict=True))
+    left = dict(problem.sizes)
+    tree: list[Node] = []
 
+    def cut(rank: str, tile: int) -> None:
+        if tile < left[rank]:
+            left[rank] = tile
+            tree.append(Loop(rank, tile))
 
-def _loops(problem: Problem, cuts: list[tuple[str, int]]) -> list[Loop]:
-    return [Loop(rank, tile) for rank, tile in cuts if tile < problem.sizes.get(rank, 1)]
+    for rank in problem.batch:
+        cut(rank, 1)
+    for stage in stages:
+        for rank in stage.loops():
+            cut(rank, tiles[rank] if rank in stage.tiled else 1)
+        tree.append(Keep(stage.operand.name, BUFFER))
+    tree.append(Do(problem.operator.name, "array", "ws"))
+    return Group(operators=(problem.operator.name,), tree=tuple(tree), merged=problem.merged)

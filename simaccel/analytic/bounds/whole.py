@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from simaccel.analytic.bounds.front import Front, together
 from simaccel.analytic.bounds.fused import fused_segment
 from simaccel.analytic.bounds.fusion import TEMPLATES
-from simaccel.analytic.bounds.problem import problem_of
-from simaccel.analytic.bounds.segment import Segment
+from simaccel.analytic.bounds.problem import NoBoundError, problem_of
+from simaccel.analytic.bounds.segment import Segment, figures
 from simaccel.analytic.bounds.single import Mapspace, bound
 from simaccel.analytic.bounds.vectors import vector_segment
-from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.family import Ints, family_of, ints
+from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Mapping, WorkloadReference
+from simaccel.numbers import BYTE
 from simaccel.workload import Einsum, Operator, Workload
 
 UNFUSED = "none"
 FUSIONS = (UNFUSED, *TEMPLATES)
 """What ``--fuse`` takes."""
+_WIDEST = 8
+"""Bytes of an element that can be twice as wide."""
 SegmentOf = Callable[[int, int], Segment | None]
 """Gives the segment of operators from one number up to another; None where they can't fuse."""
 
@@ -58,10 +62,17 @@ class WorkloadBound:
             start, before, own = (int(one) for one in self.steps[at].origin[row])
             parts.append((self.segments[start, at], own))
             at, row = start, before
-        repeat = self.workload.repeat
-        moved = repeat * sum(segment.moved(own) for segment, own in parts)
+        times = self.workload.times
+        moved = sum(times(one.operators[0]) * self._moved(one, own) for one, own in parts)
         room, accesses = int(self.front.buffer[number]), int(self.front.accesses[number])
         return Chosen(room, accesses, moved, tuple(reversed(parts)))
+
+    def _moved(self, segment: Segment, own: int) -> int:
+        """Return what the machine moves; elements of 4 bits are counted again, as it packs them."""
+        group = segment.group(own)
+        if group is None or not any(one.packed for one in self.workload.tensors.values()):
+            return segment.moved(own)
+        return int(figures(family_of(space_of(self.workload, group), group))[1])
 
     def mapping(self, chosen: Chosen) -> Mapping | None:
         """Return a point's mapping; None if a part of it has none."""
@@ -86,8 +97,11 @@ class WorkloadBound:
     def operations(self) -> int:
         """Multiplications and additions of all einsums; the first product needs no addition."""
         einsums = [one for one in self.workload.operators if isinstance(one, Einsum)]
-        firsts = sum(math.prod(one.output.shape(one.ranks)) for one in einsums)
-        return 2 * self.workload.macs - self.workload.repeat * firsts
+        firsts = (
+            self.workload.times(one.name) * math.prod(one.output.shape(one.ranks))
+            for one in einsums
+        )
+        return 2 * self.workload.macs - sum(firsts)
 
     @property
     def mappings(self) -> int:
@@ -96,7 +110,10 @@ class WorkloadBound:
 
 
 def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> WorkloadBound:
-    """Return the front over all ways to cut ``count`` operators into segments."""
+    """Return the front over all ways to cut ``count`` operators into segments.
+
+    All operators of a segment run as often.
+    """
     start = Front()
     start.add(ints([0]), ints([0]), ints([[0, 0, 0]]))
     steps, segments = [start], {}
@@ -107,12 +124,12 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
             if segment is None or not len(segment.front) or not len(steps[begin]):
                 continue
             segments[begin, stop] = segment
-            both = together([steps[begin], segment.front])
+            times = workload.times(segment.operators[0])
+            own = segment.front
+            both = together([steps[begin], Front(own.buffer, own.accesses * times, own.origin)])
             best.add(both.buffer, both.accesses, _from(begin, both))
         steps.append(best)
-    last = steps[-1]
-    front = Front(last.buffer, last.accesses * workload.repeat, last.origin)
-    return WorkloadBound(workload, front, steps, segments)
+    return WorkloadBound(workload, steps[-1], steps, segments)
 
 
 def _from(begin: int, both: Front) -> Ints:
@@ -166,18 +183,51 @@ def in_chains(workload: Workload) -> tuple[Operator, ...]:
 def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) -> WorkloadBound:
     """Return the front of a workload: operators one by one, or with fused segments of a template.
 
+    Where elements have 4 bits all is counted in half bytes, so that no tile is rounded up: what a
+    mapping of the front moves may be more by half a byte a tile, never less.
+
     Raises:
         NoBoundError: the bound of an operator isn't known.
 
     """
-    operators = in_chains(workload) if fuse != UNFUSED else workload.operators
+    counted = in_half_bytes(workload)
+    operators = in_chains(counted) if fuse != UNFUSED else counted.operators
 
     def segment_of(begin: int, stop: int) -> Segment | None:
         if stop - begin == 1:
-            return single_segment(workload, operators[begin], mapspace)
+            return single_segment(counted, operators[begin], mapspace)
         if fuse == UNFUSED:
             return None
         names = [one.name for one in operators[begin:stop]]
-        return fused_segment(workload, names, TEMPLATES[fuse], imperfect=mapspace.imperfect)
+        if len({workload.times(name) for name in names}) > 1:
+            return None
+        return fused_segment(counted, names, TEMPLATES[fuse], imperfect=mapspace.imperfect)
 
-    return segmented(workload, len(operators), segment_of)
+    found = segmented(counted, len(operators), segment_of)
+    if counted is workload:
+        return found
+    front = found.front
+    halved = Front(-(-front.buffer // 2), -(-front.accesses // 2), front.origin)
+    return replace(found, workload=workload, front=halved)
+
+
+def in_half_bytes(workload: Workload) -> Workload:
+    """Return a workload with elements twice as wide if any have 4 bits: its bytes are half bytes.
+
+    Raises:
+        NoBoundError: it has elements of more than 8 bytes beside those of 4 bits.
+
+    """
+    if not any(one.packed for one in workload.tensors.values()):
+        return workload
+    wide = [one.name for one in workload.tensors.values() if one.bytes_per_element > _WIDEST]
+    if wide:
+        raise NoBoundError(
+            f"tensor {wide[0]}: elements of more than {_WIDEST} bytes beside those of 4 bits; no "
+            "bound is known"
+        )
+    tensors = {
+        name: replace(one, bytes_per_element=2 * one.bits // BYTE, packed=False)
+        for name, one in workload.tensors.items()
+    }
+    return replace(workload, tensors=tensors)

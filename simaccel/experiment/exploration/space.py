@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.documents import workload_document
+from simaccel.experiment.precision import at_precision
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -137,8 +138,9 @@ class Space:
         try:
             hardware = accelerator(hardware, values["accelerator"])
             loads = tuple(
-                replace(one, workload=workload(one.workload, values["workload"]))
+                replace(one, workload=at_precision(resized, hardware))
                 for one in self.loads
+                for resized in (workload(one.workload, values["workload"]),)
             )
         except InputError as error:
             return replace(found, problem=str(error).partition("\n")[0])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from simaccel.hardware.dram.controller import ControllerSpec
 from simaccel.hardware.dram.part import DramPart
 from simaccel.later import np
+from simaccel.numbers import BYTE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,25 +40,28 @@ class Rows:
         return self.count * self.n_bytes
 
 
-def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], element_bytes: int) -> Rows:
+def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Rows:
     """Return the rows of a tile of a tensor that lies in DRAM with its last dimension innermost.
 
     Dimensions that the tile has whole join the row. Rows of several dimensions are taken to be as
     far apart as those of the innermost of them that the tile does not have whole.
 
-    >>> rows_of((64, 16), (512, 64), 2)
+    ``bits``: of an element. Rows of an odd number of 4 bits are rounded up to bytes, as is their
+    pitch.
+
+    >>> rows_of((64, 16), (512, 64), 16)
     Rows(count=64, n_bytes=32, pitch=128)
-    >>> rows_of((3, 4, 64), (8, 512, 64), 2)
+    >>> rows_of((3, 4, 64), (8, 512, 64), 16)
     Rows(count=3, n_bytes=512, pitch=65536)
-    >>> rows_of((1, 64, 64), (8, 64, 64), 2)
+    >>> rows_of((1, 64, 64), (8, 64, 64), 16)
     Rows(count=1, n_bytes=8192, pitch=65536)
     """
-    length: Whole = element_bytes
-    pitch: Whole = element_bytes
+    length: Whole = 1
+    pitch: Whole = 1
     count: Whole = 1
     joined: npt.NDArray[np.bool_] | bool = True
     apart: npt.NDArray[np.bool_] | bool = False
-    stride = element_bytes
+    stride = 1
     for side, size in zip(reversed(sides), reversed(shape), strict=True):
         pitch = np.where(apart, pitch, stride)
         length = np.where(joined, length * side, length)
@@ -66,6 +70,7 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], element_bytes: int
         joined = np.asarray(joined) & (np.asarray(side) == size)
         stride *= size
     pitch = np.where(apart, pitch, stride)
+    length, pitch = (_over(n * bits, BYTE) for n in (length, pitch))
     return Rows(_whole(count), _whole(length), _whole(pitch))
 
 

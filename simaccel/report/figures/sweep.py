@@ -7,7 +7,7 @@ against buffer size, one line per dataflow.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from simaccel.report.comparison import Axis, Compared, Point
@@ -24,6 +24,7 @@ from simaccel.report.figures.comparison import (
     looks,
     number_slice,
 )
+from simaccel.report.figures.slope import DRAM, Slope, draw_slopes
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
@@ -50,12 +51,14 @@ _LINE_OF_TEXT = 6.5
 _MOST_APART, _MOST_NUMBERED = 24, 6
 """Points of a stack that have room for a gap between them, or for numbers in slices."""
 _NAN = float("nan")
+Slopes = Mapping[int | None, Sequence[Slope]]
 
 
-def draw_sweep(rows: Sequence[Compared], title: str) -> Figure:
+def draw_sweep(rows: Sequence[Compared], title: str, slopes: Slopes | None = None) -> Figure:
     """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
 
-    Where a dataflow does not run its line has a gap, and a cross stands under the axis. Call it
+    Where a dataflow does not run its line has a gap, and a cross stands under the axis. With
+    ``slopes``, bounds by sequence length, what was moved stands above them in between. Call it
     inside ``style()``.
     """
     panels = _panels(rows)
@@ -65,11 +68,17 @@ def draw_sweep(rows: Sequence[Compared], title: str) -> Figure:
     if lower_rows > _MOST_STACK_ROWS:
         lower_rows = 0
     upper_inches = upper_rows * (_LINES_INCHES + _STRIP_INCHES * len(_strips(rows)))
-    heights = (upper_inches, lower_rows * _STACK_INCHES + _REST_INCHES)
+    middle_inches = upper_rows * _LINES_INCHES if slopes else 0.0
+    heights = (upper_inches, middle_inches, lower_rows * _STACK_INCHES + _REST_INCHES)
     figure = new_figure(DOUBLE_COLUMN_INCHES, sum(heights))
-    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights).flat
+    parts = [height for height in heights if height]
+    upper, *middle, lower = figure.subfigures(
+        len(parts), 1, squeeze=False, height_ratios=parts
+    ).flat
     _draw_lines(upper, panels, looks(names), upper_rows)
     upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    for one in middle:
+        _draw_moved(one, panels, looks(names), upper_rows, slopes or {})
     if lower_rows:
         _draw_stacks(lower, panels, names, lower_rows)
     return figure
@@ -166,6 +175,25 @@ def _spread(heights: Sequence[float]) -> list[float]:
         found[at] = min(found[at], top)
         top = found[at] - _LINE_OF_TEXT
     return found
+
+
+def _draw_moved(
+    middle: SubFigure,
+    panels: dict[str, list[Compared]],
+    look: dict[str, Look],
+    n_rows: int,
+    slopes: Slopes,
+) -> None:
+    across = min(_ACROSS, len(panels))
+    grid = middle.subplots(n_rows, across, sharey=True, squeeze=False).flat
+    for axes, (panel, rows) in zip(grid, panels.items(), strict=False):
+        draw_slopes(axes, rows, look, slopes.get(rows[0].seq_len, ()))
+        axes.set_title(panel)
+    middle.axes[0].set_ylabel(DRAM)
+    for axes in middle.axes[len(panels) :]:
+        axes.set_axis_off()
+    labelled = dict(pair[::-1] for axes in middle.axes for pair in _legend(axes))
+    middle.legend(labelled.values(), labelled.keys(), loc="outside right upper")
 
 
 def _legend(axes: Axes) -> Iterator[tuple[Artist, str]]:

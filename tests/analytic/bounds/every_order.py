@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations, product
 
 Dims = tuple[dict[str, int], ...]
 """A tensor: per dimension the coefficient of each rank."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tensor:
     """A tensor, the bytes of an element, and whether it is written."""
 
@@ -111,42 +112,58 @@ def _kept_anywhere(
     sizes: dict[str, int], tensors: Sequence[Tensor], nest: list[tuple[str, int]]
 ) -> Iterator[tuple[int, int]]:
     """Yield the sums over tensors, each at its best or any depth."""
-    each = []
-    for one in tensors:
-        ranks = {rank for dim in one.dims for rank in dim}
-        each.append(front(_at_depth(sizes, one, ranks, nest[:d]) for d in range(len(nest) + 1)))
+    each = [
+        front(_at_depth(tuple(sizes.items()), one, tuple(nest[:d])) for d in range(len(nest) + 1))
+        for one in tensors
+    ]
     for points in product(*each):
         yield sum(room for room, _ in points), sum(moved for _, moved in points)
 
 
+@cache
 def _at_depth(
-    sizes: dict[str, int], one: Tensor, ranks: set[str], outside: list[tuple[str, int]]
+    sizes: tuple[tuple[str, int], ...], one: Tensor, outside: tuple[tuple[str, int], ...]
 ) -> tuple[int, int]:
-    """Execute the loops outside of a keep, one position after the other."""
-    tile = sizes | dict(outside)
-    volume = math.prod(tile[next(iter(dim))] for dim in one.dims)
-    moved, last, written = 0, None, set()
-    for block in _blocks(sizes, outside):
-        mine = tuple(block[rank] for rank in sorted(ranks))
-        if mine == last:
+    """Execute the loops outside of a keep, one position after the other.
+
+    A window slides in the innermost loop that moves it, if that is in a sum of ranks.
+    """
+    ranks = {rank for dim in one.dims for rank in dim}
+    sums = {rank for dim in one.dims if len(dim) > 1 for rank in dim}
+    innermost = max((at for at, (rank, _) in enumerate(outside) if rank in ranks), default=-1)
+    tile = dict(sizes) | dict(outside)
+    volume = math.prod(1 + sum(c * (tile[r] - 1) for r, c in dim.items()) for dim in one.dims)
+    moved, held, last = 0, frozenset[tuple[int, ...]](), None
+    written: set[tuple[int, ...]] = set()
+    for block, stepped in _blocks(dict(sizes), outside):
+        starts = {rank: start for rank, (start, _) in block.items()}
+        lengths = {rank: stop - start for rank, (start, stop) in block.items()}
+        box = _box(one.dims, starts, {r: starts[r] + n for r, n in lengths.items()}, lengths)
+        if (mine := tuple(block[rank] for rank in sorted(ranks))) == last:
             continue
-        n = math.prod(stop - start for start, stop in mine)
-        moved += n * (2 if one.is_output and mine in written else 1)
-        written.add(mine)
-        last = mine
+        slides = stepped == innermost >= 0 and outside[stepped][0] in sums
+        new = box - held if slides else box
+        moved += len(new) + (len(new & written) if one.is_output else 0)
+        written |= new
+        held, last = box, mine
     return volume * one.width, moved * one.width
 
 
 def _blocks(
-    sizes: dict[str, int], nest: list[tuple[str, int]]
-) -> Iterator[dict[str, tuple[int, int]]]:
-    def walk(at: int, block: dict[str, tuple[int, int]]) -> Iterator[dict[str, tuple[int, int]]]:
+    sizes: dict[str, int], nest: Sequence[tuple[str, int]]
+) -> Iterator[tuple[dict[str, tuple[int, int]], int]]:
+    """Yield blocks with the number of the loop that stepped before; -1 for the first."""
+
+    def walk(
+        at: int, block: dict[str, tuple[int, int]], stepped: int
+    ) -> Iterator[tuple[dict[str, tuple[int, int]], int]]:
         if at == len(nest):
-            yield block
+            yield block, stepped
             return
         rank, tile = nest[at]
         start, stop = block[rank]
         for first in range(start, stop, tile):
-            yield from walk(at + 1, {**block, rank: (first, min(first + tile, stop))})
+            inside = {**block, rank: (first, min(first + tile, stop))}
+            yield from walk(at + 1, inside, stepped if first == start else at)
 
-    yield from walk(0, {rank: (0, size) for rank, size in sizes.items()})
+    yield from walk(0, {rank: (0, size) for rank, size in sizes.items()}, -1)

@@ -1,6 +1,7 @@
 """Fused bounds: attained on the machine, never above what they contain, the paper's figures."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from simaccel.analytic.bounds.whole import (
 from simaccel.mapping.checks import faults
 from simaccel.mapping.files import require_same
 from simaccel.workload import Dimensions, Workload, attention, parse_workload
+from tests.trees import einsum, vector
+from tests.trees import workload as small
 
 ANY = Mapspace(imperfect=True, uneven=True)
 
@@ -98,7 +101,7 @@ def assert_attained(found: WorkloadBound, step: int = 1) -> None:
         mapping = found.mapping(point)
         assert mapping is not None
         size = max(256, point.buffer_bytes)
-        hw = load_accelerator("toy", [f"buffer.capacity_bytes={size}"])
+        hw = load_accelerator("toy", [f"buffer.capacity_bytes={size}", "groups.overlap=false"])
         require_same(found.workload, mapping)
         assert not faults(found.workload, mapping, hw)
         result = simulate(found.workload, hw, mapping)
@@ -123,6 +126,48 @@ def assert_attained(found: WorkloadBound, step: int = 1) -> None:
 def test_every_point_is_attained(workload: Workload, step: int) -> None:
     mapspace = ANY if len(workload.operators) < 5 else Mapspace()
     assert_attained(workload_bound(workload, mapspace, "best"), step)
+
+
+def convolved(stride: int = 1, rows: int = 4) -> Workload:
+    """Return two convolutions with an activation between."""
+    inner = stride * (rows - 1) + 3
+    window = [f"{stride}*p+r", f"{stride}*q+s"]
+    return small(
+        einsum(
+            "c1", "T m p q", "I c p+r q+s", "W1 m c r s", m=3, c=2, p=inner, q=inner, r=2, s=2
+        ),
+        vector("relu", "relu", "R m p q", "T m p q", m=3, p=inner, q=inner),
+        einsum(
+            "c2", "O n p q", f"R m {window[0]} {window[1]}", "W2 n m r s",
+            n=2, m=3, p=rows, q=rows, r=3, s=3,
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("workload", [convolved(), convolved(stride=2, rows=3)])
+def test_every_point_of_convolutions_is_attained(workload: Workload) -> None:
+    """And the last moves what is compulsory, where the convolutions alone move more."""
+    mapspace = Mapspace(uneven=True, halo="machine")
+    fused = workload_bound(workload, mapspace, "best")
+    assert_attained(fused, 6)
+    names = [one.name for one in workload.operators]
+    assert fused.largest[1] == compulsory_bytes(workload, [names])
+    assert _is_below(fused, workload_bound(workload, mapspace))
+
+
+def test_rows_of_two_convolutions_by_formula() -> None:
+    """Weights, 5 rows of the input and 3 of what is between stay, and an output's element."""
+    kernel = {"r": 3, "s": 3}
+    workload = small(
+        einsum("c1", "T m p q", "I c p+r q+s", "W1 m c r s", m=64, c=64, p=58, q=58, **kernel),
+        einsum("c2", "O n p q", "T m p+r q+s", "W2 n m r s", n=64, m=64, p=56, q=56, **kernel),
+    )
+    found = fused_segment(workload, ["c1", "c2"], TEMPLATES["best"], imperfect=False)
+    assert found is not None
+    weights, rows = 2 * 64 * 64 * 9, 64 * (5 * 60 + 3 * 58)
+    once = 64 * 60 * 60 + weights + 64 * 56 * 56
+    width = workload.tensors["I"].bytes_per_element
+    assert found.front.points()[-1] == (width * (weights + rows + 1), width * once)
 
 
 @pytest.mark.parametrize("fuse", [one for one in FUSIONS if one not in {"best", UNFUSED}])
@@ -151,6 +196,21 @@ def test_with_enough_room_a_chain_moves_what_is_compulsory() -> None:
         assert found.largest[1] == compulsory_bytes(workload, [names])
         alone = workload_bound(workload, ANY)
         assert alone.largest[1] == compulsory_bytes(workload, [[name] for name in names])
+
+
+def test_what_runs_once_counts_once() -> None:
+    """The last norm and the logits beside 12 layers; and they don't fuse with a layer."""
+    document = {"kind": "transformer", "model": "gpt2", "prompt": 8, "scope": "model"}
+    workload = parse_workload(document)
+    assert workload.once
+    names = [one.name for one in workload.operators]
+    found = workload_bound(workload, Mapspace())
+    assert found.largest[1] == compulsory_bytes(workload, [[name] for name in names])
+    assert found.point(len(found.front) - 1).moved_bytes == found.largest[1]
+    some = workload_bound(chain(4, 3, 5, 2), Mapspace(), "best")
+    once = replace(some.workload, repeat=5, once=frozenset({"mm1"}))
+    assert (0, 2) in some.segments
+    assert (0, 2) not in workload_bound(once, Mapspace(), "best").segments
 
 
 def test_segments_are_the_best_of_all_cuts() -> None:

@@ -28,7 +28,7 @@ def test_rows_are_the_stretches_that_a_tile_has_in_its_tensor(
     shape: list[int], data: st.DataObject, width: int
 ) -> None:
     sides = [data.draw(st.integers(1, size)) for size in shape]
-    found = rows_of(tuple(sides), tuple(shape), width)
+    found = rows_of(tuple(sides), tuple(shape), 8 * width)
     places = _elements(sides, shape)
     begins = places[np.flatnonzero(np.diff(places, prepend=-2) != 1)]
     assert found.total_bytes == len(places) * width
@@ -44,10 +44,10 @@ def test_rows_are_the_stretches_that_a_tile_has_in_its_tensor(
 def test_arrays_of_tiles_are_what_each_of_them_is(sides: list[tuple[int, int]]) -> None:
     shape = (8, 8)
     columns = tuple(np.array(column) for column in zip(*sides, strict=True))
-    many = rows_of(columns, shape, 2)
+    many = rows_of(columns, shape, 16)
     clocks = np.broadcast_to(tile_clocks(HBM2, "bgil", many, 1, 1), (len(sides),))
     for at, one in enumerate(sides):
-        alone = rows_of(one, shape, 2)
+        alone = rows_of(one, shape, 16)
         assert clocks[at] == tile_clocks(HBM2, "bgil", alone, 1, 1)
         assert np.broadcast_to(many.count, (len(sides),))[at] == alone.count
 

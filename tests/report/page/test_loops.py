@@ -27,8 +27,8 @@ SMALL = Dimensions(hidden=8, heads=2, head_size=4, ff_size=16)
 RUNS = {
     "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
     "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
-    "attention-flat-pipelined": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", True),
-    "block-flex": (attention(SMALL, batch=2, seq_len=13, scope="block"), "flex", False),
+    "attention-flat-pipelined": (attention(SMALL, batch=2, seq_len=13, scope="la"), "flat-r", True),
+    "block-flex": (attention(SMALL, batch=2, seq_len=7, scope="block"), "flex", False),
 }
 
 

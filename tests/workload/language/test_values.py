@@ -89,7 +89,7 @@ def test_programs_compute_what_operators_say(model: Transformer, asked: dict[str
     _checked(transformer(model, scope="model", **asked), "naive", "edge")
 
 
-@pytest.mark.parametrize("dataflow", ["flat", "flex", "flash"])
+@pytest.mark.parametrize("dataflow", ["flat-r", "flex", "flash"])
 def test_every_dataflow_keeps_the_mask(dataflow: str) -> None:
     _checked(transformer(LLAMA, prompt=8, causal_blocks=1), dataflow, "edge")
     _checked(transformer(QWEN, prompt=7, scope="la"), dataflow, "edge")

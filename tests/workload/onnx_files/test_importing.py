@@ -124,7 +124,7 @@ def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
         ("MatMul", "mapped", "A of an attention", 6 * 7 * 9 * 5),
         ("MatMul", "mapped", "gemm", 42 * 5 * 6),
     ]
-    result = simulate(imported.workload, EDGE, "flat")
+    result = simulate(imported.workload, EDGE, "flat-r")
     assert result.run.operators[0].name == "MatMul_0+Softmax_3+MatMul_4"
     _runs(imported)
 

@@ -1,0 +1,71 @@
+"""The precision of an accelerator: numbers of the tensors that it works on, and of its sums."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SerializerFunctionWrapHandler, model_serializer
+from pydantic_core import PydanticCustomError
+
+from simaccel.errors import suggest
+from simaccel.hardware.spec import Spec
+from simaccel.numbers import BITS, BYTE, PACKED_BITS
+
+
+def _number(value: object) -> object:
+    if isinstance(value, str) and value in BITS:
+        return value
+    raise PydanticCustomError("number", "{allowed}", {"allowed": suggest(str(value), BITS)})
+
+
+NumberName = Annotated[str, BeforeValidator(_number)]
+
+
+class PrecisionSpec(Spec):
+    """Numbers of weights, activations and caches, where the workload names none, and of sums.
+
+    ``sums``: what ``array.accumulator`` holds; it sets the bytes of an element there.
+    """
+
+    weights: NumberName | None = None
+    activations: NumberName | None = None
+    cache: NumberName | None = None
+    sums: NumberName | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def by_class(self) -> dict[str, str]:
+        """Numbers of classes of tensors; those that it names."""
+        given = {one: getattr(self, one) for one in ("weights", "activations", "cache")}
+        return {name: number for name, number in given.items() if number is not None}
+
+    def wrong_sums(self, *, accumulates: bool) -> str:
+        """Return what is allowed in place of ``sums``; nothing if it is right."""
+        if self.sums is None:
+            return ""
+        if not accumulates:
+            return "nothing without array.accumulator: sums have the output's number"
+        return "a number of whole bytes" if BITS[self.sums] == PACKED_BITS else ""
+
+
+def with_sums(document: Any) -> Any:  # noqa: ANN401 - whatever stands in a file
+    """Write the bytes of ``precision.sums`` into the accumulator of an accelerator's document.
+
+    >>> with_sums({"precision": {"sums": "int32"}, "array": {"accumulator": {}}})["array"]
+    {'accumulator': {'bytes_per_element': 4}}
+    """
+    found = document if isinstance(document, dict) else {}
+    precision, array = found.get("precision"), found.get("array")
+    number = precision.get("sums") if isinstance(precision, dict) else None
+    accumulator = array.get("accumulator") if isinstance(array, dict) else None
+    if not isinstance(accumulator, dict) or not isinstance(number, str):
+        return document
+    n_bytes = BITS.get(number, 0) // BYTE
+    if not n_bytes:
+        return document
+    array = {**found["array"], "accumulator": {**accumulator, "bytes_per_element": n_bytes}}
+    return {**found, "array": array}

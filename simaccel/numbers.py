@@ -1,0 +1,52 @@
+"""Numbers by their names, and the bytes that elements take: those of 4 bits lie two in a byte.
+
+What moves or lies as one is packed on its own: a tile, what one fold reads of an operand, what a
+step of the vector unit reads, what a PE keeps. Its bytes are rounded up, so that none shares a byte
+with another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Amount = TypeVar("Amount", int, "npt.NDArray[np.int64]", "npt.NDArray[np.float64]")
+"""A number of elements or bytes, or an array of them, one per candidate mapping."""
+
+BYTE: Final = 8
+"""Bits of a byte."""
+PACKED_BITS: Final = 4
+"""Bits of what is packed two in a byte; all else is whole bytes."""
+BITS: Final[Mapping[str, int]] = {
+    "int4": 4,
+    "fp4": 4,
+    "int8": 8,
+    "fp8": 8,
+    "int16": 16,
+    "bf16": 16,
+    "fp16": 16,
+    "int32": 32,
+    "tf32": 32,
+    "fp32": 32,
+    "fp64": 64,
+}
+"""Bits of an element in memory by the name of its number; tf32 computes with 19 of its 32."""
+
+
+SUMS: Final = "sums"
+"""What an accelerator's accumulator holds, beside the classes of tensors."""
+
+
+def in_bytes(elements: Amount, bits: int) -> Amount:
+    """Return the bytes of elements that lie together: of 4 bits two in a byte, rounded up.
+
+    >>> in_bytes(7, 16), in_bytes(7, 4), in_bytes(8, 4)
+    (14, 4, 4)
+    """
+    if bits == PACKED_BITS:
+        return -(-elements // 2)
+    return elements * (bits // BYTE)

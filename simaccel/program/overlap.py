@@ -1,0 +1,246 @@
+"""What an operator does while the one before it still drains: known before the run.
+
+A load waits for the stores that make its tensor, and nothing waits for anything else, if there is
+room (decision 0038). Where all tiles of an operator fit beside those of the one before it, its
+engines begin as soon as they are there. Where only what its first command takes fits, that is
+loaded, and the rest waits for the end. A layer that is repeated reads under one name what its last
+run wrote under another; from one to the next only weights come early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simaccel.hardware import Accelerator
+from simaccel.program.program import (
+    BUFFER,
+    Compute,
+    Load,
+    Loop,
+    Node,
+    Operator,
+    Program,
+    Reserve,
+    Sfu,
+    Store,
+    Tile,
+    between_tiles,
+    commands,
+    reserved,
+    rings,
+    tiles_of,
+    transferred,
+)
+
+WEIGHT = "weight"
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What may begin before the operator before has ended.
+
+    ``free``: everything. ``whole``: engines wait for tiles alone, but a load of another tile than
+    of ``early`` waits for the end, and each loader brings one tile only until then. Else each
+    brings one tile of ``early``. ``more_bytes``: of the buffer, reserved beside what the operator
+    before reserves.
+    """
+
+    free: bool = False
+    whole: bool = False
+    early: frozenset[str] = frozenset()
+    more_bytes: int = 0
+    beside: frozenset[str] = frozenset()
+    """Operators that can stand directly before, if there is anything to begin with."""
+
+
+_FIRST = Overlap(free=True, whole=True)
+"""With nothing before it, there is nothing to wait for."""
+
+
+@dataclass
+class _Place:
+    """An operator and those that can stand directly before it: name -> in the layer before."""
+
+    operator: Operator
+    before: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def others(self) -> list[str]:
+        """Those before it that have tiles of their own: its own last run shares its slots."""
+        return [name for name in self.before if name != self.operator.name]
+
+
+def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
+    """Return what each operator may begin with early, by its name."""
+    places: dict[str, _Place] = {}
+    _walk(program.body, {}, places)
+    if not accelerator.groups.overlap:
+        return {name: _FIRST if not one.before else Overlap() for name, one in places.items()}
+    rooms = _Rooms(program, accelerator)
+    return {name: _overlap(place, places, rooms) for name, place in places.items()}
+
+
+def near_by(overlapping: Mapping[str, Overlap]) -> dict[str, set[str]]:
+    """Return the operators whose tiles may be claimed or used while each one runs: it is one."""
+    found = {name: {name} for name in overlapping}
+    for name, one in overlapping.items():
+        for other in one.beside:
+            found[name].add(other)
+            found[other].add(name)
+    return found
+
+
+def most_reserved_bytes(program: Program, accelerator: Accelerator) -> int:
+    """Return the most of the buffer that is reserved at once, in bytes, known before the run."""
+    uses = {name: sum(b * s for b, s in use.values()) for name, use in reserved(program).items()}
+    pairs = [
+        uses[other] + one.more_bytes
+        for one in overlaps(program, accelerator).values()
+        for other in one.beside
+    ]
+    return max([*uses.values(), *pairs], default=0)
+
+
+def _walk(
+    body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _Place]
+) -> dict[str, bool]:
+    """Note what stands before each operator; return what stands before what follows."""
+    last = dict(before)
+    for node in body:
+        if isinstance(node, Operator):
+            place = places.setdefault(node.name, _Place(node))
+            for name, again in last.items():
+                place.before[name] = place.before.get(name, False) or again
+            last = {node.name: False}
+        elif isinstance(node, Loop):
+            first = last
+            last = _walk(node.body, first, places)
+            if node.trips > 1:
+                last = _walk(node.body, first | dict.fromkeys(last, True), places)
+    return last
+
+
+class _Rooms:
+    """What each operator reserves of each memory, and what there is of it."""
+
+    def __init__(self, program: Program, accelerator: Accelerator) -> None:
+        self.uses: list[tuple[int, _Used]] = []
+        for places, capacity in accelerator.capacities.items():
+            if capacity is not None:
+                self.uses.append((capacity, _used(program, places, None)))
+        for kind, capacity in accelerator.staging.items():
+            if capacity is not None:
+                self.uses.append((capacity, _used(program, (BUFFER,), kind)))
+
+    def fit(self, operator: Operator, beside: Sequence[str]) -> bool:
+        """Whether all tiles of an operator fit beside other operators."""
+        return all(
+            self._beside(used, beside) + sum(b * s for b, s in used[operator.name].values()) <= room
+            for room, used in self.uses
+        )
+
+    def fit_once(self, operator: Operator, tiles: Sequence[str], beside: Sequence[str]) -> bool:
+        """Whether one slot of each of some tiles fits beside other operators."""
+        return all(
+            self._beside(used, beside)
+            + sum(used[operator.name].get(tile, (0, 0))[0] for tile in tiles)
+            <= room
+            for room, used in self.uses
+        )
+
+    @staticmethod
+    def _beside(used: _Used, beside: Sequence[str]) -> int:
+        """Return the most that one of some operators reserves."""
+        return max((sum(b * s for b, s in used[name].values()) for name in beside), default=0)
+
+
+_Used = dict[str, dict[str, tuple[int, int]]]
+"""Operator -> tile -> (bytes of a slot, slots)."""
+
+
+def _used(program: Program, places: Sequence[str], kind: str | None) -> _Used:
+    found: _Used = {}
+    for place in places:
+        for name, tiles in reserved(program, place, kind).items():
+            found.setdefault(name, {}).update(tiles)
+    return found
+
+
+def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Overlap:
+    if not place.before:
+        return _FIRST
+    operator, others = place.operator, place.others
+    known = {tile.name: tile for tile in _known(place, places)}
+    slots = rings(operator.body, operator.tiles, BUFFER)
+    if _stands_alone(place, places) and rooms.fit(operator, others):
+        more = sum(n_bytes * n for n_bytes, n in slots.values()) if others else 0
+        free = known.keys() >= _loaded(operator)
+        return Overlap(
+            free=free,
+            whole=True,
+            early=frozenset(known),
+            more_bytes=more,
+            beside=frozenset(place.before),
+        )
+    chosen: list[str] = []
+    for name in _taken_first(operator):
+        if name in slots and name in known and rooms.fit_once(operator, [*chosen, name], others):
+            chosen.append(name)
+    if not chosen:
+        return Overlap()
+    more = sum(slots[name][0] for name in chosen) if others else 0
+    return Overlap(early=frozenset(chosen), more_bytes=more, beside=frozenset(place.before))
+
+
+def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
+    """Whether an operator uses no tiles around it, nor writes what those before it use."""
+    operator = place.operator
+    own = rings(operator.body, operator.tiles)
+    touched = {tile.name for command in commands(operator.body) for tile in tiles_of(command)}
+    written = set(_outside(operator, Store))
+    used = {
+        name
+        for one in place.before
+        for way in (Load, Store)
+        for name in _outside(places[one].operator, way)
+        if one != operator.name
+    }
+    return touched <= own.keys() and not written & used
+
+
+def _known(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
+    """Yield the tiles whose data are there before the operator before ends."""
+    stored = {name for one in place.before for name in _outside(places[one].operator, Store)}
+    again = any(place.before.values())
+    loads: dict[str, list[Load | Reserve]] = {}
+    for command in commands(place.operator.body):
+        if isinstance(command, Load | Reserve) and not between_tiles(command):
+            loads.setdefault(command.tile.name, []).append(command)
+    for ways in loads.values():
+        tensors = [transferred(one)[0] for one in ways if isinstance(one, Load)]
+        if all(one.name not in stored and (one.kind == WEIGHT or not again) for one in tensors):
+            yield ways[0].tile
+
+
+def _taken_first(operator: Operator) -> list[str]:
+    """Name the tiles that the first command takes, in the buffer where those of PEs come from."""
+    inside = [one for one in commands(operator.body) if isinstance(one, Load)]
+    sources = {one.tile.name: one.source.name for one in inside if one.source is not None}
+    for command in commands(operator.body):
+        if isinstance(command, Compute | Sfu):
+            return [sources.get(tile.name, tile.name) for tile in command.inputs]
+    return []
+
+
+def _outside(operator: Operator, way: type[Load | Store]) -> Iterator[str]:
+    """Name the tensors outside that an operator loads, or stores."""
+    for command in commands(operator.body):
+        if isinstance(command, way) and not between_tiles(command):
+            yield transferred(command)[0].name
+
+
+def _loaded(operator: Operator) -> set[str]:
+    """Name the tiles that come from outside."""
+    loads = (one for one in commands(operator.body) if isinstance(one, Load))
+    return {load.tile.name for load in loads if not between_tiles(load)}

@@ -1,0 +1,78 @@
+"""Precision by class: the numbers that weights, activations and caches are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS
+from simaccel.workload.language.graph import CLASSES, class_of
+from simaccel.workload.workload import Workload
+
+Precision = Mapping[str, str]
+"""The number of a class by its name: ``{"weights": "int4", "activations": "int8"}``."""
+EXAMPLE: Final = "weights=int4,activations=int8"
+
+
+def parse_precision(given: object, source: str, classes: tuple[str, ...] = CLASSES) -> Precision:
+    """Read a precision: a mapping, or a text such as ``weights=int4,activations=int8``.
+
+    Raises:
+        InputError: all classes and numbers that there are not, and classes that come twice.
+
+    """
+    if not isinstance(given, str | Mapping):
+        allowed = f"a text such as {EXAMPLE}, or a mapping of these"
+        raise InputError([Fault(source, "precision", given, allowed)])
+    pairs = [*given.items()] if isinstance(given, Mapping) else [*map(_pair, given.split(","))]
+    found: dict[str, str] = {}
+    faults = []
+    for name, number in pairs:
+        field = f"precision.{name}"
+        if name not in classes:
+            faults.append(Fault(source, field, number, _not_a_class(str(name), classes)))
+        elif name in found:
+            faults.append(Fault(source, field, number, "each class once"))
+        elif not isinstance(number, str) or number not in BITS:
+            faults.append(Fault(source, field, number, suggest(str(number), BITS)))
+        else:
+            found[name] = number
+    if faults:
+        raise InputError(faults)
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, number = text.partition("=")
+    return name.strip(), number.strip()
+
+
+def _not_a_class(name: str, classes: tuple[str, ...]) -> str:
+    if name == SUMS:
+        return "nothing without an accelerator, whose array.accumulator has the sums"
+    return suggest(name, (*classes, SUMS))
+
+
+def with_precision(workload: Workload, precision: Precision) -> Workload:
+    """Return a workload whose tensors have the numbers of their classes.
+
+    A class that no precision names keeps its element sizes.
+
+    >>> from simaccel.workload import gemm
+    >>> one = with_precision(gemm(m=3, k=5, n=7), {"weights": "int4"})
+    >>> one.tensors["B"].bits, one.tensor_bytes("B"), one.tensors["A"].bits
+    (4, 18, 16)
+    """
+    tensors = {}
+    for name, tensor in workload.tensors.items():
+        bits = BITS[precision[class_of(tensor.kind)]] if class_of(tensor.kind) in precision else 0
+        tensors[name] = (
+            replace(tensor, bytes_per_element=-(-bits // BYTE), packed=bits == PACKED_BITS)
+            if bits
+            else tensor
+        )
+    known = workload.parameters.get("precision", {})
+    parameters = {**workload.parameters, "precision": {**known, **precision}}
+    return replace(workload, tensors=tensors, parameters=parameters)

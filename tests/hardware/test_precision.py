@@ -1,0 +1,48 @@
+"""The precision of an accelerator: its sums, what is refused, and its document."""
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.experiment.documents import accelerator_document
+from simaccel.experiment.precision import at_precision
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.workload import gemm, with_precision
+
+
+@pytest.mark.parametrize(("number", "n_bytes"), [("fp16", 2), ("fp32", 4), ("int8", 1)])
+def test_sums_set_the_width_of_the_accumulator(number: str, n_bytes: int) -> None:
+    found = load_accelerator("tpu_v1", [f"precision.sums={number}"])
+    assert found.systolic.accumulator is not None
+    assert found.systolic.accumulator.bytes_per_element == n_bytes
+    assert Accelerator.model_validate(found.model_dump()) == found
+    assert accelerator_document(found)["precision"] == {"source": "", "sums": number}
+
+
+def test_without_a_section_there_is_none_in_the_document() -> None:
+    assert "precision" not in accelerator_document(load_accelerator("tpu_v1"))
+
+
+@pytest.mark.parametrize(
+    ("hw", "field", "allowed"),
+    [
+        ("edge", "sums=fp32", "nothing without array.accumulator"),
+        ("eyeriss_like", "sums=fp32", "nothing without array.accumulator"),
+        ("tpu_v1", "sums=int4", "a number of whole bytes"),
+        ("tpu_v1", "weights=int3", "did you mean 'int32'?"),
+    ],
+)
+def test_what_is_no_precision_is_refused(hw: str, field: str, allowed: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_accelerator(hw, [f"precision.{field}"])
+    (fault,) = error.value.faults
+    assert fault.field == f"precision.{field.partition('=')[0]}"
+    assert allowed in fault.allowed
+
+
+def test_a_workload_takes_what_it_does_not_say_itself() -> None:
+    on = load_accelerator("toy", ["precision.weights=int4", "precision.activations=int8"])
+    found = at_precision(with_precision(gemm(m=3, k=5, n=7), {"activations": "fp32"}), on)
+    assert {name: one.bits for name, one in found.tensors.items()} == {"A": 32, "B": 4, "C": 32}
+    assert at_precision(found, on) is found
+    assert at_precision(found, load_accelerator("toy")) is found

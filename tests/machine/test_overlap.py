@@ -1,0 +1,138 @@
+"""Operators that begin before the one before has ended: by hand, event by event."""
+
+import pytest
+
+from simaccel.analytic.estimate import estimate
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import Machine, Run
+from simaccel.program.lowering import lower
+from simaccel.program.overlap import most_reserved_bytes, overlaps
+from simaccel.program.program import reserved_bytes
+from simaccel.program.text import parse_program
+from tests.drawn_trees import draw_case
+from tests.machine.accelerators import accelerator
+
+FREE = ("one", "two", "three")
+IN_PLACE = """\
+  operator {name}
+    tile {tile} 1x1x4 x1 of {tile}[g=1,q=1,c=4] 2B
+    load {tile} queue 0{of}
+    sfu softmax whole {tile} = {tile} over g=1 q=1 c=4 axis c of softmax
+    store {tile}
+"""
+TO_ANOTHER = """\
+  operator two
+    tile Y 1x1x4 x1 of Y[g=1,q=1,c=4] 2B
+    tile W 1x1x4 x1 of W[g=1,q=1,c=4] 2B
+    load Y queue 0
+    sfu softmax whole W = Y over g=1 q=1 c=4 axis c of softmax
+    store W
+"""
+
+
+def _on(capacity: int | None = None, *, overlap: bool = True) -> Accelerator:
+    """A DRAM of 4 bytes per cycle that answers 3 cycles later; an SFU with 8 cycles for 4."""
+    on = accelerator(
+        dram={"bandwidth_bytes_per_second": "4 GB/s", "latency_cycles": 3},
+        buffer={
+            "capacity_bytes": "unlimited",
+            "read_bytes_per_second": "unlimited",
+            "write_bytes_per_second": "unlimited",
+        },
+        sfu={"lanes": 1, "passes": 2, "latency_cycles": 0},
+        groups={"overlap": overlap},
+    )
+    return _with_room(on, capacity)
+
+
+def _with_room(on: Accelerator, capacity: int | None) -> Accelerator:
+    """Give the buffer a size, be it smaller than any that is built."""
+    buffer = on.buffer.model_copy(update={"capacity_bytes": capacity})
+    return on.model_copy(update={"buffer": buffer})
+
+
+def _operator(name: str, of: str = "") -> str:
+    tile = {"one": "X", "two": "Y", "three": "Z"}[name]
+    return IN_PLACE.format(name=name, tile=tile, of=of)
+
+
+def _run(on: Accelerator, *operators: str) -> Run:
+    return Machine(on, parse_program("program hand\n" + "".join(operators))).run()
+
+
+def _windows(run: Run) -> list[int]:
+    return [one.cycles for one in run.operators]
+
+
+def test_alone_it_takes_its_chain() -> None:
+    """Loads in 2 cycles, there after 3 more; 8 on the SFU; 2 to store."""
+    assert _windows(_run(_on(), _operator("one"))) == [15]
+
+
+def test_without_overlap_chains_add_up() -> None:
+    run = _run(_on(overlap=False), *map(_operator, FREE))
+    assert _windows(run) == [15, 15, 15]
+
+
+def test_the_next_loads_while_this_one_works_and_its_results_leave() -> None:
+    """Y comes from 2 to 7; the SFU takes it at 13, and X leaves meanwhile, until 15.
+
+    Z may come when the first has ended, at 15; the SFU has it from 21 to 29, and it is out at 31.
+    """
+    run = _run(_on(), *map(_operator, FREE))
+    assert _windows(run) == [15, 8, 8]
+    assert run.cycles == 31
+
+
+def test_a_load_waits_for_the_store_of_its_tensor() -> None:
+    run = _run(_on(), _operator("one"), _operator("two", " from X[g=1,q=1,c=4] 2B"))
+    assert _windows(run) == [15, 15]
+
+
+@pytest.mark.parametrize(("capacity", "cycles"), [(8 + 16, 8), (8 + 15, 10), (8 + 8, 10)])
+def test_where_only_what_comes_first_fits_the_rest_waits(capacity: int, cycles: int) -> None:
+    """With room for Y and W, the SFU goes on at 13; for Y alone, at 15 when X has left."""
+    run = _run(_on(capacity), _operator("one"), TO_ANOTHER)
+    assert _windows(run) == [15, cycles]
+
+
+def test_where_nothing_fits_everything_waits() -> None:
+    """A slot of Z does not fit beside Y and W."""
+    run = _run(_on(16), _operator("one"), TO_ANOTHER, _operator("three"))
+    assert _windows(run) == [15, 10, 15]
+
+
+def test_layers_of_one_operator_share_its_slots() -> None:
+    """Weights alone come for the next layer, in a slot that is free: when X has left."""
+    text = _operator("one").replace("    store X\n", "")
+    once = parse_program("program hand\n" + text)
+    layers = "".join("  " + line + "\n" for line in text.splitlines())
+    looped = f"program hand\n  loop layer 3 from 0 step 1\n{layers}"
+    assert Machine(_on(), once).run().cycles == 13
+    assert Machine(_on(), parse_program(looped)).run().cycles == 3 * 13
+    weights = parse_program(looped.replace("2B\n", "2B weight\n"))
+    assert Machine(_on(8), weights).run().cycles == 13 + 2 * 13
+    two = parse_program(looped.replace("x1 of", "x2 of").replace("2B\n", "2B weight\n"))
+    assert Machine(_on(16), two).run().cycles == 13 + 2 * 8
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_the_closed_form_knows_what_begins_early(block: int) -> None:
+    """What is reserved at once is the same; nothing needs more, nor less than its resources."""
+    found = early = 0
+    for seed in range(block * 25, block * 25 + 25):
+        case = draw_case(seed, spatial=bool(seed % 2))
+        if case is None or len(case.mapping.body) == 1:
+            continue
+        program = lower(case.of, case.mapping)
+        room = reserved_bytes(program) + seed * 37 % 101
+        on = _with_room(case.on, room if seed % 3 else None)
+        predicted = estimate(case.of, case.mapping, on)
+        run = Machine(on, program).run()
+        assert predicted.buffer_bytes == most_reserved_bytes(program, on), f"seed {seed}"
+        assert run.peak_buffer_bytes <= predicted.buffer_bytes, f"seed {seed}"
+        assert predicted.resource_bound_cycles <= run.cycles, f"seed {seed}"
+        found += 1
+        early += any(one.more_bytes for one in overlaps(program, on).values())
+    assert found > 3
+    assert early > 1
