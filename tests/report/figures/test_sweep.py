@@ -185,29 +185,6 @@ def test_more_stacks_than_fit_a_page_are_left_out() -> None:
     assert titles == [f"{n} tokens" for n in range(1, 8)]
 
 
-def test_what_was_moved_stands_above_the_slopes() -> None:
-    """A point where each run is, the slope from the left edge to the right one."""
-    given = rows([1024, 4096], fails=1)
-    for number, row in enumerate(given):
-        if row.result is not None:
-            moved = {"dram": {"read": {"A": 5000 + number}, "write": {"B": 7}}}
-            on_chip = {"on_chip_bytes": row.point.place if row.point else 0}
-            row.result.update({"bytes": moved, "dram_bound": on_chip})
-    slope = Slope("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
-    with style():
-        figure = draw_sweep(given, "title", {512: [slope]})
-        figure.draw_without_rendering()
-    (axes,) = [one for one in figure.axes if one.get_ylabel() == DRAM]
-    for name in NAMES:
-        mine = [row for row in given if row.dataflow == name and row.result]
-        x, y = line(axes, name)
-        assert x == [row.point.place for row in mine if row.point]
-        assert y == [dram_bytes(row.result) for row in mine if row.result]
-    assert line(axes, "bound") == ([512, 2048, 8192], [9000, 4000, 4000])
-    plain = drawn(given)
-    assert not [one for one in plain.axes if one.get_ylabel() == DRAM]
-
-
 def test_names_stand_at_the_ends_of_lines_and_not_over_each_other() -> None:
     given = rows([1024, 2048, 4096])
     figure = drawn(given)
@@ -234,3 +211,26 @@ def test_slices_carry_their_percent() -> None:
     assert texts[:3] == [f"{n}" for n in busy]
     crowded = drawn(rows([1024 * n for n in range(1, 9)]))
     assert not crowded.axes[1].texts
+
+
+def test_what_was_moved_stands_above_the_slopes() -> None:
+    """A point where each run is, the slope from the left edge to the right one."""
+    given = rows([1024, 4096], fails=1)
+    for number, row in enumerate(given):
+        if row.result is not None:
+            moved = {"dram": {"read": {"A": 5000 + number}, "write": {"B": 7}}}
+            on_chip = {"on_chip_bytes": row.point.place if row.point else 0}
+            row.result.update({"bytes": moved, "dram_bound": on_chip})
+    slope = Slope("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
+    with style():
+        figure = draw_sweep(given, "title", {512: [slope]})
+        figure.draw_without_rendering()
+    (axes,) = [one for one in figure.axes if one.get_ylabel() == DRAM]
+    for name in NAMES:
+        mine = [row for row in given if row.dataflow == name and row.result]
+        x, y = line(axes, name)
+        assert x == [row.point.place for row in mine if row.point]
+        assert y == [dram_bytes(row.result) for row in mine if row.result]
+    assert line(axes, "bound") == ([512, 2048, 8192], [9000, 4000, 4000])
+    plain = drawn(given)
+    assert not [one for one in plain.axes if one.get_ylabel() == DRAM]
