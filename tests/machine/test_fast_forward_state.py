@@ -34,8 +34,9 @@ TELLS = {
 # in the state: what follows from what may change with the engines.
 REPEATS = {
     "Account.cause", "Account.wait", "Account.site", "Account.early", "Account.followers",
-    "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming", "Meeting.held",
-    "Meeting.gated", "Occupancy.ended", "Occupancy.following", "Occupancy.n_bytes", "Engine.stage",
+    "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming",
+    "Meeting.held", "Meeting.gated", "Occupancy.ended", "Occupancy.following",
+    "Occupancy.n_bytes", "Engine.stage",
     "Occupancy.operator", "Array.came", "Array.free_at", "Array.drained_at",
     "Channel.waiting", "Channel.turns", "Channel.alarm",
 }  # fmt: skip

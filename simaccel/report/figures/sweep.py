@@ -58,8 +58,8 @@ def draw_sweep(rows: Sequence[Compared], title: str, slopes: Slopes | None = Non
     """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
 
     Where a dataflow does not run its line has a gap, and a cross stands under the axis. With
-    ``slopes``, bounds by sequence length, what was moved (if anything was) stands above them. Call it
-    inside ``style()``.
+    ``slopes``, bounds by sequence length, what was moved (if anything was) stands above them.
+    Call it inside ``style()``.
     """
     panels, slopes = _panels(rows), slopes if any(row.result for row in rows) else None
     names = list(dict.fromkeys(row.dataflow for row in rows))
