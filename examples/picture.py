@@ -37,7 +37,7 @@ CAUSES: Final = {
     "sfu": ("#F0E442", "waits for the SFU"),
     "dram_bandwidth": ("#D55E00", "waits for DRAM bandwidth"),
     "dram_latency": ("#CC79A7", "waits for DRAM latency"),
-    "idle": ("#555555", "has no work (softmax runs alone)"),
+    "idle": ("#555555", "waits for another operator (softmax runs alone)"),
     "other": ("#BBBBBB", "waits for anything else"),
 }
 
@@ -54,7 +54,7 @@ def array_shares(result: Result) -> dict[str, float]:
     shares = {
         "useful": result.utilisation,
         "busy": array.busy / cycles - result.utilisation,
-        "idle": array.idle / cycles,
+        "idle": (array.idle + array.stalls.get("drain", 0)) / cycles,
     }
     for cause in ("sfu", "dram_bandwidth", "dram_latency"):
         shares[cause] = array.stalls.get(cause, 0) / cycles
