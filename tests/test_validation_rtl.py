@@ -44,9 +44,9 @@ def test_no_fold_could_begin_a_cycle_earlier(
 ) -> None:
     """A controller that doesn't wait that long destroys a weight or a sum, and the PEs see it."""
     gemm = Gemm.of(shape, kind, "stream", "full")
-    simulate(3, 2, [gemm])
+    simulate(3, 2, [[gemm]])
     with pytest.raises(RtlError, match=complaint):
-        simulate(3, 2, [gemm], eager=True)
+        simulate(3, 2, [[gemm]], eager=True)
 
 
 def test_the_specification_gives_what_the_hardware_took() -> None:

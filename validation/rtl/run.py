@@ -75,7 +75,7 @@ def machine_cycles(rows: int, cols: int, gemm: Gemm) -> int:
 
 def compare(rows: int, cols: int, gemms: list[Gemm]) -> Iterator[Compared]:
     """Run GEMMs on both; with ``none`` the clock stops with the last MAC, as SCALE-Sim's."""
-    for gemm, found in zip(gemms, simulate(rows, cols, gemms), strict=True):
+    for gemm, found in zip(gemms, simulate(rows, cols, [(one,) for one in gemms]), strict=True):
         a, b = gemm.operands
         yield Compared(
             rows,
@@ -83,7 +83,7 @@ def compare(rows: int, cols: int, gemms: list[Gemm]) -> Iterator[Compared]:
             gemm,
             found.last_mac if gemm.overlap == "none" else found.last_out,
             machine_cycles(rows, cols, gemm),
-            bool(np.array_equal(found.product, a @ b)),
+            bool(np.array_equal(found.products[0], a @ b)),
         )
 
 
