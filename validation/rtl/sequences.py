@@ -1,8 +1,10 @@
 """Two or three GEMMs behind one another: the machine against the array in SystemVerilog.
 
-``python -m validation.rtl.sequences [--sequences N] [--seed S]`` draws sequences of shapes and array
-sizes, runs each in 24 ways (weight-, output-, input-stationary, or weight- and input-stationary
-in turn; overlap; edge folds) on both and prints by how many cycles they differ. On the machine a
+``python -m validation.rtl.sequences [--sequences N] [--seed S]`` draws sequences of shapes and
+sizes of arrays, runs each in 24 ways (weight-, output-, input-stationary, or weight- and
+input-stationary in turn; overlap; edge folds) on both and prints by how many cycles they differ.
+It fails if a product differs, if the hardware took other cycles than ``rule_cycles`` says, or if
+the machine did although every stream is as long as the array's rows in use. On the machine a
 sequence is one operator: all tiles are there before cycle 0 (memories and NoC are unlimited), and
 its blocks follow one another. A run of at least the default size, or with ``--write``, writes the
 cycles of both to ``sequences.csv`` and the table between the markers of ``README.md``.
@@ -28,11 +30,25 @@ from simaccel.hardware import Stationarity
 from simaccel.machine.machine import Machine
 from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator
+from validation.rtl.run import write_table
 from validation.rtl.simulate import EDGE_FOLDS, OVERLAPS, Gemm, Run, installed, simulate
 
 HERE = Path(__file__).parent
 SEQUENCES = 240
-SIZES = ((1, 1), (1, 4), (5, 1), (2, 2), (2, 5), (3, 3), (4, 2), (3, 6), (4, 4), (6, 4), (5, 7), (8, 3))
+SIZES = (
+    (1, 1),
+    (1, 4),
+    (5, 1),
+    (2, 2),
+    (2, 5),
+    (3, 3),
+    (4, 2),
+    (3, 6),
+    (4, 4),
+    (6, 4),
+    (5, 7),
+    (8, 3),
+)
 """Arrays (rows, columns)."""
 _MOST_STEPS = 5_000
 """Cycles of a sequence times (PEs + 20), which a simulator's time follows."""
@@ -66,6 +82,18 @@ class Compared:
         """Cycles that the machine takes more."""
         return self.machine - self.rtl
 
+    @property
+    def short(self) -> bool:
+        """Whether a stream has fewer steps than the most rows that a fold of the run uses."""
+        folds = list(_folds(self.rows, self.cols, self.run))
+        return min(steps for _, steps, _, _ in folds) < max(high for _, _, high, _ in folds)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the hardware follows the rule, and the machine does where no stream is short."""
+        rule = rule_cycles(self.rows, self.cols, self.run) == self.rtl
+        return rule and self.same_products and (not self.later or self.short)
+
 
 def machine_cycles(rows: int, cols: int, run: Run) -> int:
     """Run a sequence on the machine with all tiles there before cycle 0."""
@@ -89,6 +117,42 @@ def _program(run: Run) -> Iterator[str]:
         yield f"    compute C{at} = A{at} B{at} over {sizes} folds {one.kind}"
     for at, _ in enumerate(run):
         yield f"    store C{at}"
+
+
+def rule_cycles(rows: int, cols: int, run: Run) -> int:
+    """Compose the folds of all GEMMs as the hardware's registers let them follow one another.
+
+    Weights begin to shift in when the stream before begins (``none``: when all before is over), a
+    stream begins behind the one before (else: when that is over) and its own weights; sums start on
+    their way when their stream has ended and those before have left the rows.
+    """
+    overlap = run[0].overlap
+    began = streamed = over = swapped = left = end = 0
+    for kind, steps, high, wide in _folds(rows, cols, run):
+        holds = kind != "os"
+        began = max(
+            streamed if holds else swapped,
+            0 if overlap == "stream" else over,
+            ((over if overlap == "none" else began) + high) * holds,
+        )
+        streamed = began + steps
+        over = streamed + high + wide - 2
+        swapped = max(streamed, left)
+        left = swapped + high
+        out = over if holds or overlap == "none" else swapped + 2 * high + wide - 3
+        end = max(end, out)
+    return end
+
+
+def _folds(rows: int, cols: int, run: Run) -> Iterator[tuple[str, int, int, int]]:
+    """Give stationarity, steps, rows and columns in use of each fold."""
+    for one in run:
+        high, wide, steps = one.grid
+        sides = itertools.product(range(one.g), range(0, wide, cols), range(0, high, rows))
+        for _, across, down in sides:
+            full = one.edge_folds == "full"
+            used = min(rows, high - down), min(cols, wide - across)
+            yield one.kind, steps, *((rows, cols) if full else used)
 
 
 def ways(shapes: Shapes) -> Iterator[tuple[str, Run]]:
@@ -132,10 +196,96 @@ def draw(seed: int, count: int) -> dict[tuple[int, int], list[Shapes]]:
             )
             blocks = [Gemm(*shape, "ws", "none", "full") for shape in shapes]
             cycles = sum(
-                one.g * one.spec(rows, cols).gemm_cycles(m=one.m, k=one.k, n=one.n, stationarity="ws")
+                one.g
+                * one.spec(rows, cols).gemm_cycles(m=one.m, k=one.k, n=one.n, stationarity="ws")
                 for one in blocks
             )
             if cycles * (rows * cols + 20) <= _MOST_STEPS:
                 break
         found[rows, cols].append(shapes)
     return found
+
+
+def tables(compared: Sequence[Compared]) -> list[str]:
+    """Count by way, and by whether a stream is short, in Markdown."""
+    cells = defaultdict(list)
+    for one in compared:
+        cells[one.way, one.run[0].overlap, one.run[0].edge_folds].append(one)
+    pairs = list(itertools.product(OVERLAPS, EDGE_FOLDS))
+    lines = ["| | " + " | ".join(f"{o}, {e}" for o, e in pairs) + " |", "|---" * 7 + "|"]
+    for way in WAYS:
+        found = [cells[way, *pair] for pair in pairs]
+        texts = (f"{sum(one.later != 0 for one in cell)} of {len(cell)}" for cell in found)
+        lines.append(f"| {way} | " + " | ".join(texts) + " |")
+    lines += [
+        "",
+        "| `stream` | no short stream | a short one | later | earlier |",
+        "|---" * 5 + "|",
+    ]
+    for way, edge_folds in itertools.product(WAYS, EDGE_FOLDS):
+        cell = cells[way, "stream", edge_folds]
+        long, short = ([o for o in cell if o.short is is_short] for is_short in (False, True))
+        lines.append(
+            f"| {way}, {edge_folds} | {sum(one.later != 0 for one in long)} of {len(long)} differ"
+            f" | {sum(one.later != 0 for one in short)} of {len(short)} differ"
+            f" | {_by([one for one in short if one.later > 0])}"
+            f" | {_by([one for one in short if one.later < 0])} |"
+        )
+    return lines
+
+
+def _by(compared: Sequence[Compared]) -> str:
+    if not compared:
+        return "0"
+    cycles = [abs(one.later) for one in compared]
+    share = [abs(one.later) / one.rtl for one in compared]
+    mean = sum(cycles) / len(cycles)
+    return f"{len(cycles)}: by {mean:.1f} in the mean, at most {max(cycles)} ({max(share):.0%})"
+
+
+def write(compared: Sequence[Compared]) -> None:
+    """Write the cycles of both and the tables."""
+    columns = [f"{o}_{e}" for o, e in itertools.product(OVERLAPS, EDGE_FOLDS)]
+    by_way: dict[tuple[object, ...], dict[str, Compared]] = {}
+    for one in compared:
+        gemms = "; ".join(" ".join(map(str, shape)) for shape in one.shapes)
+        found = by_way.setdefault((one.rows, one.cols, gemms, one.way), {})
+        found[f"{one.run[0].overlap}_{one.run[0].edge_folds}"] = one
+    with (HERE / "sequences.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        machine = [f"{column}_machine" for column in columns]
+        rows.writerow(["rows", "cols", "g m k n", "stationarity", *columns, *machine])
+        for key, found in by_way.items():
+            both = [found[c].rtl for c in columns], [found[c].machine for c in columns]
+            rows.writerow([*key, *both[0], *both[1]])
+    write_table("sequences", tables(compared))
+
+
+def main() -> None:
+    """Compare, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sequences", type=int, default=SEQUENCES)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    if not installed():
+        sys.exit("Icarus Verilog is not installed (Debian: apt-get install iverilog)")
+    drawn = draw(asked.seed, asked.sequences)
+    compared: list[Compared] = []
+    for (rows, cols), sequences in track(
+        drawn.items(), description="arrays", console=Console(stderr=True)
+    ):
+        compared += compare(rows, cols, sequences) if sequences else []
+    print("\n".join(tables(compared)))
+    wrong = [one for one in compared if not one.explained]
+    for one in wrong[:20]:
+        print(f"{one.rows} x {one.cols}, {one.run}: {one.rtl} cycles, the machine {one.machine}"
+              f"{'' if one.same_products else '; a product differs'}")  # fmt: skip
+    print(f"{len(compared)} runs of {asked.sequences} sequences: {len(wrong)} not explained")
+    if asked.write or asked.sequences >= SEQUENCES:
+        write(compared)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

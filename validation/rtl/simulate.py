@@ -1,4 +1,4 @@
-"""Runs GEMMs, one or some behind one another, on the systolic array in SystemVerilog, with Icarus."""
+"""Runs GEMMs on the systolic array in SystemVerilog, with Icarus, one or some at a time."""
 
 from __future__ import annotations
 
