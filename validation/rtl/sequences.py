@@ -113,8 +113,8 @@ def _program(run: Run) -> Iterator[str]:
         yield f"    load A{at} queue 0"
         yield f"    load B{at} queue 1"
     for at, one in enumerate(run):
-        sizes = f"g={one.g} m={one.m} k={one.k} n={one.n}"
-        yield f"    compute C{at} = A{at} B{at} over {sizes} folds {one.kind}"
+        over = f"g={one.g} m={one.m} k={one.k} n={one.n}"
+        yield f"    compute C{at} = A{at} B{at} over {over} folds {one.kind}"
     for at, _ in enumerate(run):
         yield f"    store C{at}"
 
