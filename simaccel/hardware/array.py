@@ -209,10 +209,8 @@ class ArraySpec(Spec):
         """
         if self.overlap == "stream":
             return grid.stream
-        own = self.fold_cycles(
-            grid.last_rows, grid.last_cols, grid.stream, stationarity, grid.first_rows
-        )
-        return own * int(self.overlap == "preload")
+        alone = self.fold_cycles(grid.last_rows, grid.last_cols, grid.stream, stationarity)
+        return alone * int(self.overlap == "preload")
 
     def leaving_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
         """Cycles after a GEMM's charge in which its sums keep those of a next one in the rows.

@@ -274,7 +274,7 @@ class MaxPlus:
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         grid = FoldGrid(high, wide, stream, array.rows, array.cols)
         lead, tail = array.lead_cycles(grid, kind), array.tail_cycles(grid, kind)
-        last = array.fold_cycles(grid.last_rows, grid.last_cols, stream, kind, grid.first_rows)
+        last = array.fold_cycles(grid.last_rows, grid.last_cols, stream, kind)
         hidden = {"stream": stream, "preload": last, "none": 0}[array.overlap]
         return lead, g * (once - lead - tail), tail, hidden
 
