@@ -16,6 +16,7 @@ from benchmarks import (
     ruby,
     scalesim,
     search,
+    tracing,
 )
 from benchmarks.measure import FailedError, Row, run_child
 from benchmarks.run import BEGIN, BENCHMARKS, END, fill, main, tables
@@ -79,6 +80,12 @@ def _exploring() -> list[Row]:
     return [exploring.work(point) | seen_outside for point in tiny]
 
 
+def _tracing() -> list[Row]:
+    small = {"hw": "edge", "seq_len": 8, "dataflow": "naive"}
+    look = {"what": "info", "full": False}
+    return [tracing.record_both({"what": "record"} | small), tracing.look(small | look)]
+
+
 @pytest.fixture(scope="module")
 def rows() -> dict[str, list[Row]]:
     return {
@@ -91,6 +98,7 @@ def rows() -> dict[str, list[Row]]:
         "exactness": _exactness(),
         "bounds": _bounds(),
         "exploring": _exploring(),
+        "tracing": _tracing(),
     }
 
 
@@ -112,6 +120,7 @@ def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
         "Exactness",
         "Bounds",
         "Exploring",
+        "Traces",
     ):
         assert f"## {title}\n\n`python -m benchmarks.run " in text
     assert text.count("|---|") >= len(rows)

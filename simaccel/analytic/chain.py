@@ -23,6 +23,7 @@ from simaccel.analytic.times import (
     ARRAY,
     CHANNEL,
     DMA_OUT,
+    EARLIER,
     FREE,
     LEFT,
     NOC_OUT,
@@ -194,14 +195,15 @@ class Chain:
 
         ``bounds``: what each takes at least that begins when the one before has ended.
         """
-        found: list[int] = []
+        found = [0] * len(self.links)
         last: _Ran | None = None
         for run in self.layers:
-            first, last = _ran(run, self.ways, last, self.accelerator)
-            later, times = first, run[0].times
-            if times > 1 and self.ways[run[0].place] != Overlapped():
-                later, last = _ran(run, self.ways, last, self.accelerator)
-            found += [a + (times - 1) * b for a, b in zip(first, later, strict=True)]
+            before, more = run[0].place - 1, run[0].times - 1
+            last, windows = _ran(run, self.ways, last, self.accelerator)
+            _add(found, run, windows, before, 1)
+            if more and self.ways[run[0].place] != Overlapped():
+                last, windows = _ran(run, self.ways, last, self.accelerator)
+            _add(found, run, windows, run[-1].place, more)
         least = [
             bound * link.times if way in (Overlapped(), _FIRST) else 0
             for bound, link, way in zip(bounds, self.links, self.ways, strict=True)
@@ -266,22 +268,41 @@ class _Ran:
     ended: Floats
 
 
+Window = tuple[int, int]
+"""Cycles by which a group delays the end of the one before, and its own up to its end."""
+
+
+def _add(
+    found: list[int], run: Sequence[Link], windows: Sequence[Window], before: int, times: int
+) -> None:
+    """Add the cycles of groups; ``before``: what stands before the first of them."""
+    for link, (delay, cycles) in zip(run, windows, strict=True):
+        if delay:
+            found[before] += times * delay
+        found[link.place] += times * cycles
+        before = link.place
+
+
 def _ran(
     run: Sequence[Link], ways: Sequence[Overlapped], last: _Ran | None, accelerator: Accelerator
-) -> tuple[list[int], _Ran | None]:
-    """Go through groups in time; return the cycles of each, and the last."""
-    found: list[int] = []
+) -> tuple[_Ran | None, list[Window]]:
+    """Go through groups in time; return the last, and the cycles of each."""
+    found: list[Window] = []
     for link in run:
         begin = _begin(last, ways[link.place])
         units = Units(link.family, accelerator)
         times = timeline(bodies(link.family), link.family.space, units, accelerator, begin)
-        began = ZERO if begin is None else begin.x[_ENDED]
+        gate = ZERO if begin is None else begin.x[_ENDED]
+        delay = ZERO if begin is None else times.get(_STORED) - begin.x[_STORED]
+        began = gate + delay
         last = _Ran(times, began, np.maximum(times.end(), began))
-        found.append(int(np.ceil(last.ended - began)))
-    return found, last
+        found.append((int(np.ceil(delay)), int(np.ceil(last.ended - began))))
+    return last, found
 
 
 _ENDED = "end of the group before"
+_STORED = "used", EARLIER[0]
+"""When its last store is done, if that is its end: a load may delay it."""
 _LOADER = "at dma_in"
 _QUEUES = 16
 """Loaders that a group may have."""
@@ -291,6 +312,11 @@ def _of_a_channel(key: object) -> bool:
     """Whether a time is that of a channel, or of one of its last stores."""
     name = key[0] if isinstance(key, tuple) else key
     return isinstance(name, str) and name.startswith((CHANNEL, "store"))
+
+
+def _is_amount(key: object) -> bool:
+    """Whether it is the length of a batch and not a time."""
+    return isinstance(key, tuple) and key[-1] == "batch"
 
 
 def _begin(last: _Ran | None, way: Overlapped) -> Begin | None:
@@ -309,8 +335,12 @@ def _begin(last: _Ran | None, way: Overlapped) -> Begin | None:
         x.setdefault(engine, last.began if way.whole else last.ended)
     x |= {f"{_LOADER}{n}": together for n in range(_QUEUES)}
     x[_ENDED] = last.ended
+    stored = last.times.get(("store", 0, "end"))
+    x[_STORED] = np.where(stored == last.ended, stored, ZERO)
     origin = np.minimum.reduce([x[engine] for engine in (ARRAY, SFU, f"{_LOADER}0")])
-    shifted = {key: np.maximum(time - origin, 0) for key, time in x.items()}
+    shifted = {
+        key: time if _is_amount(key) else np.maximum(time - origin, 0) for key, time in x.items()
+    }
     gate = None if way.free else Gate(shifted[_ENDED], way.early)
     wrote = {name for name, line in last.times.lines.items() if np.all(line.wrote)}
     return Begin(shifted, gate, frozenset(wrote))

@@ -31,7 +31,15 @@ from simaccel.analytic.times import (
     pick,
 )
 from simaccel.analytic.traffic import Traffic
-from simaccel.analytic.trips import Trips, grows_evenly, over_the_end, slots_repeat, state_before
+from simaccel.analytic.trips import (
+    Context,
+    Trips,
+    grows_evenly,
+    merged,
+    over_the_end,
+    slots_repeat,
+    state_before,
+)
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
@@ -347,7 +355,7 @@ class _Ahead:
         for key, time in made.items():
             timeline.x["made", key] = time
         now = sizes, timeline.begun, timeline.slid
-        self.waits = now if self.waits is None else _merged(self.where, now, self.waits)
+        self.waits = now if self.waits is None else merged(self.where, now, self.waits)
         self.waiting = TRUE if self.where is TRUE else self.waiting | self.where
 
     def _tiles(self) -> Times:
@@ -382,22 +390,6 @@ class _Ahead:
     def finish(self) -> None:
         """Run what is left."""
         self._behind()
-
-
-Context = tuple[Sizes, dict[str, Bools], Bools]
-"""Sizes of an iteration, which sums had begun, and which windows slid."""
-
-
-def _merged(where: Bools, new: Context, old: Context) -> Context:
-    """Take the new context where something holds."""
-    if where is TRUE:
-        return new
-    sizes: Sizes = {rank: np.where(where, new[0][rank], old[0][rank]) for rank in new[0]}
-    begun: dict[str, Bools] = {
-        name: np.where(where, new[1].get(name, FALSE), old[1].get(name, FALSE))
-        for name in {**new[1], **old[1]}
-    }
-    return sizes, begun, np.where(where, new[2], old[2])
 
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:

@@ -25,6 +25,8 @@ LEFT: Final = "sums in the rows"
 """Since when the last output-stationary sums are not in the way of others."""
 OUT: Final = "at the foot of the array"
 """When the last result has left the array."""
+EARLIER: Final = (-1, -2)
+"""The tiles of the last two stores of the group before, the latest first."""
 CHANNEL: Final = "channel"
 """When the DRAM channel has served all loads so far."""
 DRAM, LOADS, STORES = "dram", "batches of loads", "batches of stores"

@@ -18,6 +18,7 @@ from simaccel.analytic.times import (
     COUNTERS,
     DMA_OUT,
     DRAM,
+    EARLIER,
     LOADS,
     NOC_OUT,
     READ,
@@ -131,7 +132,7 @@ class Traffic(Systolic):
                 at,
                 name,
                 wrote=TRUE if name in wrote else FALSE,
-                stored=[] if begin is None else [-1, -2],
+                stored=[] if begin is None else list(EARLIER),
             )
             for name, at in accelerator.every_backing.items()
         }

@@ -94,3 +94,19 @@ def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
             if new is not old:
                 found[key] = np.where(which >= number, new, old)
     return found
+
+
+Context = tuple[Sizes, dict[str, Bools], Bools]
+"""Sizes of an iteration, which sums had begun, and which windows slid."""
+
+
+def merged(where: Bools, new: Context, old: Context) -> Context:
+    """Take the new context where something holds."""
+    if where is TRUE:
+        return new
+    sizes: Sizes = {rank: np.where(where, new[0][rank], old[0][rank]) for rank in new[0]}
+    begun: dict[str, Bools] = {
+        name: np.where(where, new[1].get(name, FALSE), old[1].get(name, FALSE))
+        for name in {**new[1], **old[1]}
+    }
+    return sizes, begun, np.where(where, new[2], old[2])

@@ -131,8 +131,13 @@ def compare(
             ctx.exit(show_bandwidths(asked, target, files, team, as_json=as_json))
     tasks = _tasks(asked, sweep, each, files, fast_forward=fast_forward)
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
+
+        def told(number: int, row: Compared) -> None:
+            note(number, row)
+            bar.line(_finished(row))
+
         with jobs.working(min(cores, len(tasks))) as team:
-            rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=note)
+            rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=told)
         if exhibit is None:
             _show(tasks, rows, files, as_json=as_json)
         else:
@@ -140,6 +145,15 @@ def compare(
             there = tasks[0].accelerator
             show_exhibit(exhibit, rows, workloads, there, files, as_json=as_json)
     ctx.exit(_exit_code(rows))
+
+
+def _finished(row: Compared) -> str:
+    """Say what a finished run was, and how it went."""
+    point = "" if row.point is None else row.point.text
+    length = "" if row.seq_len is None else f"{row.seq_len} tokens"
+    name = ", ".join(part for part in (point, length, row.dataflow) if part)
+    went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
+    return f"{name}: {went}"
 
 
 def _require_together(

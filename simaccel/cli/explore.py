@@ -20,7 +20,7 @@ from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
-from simaccel.cli.words import CONFIRM, EXPLORED
+from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class _Wanted:
             InputError: all faults together.
 
         """
-        from simaccel.experiment.exploration.space import Space, require_sizes
+        from simaccel.experiment.exploration.space import Space, require_described, require_sizes
 
         count = len(self.workloads)
         found = gather(
@@ -97,7 +97,11 @@ class _Wanted:
         )
         hardware, axes, dataflows, loads = found[0], found[1], found[2], found[4 : 4 + count]
         space = Space(hardware, tuple(loads), axes, dataflows, self._options())
-        gather(partial(require_sizes, space), partial(_require_once, axes, dataflows))
+        gather(
+            partial(require_sizes, space),
+            partial(require_described, space),
+            partial(_require_once, axes, dataflows),
+        )
         return space
 
     def limits(self) -> tuple[Limit, ...]:
@@ -146,7 +150,7 @@ class _Wanted:
         found: list[str] = []
         faults = []
         given = {
-            "--dataflow": (self.dataflow, DATAFLOWS),
+            "--dataflow": (self.dataflow, [*DATAFLOWS, DIRECTIVES]),
             "--mapspace": (self.sought.mapspace, STRATEGIES),
         }
         for option, (text, known) in given.items():
@@ -172,7 +176,7 @@ def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelera
 
 def _load(text: str, sizes: AskedWorkload) -> Load:
     """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight."""
-    from simaccel.experiment.exploration.space import Load
+    from simaccel.experiment.exploration.space import Load, description_of
 
     try:
         name, *words = shlex.split(text)
@@ -190,7 +194,7 @@ def _load(text: str, sizes: AskedWorkload) -> Load:
         many = isinstance(getattr(sizes, field, None), tuple)
         given[field] = (*given.get(field, ()), value) if many else value
     weight = _weight(given.pop("weight", "1"))
-    return Load(replace(sizes, name=name, **given).read(), weight)
+    return Load(replace(sizes, name=name, **given).read(), weight, description_of(name), name)
 
 
 def _weight(text: str) -> float:
@@ -263,7 +267,11 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     help="What varies: array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
     "workload.FIELD, dataflow, stationarity, pipeline or patience; can be repeated.",
 )
-@click.option("--dataflow", metavar="NAMES", help="Dataflows with commas: flex,flat.")
+@click.option(
+    "--dataflow",
+    metavar="NAMES",
+    help="Dataflows with commas: flex,flat; on spatial arrays directives, as the .m file says.",
+)
 @click.option(
     "--pipeline", is_flag=True, help="Overlap softmax of one row block with L of the next."
 )

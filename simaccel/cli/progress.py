@@ -1,4 +1,8 @@
-"""Progress on stderr: only in a terminal, and only where something takes a while."""
+"""Progress on stderr: only in a terminal, and only where something takes a while.
+
+A bar shows the part of the work that is done; above it stands a line for each part that is
+finished, a layer or a run.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,8 @@ class Bar:
         self.started = time.monotonic()
         self._progress: Progress | None = None
         self._task: TaskID
+        self._finished: list[str] = []
+        """Lines that wait for the bar."""
 
     def __enter__(self) -> Self:
         return self
@@ -36,13 +42,33 @@ class Bar:
         if self._progress is not None:
             self._progress.stop()
 
-    def show(self, done: float, note: str = "") -> None:
-        """Show the part of the work that is done, from 0 to 1."""
+    def line(self, text: str) -> None:
+        """Tell of a part that is finished, above the bar; what is over soon tells nothing."""
         if self.hidden:
             return
+        self._finished.append(text)
+        if self._progress is not None or self._is_time():
+            self._print(self._begun())
+
+    def show(self, done: float, note: str = "") -> None:
+        """Show the part of the work that is done, from 0 to 1."""
+        if self.hidden or (self._progress is None and not self._is_time()):
+            return
+        progress = self._begun()
+        self._print(progress)
+        progress.update(self._task, completed=done, note=note)
+
+    def _is_time(self) -> bool:
+        return time.monotonic() - self.started >= SILENT_SECONDS
+
+    def _print(self, progress: Progress) -> None:
+        for text in self._finished:
+            progress.console.print(text, markup=False, highlight=False)
+        self._finished.clear()
+
+    def _begun(self) -> Progress:
+        """Return the bar, which is drawn from now on."""
         if self._progress is None:
-            if time.monotonic() - self.started < SILENT_SECONDS:
-                return
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -57,6 +83,6 @@ class Bar:
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._progress.add_task(self.label, total=1.0, note=note)
+            self._task = self._progress.add_task(self.label, total=1.0, note="")
             self._progress.start()
-        self._progress.update(self._task, completed=done, note=note)
+        return self._progress

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +30,7 @@ from simaccel.report.units import cycles_text
 if TYPE_CHECKING:
     from simaccel.cli.asked import Asked, Inputs
     from simaccel.experiment.check import Checked
+    from simaccel.schedulers.accounts import Account, Note
     from simaccel.verbs.running import Result
 
 
@@ -143,7 +145,7 @@ def _run(
 
     with Bar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
-            "options": asked.options,
+            "options": replace(asked.options, note=_teller(asked, bar)),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
         }
@@ -152,6 +154,18 @@ def _run(
             if trace is None
             else record(trace, *inputs, force=force, **how)
         )
+
+
+def _teller(asked: Asked, bar: Bar) -> Note:
+    """Give whom a search tells of each operator, or fused group, that it is done with."""
+    options = asked.options
+    objective = options.effort.objective if asked.searches() else options.objective
+
+    def tell(one: Account) -> None:
+        found = f", best {objective} {one.value:,.6g}" if isfinite(one.value) else ""
+        bar.line(f"searched {one.name}: {one.judged:,} mappings judged{found}")
+
+    return tell
 
 
 def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Inputs:
@@ -167,7 +181,7 @@ def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Input
     if not asked.searches() and not jobs.given():
         return inputs
     with jobs.working() as team, Bar("searching", quiet=quiet) as bar:
-        options = replace(asked.options, each=team.each, watch=bar.show)
+        options = replace(asked.options, each=team.each, watch=bar.show, note=_teller(asked, bar))
         return workload, accelerator, scheduled(workload, accelerator, dataflow, options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,10 @@ TOLERANCE: Final = 0.02
 _DIRECTIVES: Final = (
     "the directives pay the first fill of each invocation of a cluster again, overlap all else "
     "without limits of slots and know no DRAM latency; the machine's tiles stay where they are"
+)
+_LOOPS: Final = (
+    "the directives multiply pieces of the loops outside of a tile by what it leaves; what stays "
+    "from elsewhere, or is padded, they don't see"
 )
 
 
@@ -91,10 +95,23 @@ def against_estimate(
             yield from _counted(level, tensor, 0, n)
 
 
-def against_directives(run: OperatorRun, runtime: Runtime) -> Iterator[Disagreement]:
-    """Yield where the runtime of the directives differs from the machine's."""
+def against_directives(
+    run: OperatorRun, runtime: Runtime, dram_bytes: Mapping[str, int]
+) -> Iterator[Disagreement]:
+    """Yield where the directives' runtime and DRAM bytes by tensor differ from the machine's."""
     if runtime.cycles is not None:
         yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, _DIRECTIVES)
+    for tensor, told in dram_bytes.items():
+        machine = sum(run.moved.get((way, tensor), 0) for way in ("dram_read", "dram_write"))
+        if machine != told:
+            yield Disagreement(
+                voice="directives",
+                what=f"DRAM bytes of {tensor}",
+                unit="bytes",
+                machine=machine,
+                other=told,
+                assumption=_LOOPS,
+            )
 
 
 def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]:

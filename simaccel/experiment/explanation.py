@@ -1,8 +1,9 @@
 """One run as four voices tell it, group by group, and where they disagree.
 
 The *machine*: cycles and stalls. The *closed form*: its estimate, and what bounds it. The *bound*:
-what no mapping with these groups moves less than. The *directives*: reuse, multicast and what each
-level needs, from the run's own counts; and MAESTRO's runtime where directives say the same tree.
+what no mapping with these groups moves less than. The *directives*: from the tree, reuse by
+dimension and the bytes that it leaves to DRAM; from the run's counts, reuse by level, multicast and
+what each level needs; and MAESTRO's runtime where directives say the same tree.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
 from simaccel.analytic.directives.analysis import analyse
+from simaccel.analytic.directives.dimensions import Dimension, dimensions_of, dram_bytes_of
 from simaccel.analytic.directives.hardware import hardware_of
 from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.errors import SimaccelError
@@ -49,11 +51,13 @@ class Reuse:
 
     ``buffer``: bytes that the buffer gives for each that it takes. ``array``: MACs for each element
     sent to the array; ``sums``: MACs for each element that comes back from it. ``multicast``: PEs
-    that take (or pass on) an element that is sent once.
+    that take (or pass on) an element that is sent once. ``told_bytes``: what the directives say
+    that crosses DRAM, None where they don't tell.
     """
 
     tensor: str
     dram_bytes: int
+    told_bytes: int | None
     buffer: Fraction | None
     array: Fraction | None
     sums: Fraction | None
@@ -85,6 +89,7 @@ class Explained:
     unit: str
     together: tuple[str, ...]
     floor: Floor
+    dimensions: tuple[Dimension, ...]
     reuse: tuple[Reuse, ...]
     needs: tuple[Need, ...]
     directives: Runtime
@@ -113,16 +118,18 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
     }
     predicted = {one.name: one for one in result.estimate.operators}
     written = {one.name: one for one in directed}
+    kept = {group.name for group, around in result.mapping.placed() if around}
     found = []
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
         together = [parts[name] for name in names]
         for run, group, space in together:
             unit = "array" if run.engines["array"].busy else "sfu"
             runtime = _runtime(result, group, written.get(group.name))
+            bytes_told = {} if run.name in kept else _told(result, space, group)
             told = [
                 *against_estimate(run, predicted[run.name], unit),
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
-                *against_directives(run, runtime),
+                *against_directives(run, runtime, bytes_told),
             ]
             one = Explained(
                 run=run,
@@ -130,7 +137,8 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
                 unit=unit,
                 together=names,
                 floor=floor,
-                reuse=_reuse(result, group, space, run),
+                dimensions=dimensions_of(space, group, accelerator),
+                reuse=_reuse(result, group, space, run, bytes_told),
                 needs=_needs(result, run, unit),
                 directives=runtime,
                 disagreements=tuple(told),
@@ -142,12 +150,20 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
 # -- reuse
 
 
-def _reuse(result: Result, group: Group, space: Space, run: OperatorRun) -> tuple[Reuse, ...]:
+def _told(result: Result, space: Space, group: Group) -> dict[str, int]:
+    """Return what directives say that crosses DRAM, in all repetitions."""
+    times = result.workload.times(group.operators[0])
+    return {name: times * n for name, n in dram_bytes_of(space, group).items()}
+
+
+def _reuse(
+    result: Result, group: Group, space: Space, run: OperatorRun, told: Map[str, int]
+) -> tuple[Reuse, ...]:
     names = [name for seen in space.operators for name, _ in seen.uses]
     leaves = {leaf.operator: leaf for _, leaf in paths(group.tree)}
     moved = {name for _, name in run.moved}
     return tuple(
-        _reuse_of(result, space, run, name, leaves)
+        _reuse_of(result, space, run, name, leaves, told)
         for name in dict.fromkeys(names)
         if name in moved
     )
@@ -163,7 +179,12 @@ def _in_place(space: Space, run: OperatorRun, name: str) -> set[str]:
 
 
 def _reuse_of(
-    result: Result, space: Space, run: OperatorRun, name: str, leaves: Map[str, Do]
+    result: Result,
+    space: Space,
+    run: OperatorRun,
+    name: str,
+    leaves: Map[str, Do],
+    told: Map[str, int],
 ) -> Reuse:
     moved, spatial = run.moved, isinstance(result.accelerator.array, SpatialArraySpec)
     width = Fraction(result.workload.tensors[name.partition("#")[0]].bits, BYTE)
@@ -184,6 +205,7 @@ def _reuse_of(
     return Reuse(
         tensor=name,
         dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
+        told_bytes=told.get(name),
         buffer=_ratio(moved.get(("buffer_read", name), 0), moved.get(("buffer_write", name), 0)),
         array=array,
         sums=_ratio(_macs(result, run, makers) * width, back),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from simaccel.machine.stateful import Skip, Stateful
 
@@ -77,11 +77,22 @@ class Listener(Protocol):
         """Keep what was heard: everything up to ``now`` has been told."""
 
 
+EARLY_SITES: Final = 1 << 20
+"""Sites of commands are below; what is done early has others."""
+_MOST_EARLY: Final = 2000
+"""Operators whose numbers fit 32 bits; what is done early beside others keeps its own."""
+
+
+def early_site(site: int, operator: int) -> int:
+    """Number a command that runs while an operator before its own, by its place, has not ended."""
+    return site + (1 + operator) * EARLY_SITES if operator < _MOST_EARLY else site
+
+
 @dataclass(eq=False)
 class Account(Stateful):
     """The books of one engine."""
 
-    STATE = ("cause", "wait", "site", "followers")
+    STATE = ("cause", "wait", "site", "early", "followers")
     COUNTERS = ("cycles", "since")
     RECORDS = ("asked", "busy_root")  # who waits at a channel, in order; what is being done
     WIRING = ("engine", "listener")
@@ -94,6 +105,8 @@ class Account(Stateful):
     wait: Wait = NO_WAIT
     since: int = 0
     site: int = 0
+    early: int = 0
+    """What is added to sites while the operator before has not ended."""
     cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
     followers: list[Account] = field(default_factory=list)
     asked: int = 0
@@ -136,9 +149,16 @@ class Account(Stateful):
 
     def enter(self, now: int, site: int) -> None:
         """Go over to another command; what was done so far belongs to the one before."""
-        if site != self.site:
+        if site + self.early != self.site:
             self.flush(now)
-            self.site = site
+            self.site = site + self.early
+
+    def catch_up(self, now: int) -> None:
+        """Go on with the same command in its own operator: the one before has ended."""
+        self.early = 0
+        if self.site >= EARLY_SITES:
+            self.flush(now)
+            self.site %= EARLY_SITES
 
     def follow(self, now: int, other: Account, wait: Wait) -> None:
         """Wait for another engine: blame what it does, now and until ``unfollow``."""
@@ -152,7 +172,7 @@ class Account(Stateful):
 
     def state(self) -> tuple[object, ...]:
         """Followers change over in the order in which they came."""
-        return self.cause, self.wait, self.site, tuple(self.followers)
+        return self.cause, self.wait, self.site, self.early, tuple(self.followers)
 
     def counters(self) -> tuple[int, ...]:
         """Return the books, which tell the truth at a flush only."""

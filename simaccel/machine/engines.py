@@ -84,6 +84,7 @@ class Engine(Stateful):
         "tokens",
         "needed",
         "meeting",
+        "early",
         "boundaries",
     )
 
@@ -105,6 +106,8 @@ class Engine(Stateful):
         self.needed: list[Sequence[int]] = []
         """By step: itself, and those that wait for what the next command needs besides."""
         self.meeting: Meeting
+        self.early: Mapping[str, int] = {}
+        """What is added to sites of the next operator while one drains, by operator."""
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
         """What is called when the loop that ends at a step goes round, by step."""
         self.done_at: int | None = None
@@ -237,6 +240,8 @@ class Engine(Stateful):
         self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
         if event is not None:
             yield event
+        if self.meeting.waits(self.name):
+            self.account.early = self.early[op.operator]
 
     def last_lag(self) -> int:
         """Return in how many cycles the last results have left the engine."""

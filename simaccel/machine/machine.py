@@ -11,7 +11,7 @@ import numpy as np
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import STALLS, Cause, Listener
+from simaccel.machine.accounts import STALLS, Cause, Listener, early_site
 from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
@@ -132,6 +132,7 @@ class Machine:
         """Return engines their tokens and meetings; nothing is looked up while running."""
         accounts = {engine.name: engine.account for engine in self.engines}
         memory = memory_cycles(self.plans["array"])
+        early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
         self.tokens = {
             handover: Tokens(
                 self.clock,
@@ -146,6 +147,7 @@ class Machine:
         }
         for engine in self.engines:
             engine.meeting = self.meeting
+            engine.early = early
             for at, op in enumerate(engine.plan.ops):
                 engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
                 engine.needed.append(tuple(needed_at(engine.plan.ops, at)))
@@ -214,6 +216,8 @@ class Machine:
     def _close(self, operator: str) -> None:
         """Book an operator when all engines have met at its end."""
         self.books.close(self.clock.cycle, operator)
+        for engine in self.engines:
+            engine.account.catch_up(self.clock.cycle)
         self.wires.occupancy.close(operator)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> Run:

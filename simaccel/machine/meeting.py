@@ -85,10 +85,14 @@ class Meeting(Stateful):
             if one in waiting:
                 waiting[one].succeed()
 
+    def waits(self, engine: str) -> bool:
+        """Whether the operator that an engine has done has not ended."""
+        coming = self.coming is not None and self.coming[0] == engine
+        return engine in self.arrived or coming
+
     def gate(self, engine: str) -> simpy.Event | None:
         """Return the event to wait for if the operator that the engine has done has not ended."""
-        here = self.coming is not None and self.coming[0] == engine
-        if engine not in self.arrived and not here:
+        if not self.waits(engine):
             return None
         self.gated[engine] = self.clock.event()
         return self.gated[engine]

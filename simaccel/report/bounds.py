@@ -15,6 +15,7 @@ from simaccel.mapping.files import mapping_text
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.rows import Row, csv_text
 from simaccel.report.units import bytes_text, cycles_text
+from simaccel.workload import Workload
 
 _ROWS = 16
 """Points that a table shows at most."""
@@ -94,10 +95,17 @@ def bound_lines(report: BoundReport) -> list[str]:
         )
         if chosen.moved_bytes != chosen.access_bytes:
             lines.append(
-                f"its mapping moves {bytes_text(chosen.moved_bytes)} on simaccel's machine, whose "
-                f"windows slide in their innermost loop only (--halo machine bounds that)"
+                f"its mapping moves {bytes_text(chosen.moved_bytes)} on simaccel's machine, "
+                f"{_more_because(found.workload)}"
             )
     return lines
+
+
+def _more_because(workload: Workload) -> str:
+    """Say why the machine moves more than a bound."""
+    if workload.packed:
+        return "which rounds each tile of elements of 4 bits up to bytes"
+    return "whose windows slide in their innermost loop only (--halo machine bounds that)"
 
 
 def bound_json(report: BoundReport) -> dict[str, Any]:

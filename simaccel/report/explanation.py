@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
 from simaccel.experiment.explanation import ON_CHIP, Explained, Need, Reuse
 from simaccel.experiment.run import Result, floor_json
@@ -18,6 +19,9 @@ from simaccel.report.results import SMALLEST_SHARE, dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
 
 _TOP_CAUSES = 3
+_REUSES = ("MACs per element sent", "per sum back", "multicast")
+_AT_A_LEVEL = ("stays", "summed", "again", "returns")
+"""What a dimension does to a tensor in the memory that is named behind it."""
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
@@ -77,9 +81,23 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
             tuple(map(_voices, explained)),
         ),
         Section(
+            "directives: reuse by dimension",
+            ("operator", "directive"),
+            ("steps",),
+            ("tensors",),
+            tuple(_dimension_row(each) for one in explained for each in one.dimensions),
+        ),
+        Section(
             "directives: how often an element is used",
             ("group", "tensor"),
-            ("DRAM", "per byte in buffer", "MACs per element sent", "per sum back", "multicast"),
+            (
+                "DRAM",
+                "DRAM told",
+                "per byte in buffer",
+                "MACs per element sent",
+                "per sum back",
+                "multicast",
+            ),
             (),
             tuple(_reuse_row(one, each) for one in explained for each in one.reuse),
         ),
@@ -154,7 +172,17 @@ def _voices(one: Explained) -> tuple[str, ...]:
 
 def _reuse_row(one: Explained, each: Reuse) -> tuple[str, ...]:
     ratios = (each.buffer, each.array, each.sums, each.multicast)
-    return (one.run.name, each.tensor, bytes_text(each.dram_bytes), *map(_ratio, ratios))
+    told = "-" if each.told_bytes is None else bytes_text(each.told_bytes)
+    return (one.run.name, each.tensor, bytes_text(each.dram_bytes), told, *map(_ratio, ratios))
+
+
+def _dimension_row(one: Dimension) -> tuple[str, ...]:
+    shown = not one.in_space
+    told = [
+        f"{each.tensor} {each.effect}" + f" ({each.level})" * (shown and each.effect in _AT_A_LEVEL)
+        for each in one.couplings
+    ]
+    return (one.operator, one.directive, f"{one.steps:,}", ", ".join(told))
 
 
 def _ratio(ratio: Fraction | None) -> str:
@@ -206,6 +234,7 @@ def _group_json(one: Explained) -> dict[str, Any]:
         "dram_bytes": one.dram_bytes,
         "dram_bound": {**floor_json(one.floor), "of_groups": list(one.together)},
         "reserved_buffer_bytes": one.estimate.buffer_bytes,
+        "dimensions": [_dimension_json(each) for each in one.dimensions],
         "reuse": [_reuse_json(each) for each in one.reuse],
         "needs": {each.level: _need_json(each) for each in one.needs},
         "directives": vars(one.directives),
@@ -213,10 +242,15 @@ def _group_json(one: Explained) -> dict[str, Any]:
     }
 
 
+def _dimension_json(one: Dimension) -> dict[str, Any]:
+    return {**vars(one), "couplings": [vars(each) for each in one.couplings]}
+
+
 def _reuse_json(one: Reuse) -> dict[str, Any]:
     return {
         "tensor": one.tensor,
         "dram_bytes": one.dram_bytes,
+        "told_dram_bytes": one.told_bytes,
         "reads_per_buffer_byte": _number(one.buffer),
         "macs_per_element_sent": _number(one.array),
         "macs_per_sum_back": _number(one.sums),

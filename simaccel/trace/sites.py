@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from simaccel.hardware import Accelerator
+from simaccel.machine.accounts import early_site
 from simaccel.machine.steps import Act
 from simaccel.machine.walks import make_walks
+from simaccel.program.overlap import overlaps
 from simaccel.program.program import Command, Program
 from simaccel.program.text import program_text
 from simaccel.trace.schema import Site
 
 
 def program_sites(program: Program, accelerator: Accelerator) -> dict[int, Site]:
-    """Number the commands, and the ends of operators (no command), as the machine does."""
+    """Number the commands, and the ends of operators (no command), as the machine does.
+
+    A command that may run early has another number for each operator that may not have ended then,
+    under which its cycles are (`simaccel.machine.accounts.early_site`).
+    """
+    walks = make_walks(program, accelerator)
     sites: dict[int, Site] = {}
-    for steps in make_walks(program, accelerator).steps.values():
+    for steps in walks.steps.values():
         for step in steps:
             if step.act is Act.COMMAND and step.command is not None:
                 sites[step.site] = Site(step.operator, _command_text(step.command))
             elif step.act is Act.MEET:
                 sites[step.site] = Site(step.operator, "")
-    return dict(sorted(sites.items()))
+    places = {name: at for at, name in enumerate(dict.fromkeys(walks.operators))}
+    beside = overlaps(program, accelerator)
+    early = {
+        early_site(number, places[before]): Site(before, site.command)
+        for number, site in sites.items()
+        if site.command
+        for before in beside[site.operator].beside
+    }
+    return dict(sorted((sites | early).items()))
 
 
 def _command_text(command: Command) -> str:

@@ -15,13 +15,16 @@ from simaccel.experiment.exploration.explore import Exploration as Points
 from simaccel.experiment.exploration.explore import explore as explored
 from simaccel.experiment.exploration.figures import OBJECTIVES, read_limit
 from simaccel.experiment.exploration.space import (
+    DIRECTIVES,
     Dimension,
     Draw,
     Load,
     Setting,
     Space,
     Value,
+    description_of,
     draw,
+    require_described,
     require_sizes,
 )
 from simaccel.experiment.exploration.store import Store
@@ -149,6 +152,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     asked = options or Options()
     space = Space(tuple(there), tuple(made), tuple(dimensions), names, asked)
     require_sizes(space)
+    require_described(space)
     numbers = draw(space, sample, drawn, seed)
     kept = Store(None if store is None else Path(store))
     kept.open("simaccel.explore(...)", seed)
@@ -175,15 +179,17 @@ def _load(workload: WorkloadLike, weight: float) -> Load:
     if not 0 < weight < 10**12:
         allowed = "a number above 0 and below 10^12"
         raise InputError([Fault("explore", "weight", weight, allowed)])
-    return Load(as_workload(workload), weight)
+    text = description_of(str(workload)) if isinstance(workload, str | Path) else ""
+    return Load(as_workload(workload), weight, text, str(workload) if text else "")
 
 
 def _require_known(dataflows: Sequence[str], objective: str, confirm: str) -> None:
     faults = [] if objective in OBJECTIVES else [("objective", objective, [*OBJECTIVES])]
     faults += [] if confirm in CONFIRM else [("confirm", confirm, [*CONFIRM])]
     for name in dataflows:
-        if name not in MAPSPACES and name not in DATAFLOWS:
-            faults.append(("dataflow", name, [*DATAFLOWS, *MAPSPACES]))
+        known = [*DATAFLOWS, *MAPSPACES, DIRECTIVES]
+        if name not in known:
+            faults.append(("dataflow", name, known))
     require_none(Fault("explore", field, got, suggest(got, known)) for field, got, known in faults)
 
 

@@ -82,6 +82,11 @@ class Workload:
         return FrozenDict(found)
 
     @property
+    def packed(self) -> bool:
+        """Whether a tensor has elements of 4 bits, two in a byte."""
+        return any(one.packed for one in self.tensors.values())
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of all einsums and all repetitions."""
         return sum(self.times(operator.name) * operator.macs for operator in self.operators)

@@ -51,7 +51,7 @@ def test_repetitions_multiply() -> None:
 def test_totals_are_the_sums_of_the_operators() -> None:
     workload = attention(Dimensions(hidden=8, heads=2, head_size=4, ff_size=12), batch=1, seq_len=7)
     on = load_accelerator("toy", ["groups.overlap=false"])
-    predicted = estimate(workload, make_mapping(workload, on, "flat"), on)
+    predicted = estimate(workload, make_mapping(workload, on, "flat-r"), on)
     names = ["Q", "K", "V", "L+softmax+A", "O", "FF1", "FF2"]
     assert [one.name for one in predicted.operators] == names
     assert predicted.cycles == sum(one.cycles for one in predicted.operators)

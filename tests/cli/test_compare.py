@@ -186,7 +186,7 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
     line = "compare --hw toy --workload bert --scope la --seq-len 32 --dataflow naive,flat-m"
-    result = cli(f"{line} --sweep buffer=1KiB:256KiB:x4 --jobs 1")
+    result = cli(f"{line} --sweep buffer=1KiB:64KiB:x4 --jobs 1")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("does not run") == 3
     (reason,) = [text for text in result.stdout.splitlines() if text.startswith("flat-m at")]

@@ -138,3 +138,40 @@ def test_nothing_that_runs_is_an_error(cli: Call) -> None:
     result = cli(f"explore --hw toy_linear {GEMM} --dataflow naive --jobs 1")
     assert result.exit_code == 2
     assert "dataflow naive takes systolic arrays; toy_linear has a spatial one" in result.stdout
+
+
+NET = """
+Network net { Layer ONE { Type: CONV
+  Dimensions { K: 8, C: 8, R: 3, S: 3, Y: 8, X: 8 }
+  Dataflow { SpatialMap(1,1) K; TemporalMap(8,8) C; TemporalMap(Sz(R),Sz(R)) R;
+    TemporalMap(Sz(S),Sz(S)) S; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X;
+    Cluster(8,P); SpatialMap(1,1) C; } } }
+"""
+
+
+def test_a_description_is_explored_with_its_own_dataflow(cli: Call, tmp_path: Path) -> None:
+    """Each design does what `run` does, the closed form's best on the machine."""
+    net = tmp_path / "net.m"
+    net.write_text(NET)
+    axis = "noc.distribution.link_bytes_per_cycle=4,64"
+    line = f"explore --hw maestro_256 --workload {net} --dataflow directives --jobs 1 --confirm all"
+    done = cli(f"{line} --axis {axis} --axis buffer=64KiB,256KiB --json")
+    assert done.exit_code == 0, done.stderr
+    designs = json.loads(done.stdout)["designs"]
+    assert len(designs) == 4
+    for row, rate in ((designs[0], 4), (designs[-1], 64)):
+        sets = f"--set noc.distribution.link_bytes_per_cycle={rate}"
+        run = cli(f"run --hw maestro_256 --workload {net} --dataflow directives {sets} --json")
+        assert row["cycles"] == json.loads(run.stdout)["cycles"]
+    assert designs[0]["cycles"] > designs[-1]["cycles"]
+
+
+def test_directives_need_a_description(cli: Call, tmp_path: Path) -> None:
+    done = cli(f"explore {SMALL.replace('naive', 'directives')} {AXES}")
+    assert done.exit_code == 2
+    assert "--workload: got 'gemm'; allowed: a MAESTRO description" in done.stderr
+    wrong = tmp_path / "net.m"
+    wrong.write_text(NET.replace("SpatialMap(1,1) C", "SpatialMap(1,1) W"))
+    done = cli(f"explore --hw maestro_256 --workload {wrong} --dataflow directives {AXES}")
+    assert done.exit_code == 2
+    assert f"{wrong}: line 6, column" in done.stderr

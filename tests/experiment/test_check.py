@@ -36,7 +36,8 @@ SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 )
 def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: Scope) -> None:
     """Each granularity of flex and flat computes attention in tests/schedulers/test_dataflows."""
-    workload = attention(SMALL, batch=2, seq_len=7, scope=scope)
+    rows = 7 if scope == "model" else 3
+    workload = attention(SMALL, batch=2, seq_len=rows, scope=scope)
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:
         mapping = make_mapping(workload, accelerator, dataflow)

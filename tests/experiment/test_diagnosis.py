@@ -98,7 +98,7 @@ def test_windows_are_counted_event_by_event(
 def block(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record an attention block on the toy accelerator, softmax apart."""
     path = tmp_path_factory.mktemp("traces") / "block.h5"
-    workload = attention(SMALL, batch=2, seq_len=11)
+    workload = attention(SMALL, batch=1, seq_len=7)
     record(path, workload, load_accelerator("toy"), "flex")
     return path
 

@@ -165,6 +165,19 @@ def test_silence_has_a_reason(
     assert "systolic" in explain(product)[0].directives.silent
 
 
+def test_bytes_of_the_directives_are_compared(product: Result) -> None:
+    """100 x 64 elements of A once, 64 x 48 of B for each of 3 pieces of m; then one byte more."""
+    (one,) = explain(product)
+    told = {each.tensor: each.told_bytes for each in one.reuse}
+    assert told == {"A": 2 * 6400, "B": 3 * 2 * 64 * 48, "C": 2 * 4800}
+    assert all(each.told_bytes == each.dram_bytes for each in one.reuse)
+    (found,) = against_directives(one.run, Runtime(), {**told, "A": 12801})  # type: ignore[dict-item]
+    assert (found.voice, found.what, found.machine, found.other) == (
+        *("directives", "DRAM bytes of A"),
+        *(12800, 12801),
+    )
+
+
 @pytest.mark.parametrize(("percent", "times"), [(102, 0), (103, 1), (98, 0), (97, 1)])
 def test_the_tolerance_of_cycles(product: Result, percent: int, times: int) -> None:
     run, predicted = product.operators()[0]
@@ -172,7 +185,7 @@ def test_the_tolerance_of_cycles(product: Result, percent: int, times: int) -> N
     there = replace(predicted, cycles=100 * percent, resource_bound_cycles=10_000)
     found = list(against_estimate(run, there, "array"))
     assert [each.what for each in found] == ["estimate"] * times
-    spoken = list(against_directives(run, Runtime(cycles=100 * percent)))
+    spoken = list(against_directives(run, Runtime(cycles=100 * percent), {}))
     assert [each.other for each in spoken] == [100 * percent] * times
 
 

@@ -33,9 +33,10 @@ TELLS = {
 # These say nothing that where the engines are and what is pending doesn't say as well. They stay
 # in the state: what follows from what may change with the engines.
 REPEATS = {
-    "Account.cause", "Account.wait", "Account.site", "Account.followers", "Tokens.waiter",
-    "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming", "Meeting.held",
-    "Meeting.gated", "Occupancy.ended", "Occupancy.following", "Occupancy.n_bytes", "Engine.stage",
+    "Account.cause", "Account.wait", "Account.site", "Account.early", "Account.followers",
+    "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming",
+    "Meeting.held", "Meeting.gated", "Occupancy.ended", "Occupancy.following",
+    "Occupancy.n_bytes", "Engine.stage",
     "Occupancy.operator", "Array.came", "Array.free_at", "Array.left_at", "Array.drained_at",
     "Channel.waiting", "Channel.turns", "Channel.alarm",
 }  # fmt: skip

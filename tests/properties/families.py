@@ -69,11 +69,25 @@ def _places(draw: st.DrawFn, ranks: int, count: int, *, one_order: bool) -> tupl
     return tuple(ints(table[:, rank]) for rank in range(ranks))
 
 
+def packs(tensors: str) -> st.SearchStrategy[set[str]]:
+    """Draw tensors that have elements of 4 bits, often none."""
+    return st.sets(st.sampled_from(tensors)) | st.just(set[str]())
+
+
+def packed(workload: Workload, names: set[str]) -> Workload:
+    """Give some tensors elements of 4 bits."""
+    tensors = {
+        name: replace(one, bytes_per_element=1, packed=True) if name in names else one
+        for name, one in workload.tensors.items()
+    }
+    return replace(workload, tensors=tensors)
+
+
 @st.composite
 def gemm_families(draw: st.DrawFn, *, one_order: bool = False, few: bool = False) -> Drawn:
     """Draw tilings of a batched GEMM; ``few``: of at most two full pieces of each rank."""
     m, k, n, batch = (draw(st.integers(1, most)) for most in (11, 9, 7, _PIECES))
-    workload = gemm(m=m, k=k, n=n, batch=batch)
+    workload = packed(gemm(m=m, k=k, n=n, batch=batch), draw(packs("ABC")))
     group = Group(operators=("gemm",), tree=(), merged=mergeable(workload, ("gemm",)))
     space = space_of(workload, group)
     count = draw(st.integers(1, _MOST))
@@ -96,6 +110,7 @@ def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
     heads, size, tokens = draw(st.integers(1, 3)), draw(st.integers(1, 5)), draw(st.integers(1, 9))
     dimensions = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1)
     workload = attention(dimensions, batch=2, seq_len=tokens, scope="la")
+    workload = packed(workload, draw(packs("QKSPVZ")))
     group = Group(operators=LA, tree=(), merged=mergeable(workload, LA))
     space = space_of(workload, group)
     count, online = draw(st.integers(1, _MOST)), draw(st.booleans())

@@ -27,7 +27,7 @@ from tests.program.programs import (
     softmax_group,
     staged_groups,
 )
-from tests.properties.families import Drawn, flat_families, gemm_families
+from tests.properties.families import Drawn, flat_families, gemm_families, packed, packs
 
 _WIDTHS = st.sampled_from([1, 2, 2, 3, 4])
 _SIZES = st.one_of(st.integers(1, 9), st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17, 19, 23]))
@@ -40,25 +40,12 @@ def _widths(tensors: str) -> st.SearchStrategy[dict[str, int]]:
     return st.fixed_dictionaries({}, optional=dict.fromkeys(tensors, _WIDTHS))
 
 
-def _packs(tensors: str) -> st.SearchStrategy[set[str]]:
-    return st.sets(st.sampled_from(tensors)) | st.just(set[str]())
-
-
-def _packed(workload: Workload, names: set[str]) -> Workload:
-    """Give some tensors elements of 4 bits."""
-    tensors = {
-        name: replace(one, bytes_per_element=1, packed=True) if name in names else one
-        for name, one in workload.tensors.items()
-    }
-    return replace(workload, tensors=tensors)
-
-
 @st.composite
 def _gemms(draw: st.DrawFn) -> Workload:
     sizes = {rank: draw(_SIZES) for rank in "mkn"}
     batch = draw(st.integers(1, 3))
     workload = gemm(**sizes, batch=batch, bytes_by_tensor=draw(_widths("ABC")))
-    return replace(_packed(workload, draw(_packs("ABC"))), repeat=draw(_REPEATS))
+    return replace(packed(workload, draw(packs("ABC"))), repeat=draw(_REPEATS))
 
 
 @st.composite
@@ -71,7 +58,7 @@ def _attentions(draw: st.DrawFn) -> Workload:
         scope="la",
         bytes_by_tensor=draw(_widths("QKSPVZ")),
     )
-    return replace(_packed(workload, draw(_packs("QKSPVZ"))), repeat=draw(_REPEATS))
+    return replace(packed(workload, draw(packs("QKSPVZ"))), repeat=draw(_REPEATS))
 
 
 @st.composite

@@ -107,7 +107,7 @@ def test_what_is_no_file_is_refused_at_once(server: Server, tmp_path: Path) -> N
             assert refused(server, tmp_path, *line).startswith(f"error: {name}.yaml: ")
 
 
-@pytest.mark.parametrize("size", [10, 100, 5_000, 100_000, 1_050_000, 1_100_000, 1_500_000])
+@pytest.mark.parametrize("size", [100, 5_000, 1_050_000, 1_500_000])
 def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: int) -> None:
     """A limit of the size of files is a disk that is full for this process."""
     long = ("--hw", "toy", "--workload", "gemm", "--shape", "M=900,K=70,N=90")

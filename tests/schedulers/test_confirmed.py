@@ -32,17 +32,12 @@ def _run(
     return simulate(workload, on, dataflow, options=Options(objective=objective))
 
 
-@pytest.mark.parametrize(
-    ("dataflow", "room"), [("flex", "4 KiB"), ("flat", "256 B"), ("flat", "4 KiB")]
-)
+@pytest.mark.parametrize(("dataflow", "room"), [("flex", "4 KiB"), ("flat", "4 KiB")])
 def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) -> None:
     size = f"buffer.capacity_bytes={room}"
     whole = _run(_ATTENTION, dataflow, size).run.cycles
     for one in "mbhr":
-        try:
-            assert whole <= _run(_ATTENTION, f"{dataflow}-{one}", size).run.cycles
-        except NothingFitsError:
-            assert room != "4 KiB"
+        assert whole <= _run(_ATTENTION, f"{dataflow}-{one}", size).run.cycles
 
 
 @pytest.mark.parametrize(
@@ -113,7 +108,7 @@ def test_best_fuses_where_that_saves_traffic() -> None:
     assert_computes(_FEED_FORWARD, best.mapping)
 
 
-@pytest.mark.parametrize("shape", [(7, 9, 5), (10, 3, 12)])
+@pytest.mark.parametrize("shape", [(10, 3, 12)])
 def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, int]) -> None:
     """What the mapspaces inside picked is run, too."""
     m, k, n = shape

@@ -163,12 +163,12 @@ def _require_run(workload: Workload, on: Accelerator, mapping: Mapping) -> None:
     assert predicted.resource_bound_cycles <= min(run.cycles, predicted.cycles)
 
 
-_COMPUTES = [d for d in DATAFLOWS if d not in ("flex-b", "flex-h", "strips")]
+_COMPUTES = [d for d in DATAFLOWS if d not in ("flex-b", "flex-h", "best", "strips")]
 
 
 @pytest.mark.parametrize(
     ("batch", "seq_len", "capacity", "dataflow"),
-    [(2, 5, "448 B", d) for d in _COMPUTES if d != "best"]
+    [(2, 5, "448 B", d) for d in _COMPUTES]
     + [(2, 7, "4 KiB", d) for d in _COMPUTES]
     + [(1, 11, "1 KiB", d) for d in _COMPUTES if d not in _ALL_OF],
 )
@@ -202,8 +202,10 @@ def test_pipelined_mappings_compute_attention(dataflow: str) -> None:
     assert check(workload, mapping, lower(workload, mapping))
 
 
-@pytest.mark.parametrize("dataflow", FITS_ON_TOY)
-@pytest.mark.parametrize("shape", [(1, 3, 1), (9, 7, 5), (5, 13, 2)])
+@pytest.mark.parametrize(
+    ("dataflow", "shape"),
+    [*((d, (1, 3, 1)) for d in FITS_ON_TOY), ("naive", (9, 7, 5)), ("flex", (5, 13, 2))],
+)
 def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     workload, on = gemm(m=m, k=k, n=n, batch=2), toy("128 B")
@@ -213,7 +215,7 @@ def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
     assert check(workload, mapping, lower(workload, mapping))
 
 
-@pytest.mark.parametrize("dataflow", FITS_ON_TOY)
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat-r", "flash"])
 def test_the_same_input_gives_the_same_mapping(dataflow: str) -> None:
     assert make_mapping(la(2, 7), toy("4 KiB"), dataflow) == small(2, 7, "4 KiB", dataflow)
 
@@ -266,12 +268,12 @@ def test_the_family_is_never_worse_than_its_granularities(
     ],
 )
 def test_more_buffer_never_moves_more(hw: str, dataflow: str) -> None:
-    """BERT at 256: neither bytes nor cycles grow with the buffer.
+    """BERT at 64 or 256: neither bytes nor cycles grow with the buffer.
 
     Cycles may by a little: a search looks near the best of its grid, which with more room is
     another one, whose neighbours may be worse than those of the one before.
     """
-    workload = build("bert", batch=4 if hw == "cloud" else 1, seq_len=256, scope="la")
+    workload = build("bert", batch=4, seq_len=256 if hw == "cloud" else 64, scope="la")
     moved: list[int] = []
     cycles: list[int] = []
     for capacity in ("512 KiB", "2 MiB", "16 MiB"):

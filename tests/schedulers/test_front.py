@@ -236,9 +236,15 @@ def test_every_scheduler_has_a_front(dataflow: str) -> None:
 
 
 def test_what_does_not_fit_has_no_front() -> None:
-    """A row of Q of 2, a row of S of 3 and one of K, all of 2 B, take 14 B at least."""
+    """A row of 32 logits of 2 B is twice the buffer."""
     with pytest.raises(NothingFitsError):
-        pareto(_TINY, _on("8 B"), "flat", Options(), Asked("cycles", "energy"))
+        pareto(
+            attention_workload(1, 1, 32, 2),
+            _on("32 B"),
+            "flat",
+            Options(),
+            Asked("cycles", "energy"),
+        )
 
 
 def test_other_rows_are_those_that_fit_and_are_not_tried_yet() -> None:

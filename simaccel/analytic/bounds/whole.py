@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from simaccel.analytic.bounds.compulsory import compulsory_bytes
 from simaccel.analytic.bounds.front import Front, together
 from simaccel.analytic.bounds.fused import fused_segment
 from simaccel.analytic.bounds.fusion import TEMPLATES
@@ -70,7 +71,7 @@ class WorkloadBound:
     def _moved(self, segment: Segment, own: int) -> int:
         """Return what the machine moves; elements of 4 bits are counted again, as it packs them."""
         group = segment.group(own)
-        if group is None or not any(one.packed for one in self.workload.tensors.values()):
+        if group is None or not self.workload.packed:
             return segment.moved(own)
         return int(figures(family_of(space_of(self.workload, group), group))[1])
 
@@ -206,8 +207,10 @@ def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) 
     found = segmented(counted, len(operators), segment_of)
     if counted is workload:
         return found
-    front = found.front
-    halved = Front(-(-front.buffer // 2), -(-front.accesses // 2), front.origin)
+    front, names = found.front, [one.name for one in operators]
+    least = compulsory_bytes(workload, [[one] for one in names] if fuse == UNFUSED else [names])
+    moved = np.maximum(-(-front.accesses // 2), least)
+    halved = Front(-(-front.buffer // 2), moved, front.origin)
     return replace(found, workload=workload, front=halved)
 
 
@@ -218,7 +221,7 @@ def in_half_bytes(workload: Workload) -> Workload:
         NoBoundError: it has elements of more than 8 bytes beside those of 4 bits.
 
     """
-    if not any(one.packed for one in workload.tensors.values()):
+    if not workload.packed:
         return workload
     wide = [one.name for one in workload.tensors.values() if one.bytes_per_element > _WIDEST]
     if wide:

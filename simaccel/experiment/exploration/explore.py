@@ -15,7 +15,7 @@ from simaccel.experiment.exploration.figures import (
     static_figures,
 )
 from simaccel.experiment.exploration.runs import Asked, How, Record, Task, run
-from simaccel.experiment.exploration.space import Design, Dimension
+from simaccel.experiment.exploration.space import DIRECTIVES, Design, Dimension
 from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import Team, Watch, noted
 
@@ -120,8 +120,16 @@ class _Doing:
 
 
 def _asked(design: Design, how: How) -> list[Asked]:
+    directed = design.dataflow == DIRECTIVES
     return [
-        Asked(load.workload, design.accelerator, design.dataflow, design.options, how)
+        Asked(
+            load.workload,
+            design.accelerator,
+            design.dataflow,
+            design.options,
+            how,
+            load.description if directed else "",
+        )
         for load in design.loads
     ]
 

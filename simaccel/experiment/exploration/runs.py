@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping as Map
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -18,7 +18,11 @@ from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.directives.reading import parse_directives
+from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping
+from simaccel.mapping.tree import Mapping
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.lowering import lower
 from simaccel.program.program import require_fit
@@ -35,13 +39,14 @@ _UNREAD = frozenset({"source", "description"})
 
 @dataclass(frozen=True)
 class Asked:
-    """One run: by the closed form, or on the machine."""
+    """One run: by the closed form, or on the machine; ``description``: with its dataflows."""
 
     workload: Workload
     accelerator: Accelerator
     dataflow: str
     options: Options
     how: How
+    description: str = ""
 
     @cached_property
     def text(self) -> str:
@@ -60,6 +65,8 @@ class Asked:
             "constraints": list(options.constraints),
             "effort": asdict(options.effort),
         }
+        if self.description:
+            asked["description"] = self.description
         return json.dumps(asked, sort_keys=True)
 
     @cached_property
@@ -80,7 +87,7 @@ def _accelerator_text(accelerator: Accelerator) -> str:
 
 def _decisive(value: object) -> object:
     """Leave out what is there for readers."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Map):
         return {key: _decisive(item) for key, item in value.items() if key not in _UNREAD}
     return value
 
@@ -104,7 +111,7 @@ def run(task: Task) -> Record:
 def _estimated(asked: Asked) -> Record:
     """Take the mapping that `simaccel run` takes, and its closed form."""
     workload, accelerator = asked.workload, asked.accelerator
-    mapping = scheduled(workload, accelerator, asked.dataflow, asked.options)
+    mapping = _directed(asked) or scheduled(workload, accelerator, asked.dataflow, asked.options)
     program = lower(workload, mapping)
     require_fit(program, accelerator.capacities)
     require_sums_fit(program, accelerator)
@@ -120,10 +127,21 @@ def _estimated(asked: Asked) -> Record:
     }
 
 
+def _directed(asked: Asked) -> Mapping | None:
+    """Return the mapping that a description says; None where a scheduler is asked."""
+    if not asked.description:
+        return None
+    names = {one.name for one in asked.workload.operators}
+    layers = [one for one in parse_directives(asked.description).layers if one.name in names]
+    mapping = directed_mapping(layers, asked.workload, asked.accelerator)
+    require_mapping(asked.workload, mapping, asked.accelerator, "description")
+    return mapping
+
+
 def _simulated(task: Task) -> Record:
     asked = task.asked
     dataflow = (
-        asked.dataflow
+        _directed(asked) or asked.dataflow
         if task.mapping is None
         else parse_mapping(yaml.safe_load(task.mapping), "mapping of an exploration")
     )

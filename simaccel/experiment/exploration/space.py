@@ -6,20 +6,26 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.experiment.documents import workload_document
 from simaccel.experiment.precision import at_precision
+from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.mapping.directives.reading import parse_directives
 from simaccel.schedulers import Options
-from simaccel.workload import Workload, parse_workload
+from simaccel.workload import Workload, is_described, parse_workload
 
 Value = int | float | str
 Draw = Literal["latin", "random"]
+DIRECTIVES: Final = "directives"
+"""The dataflow that a MAESTRO description says of its layers."""
 DATAFLOW, MAPSPACE = "flat", "ruby-s"
 """What schedules where nothing is given: on a systolic array, on a spatial one."""
 _KEPT = 4096
@@ -52,10 +58,25 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Load:
-    """A workload, and how often it counts."""
+    """A workload, and how often it counts.
+
+    ``description``: the text of the MAESTRO description, ``source``, that it was read from.
+    """
 
     workload: Workload
     weight: float = 1.0
+    description: str = ""
+    source: str = ""
+
+
+def description_of(name: str) -> str:
+    """Return the MAESTRO description that a workload is read from; empty where it is none.
+
+    Raises:
+        InputError: the file can't be read.
+
+    """
+    return read_text(Path(name), "workload") if is_described(name) else ""
 
 
 @dataclass(frozen=True)
@@ -273,6 +294,22 @@ def require_sizes(space: Space) -> None:
                 faults.append(Fault("command line", "--axis", one.name, allowed))
     if faults:
         raise InputError(faults)
+
+
+def require_described(space: Space) -> None:
+    """Refuse the dataflows of a description where a workload has none.
+
+    Raises:
+        InputError: names each such workload, or what is wrong with its description.
+
+    """
+    if DIRECTIVES not in space.dataflows:
+        return
+    allowed = f"a MAESTRO description with the dataflow {DIRECTIVES}"
+    names = [load.workload.name for load in space.loads if not load.description]
+    if names:
+        raise InputError([Fault("command line", "--workload", name, allowed) for name in names])
+    gather(*(partial(parse_directives, one.description, one.source) for one in space.loads))
 
 
 def _asked(space: Space, hardware: Accelerator, values: Mapping[str, Value]) -> tuple[str, Options]:

@@ -37,6 +37,10 @@ _FAMILIES: Final = ("flat", "flex", "flash", "naive")
 _LINES: Final = ("-", "--", "-.", ":")
 _BAR, _GAP = 0.8, 0.6
 _ROW_INCHES, _REST_INCHES = 0.17, 1.1
+_SEEN = 0.25
+"""Percent of the cycles; what takes less in every run is not seen, and has no place in a legend."""
+_NUMBERED = 7.0
+"""Percent from which a slice carries its number."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,23 @@ def array_shares(result: dict[str, Any]) -> dict[str, float]:
 
 
 def causes_of(rows: Sequence[Compared]) -> list[str]:
-    """List what the array does in any of the runs, in the order of stacks."""
+    """List what the array does in any of the runs, as far as it is seen, in the order of stacks."""
     shares = [array_shares(row.result) for row in rows if row.result is not None]
-    return in_order({cause for one in shares for cause, share in one.items() if share})
+    return in_order({cause for one in shares for cause, share in one.items() if share >= _SEEN})
+
+
+def number_slice(axes: Axes, x: float, y: float, share: float) -> None:
+    """Write the percent of a slice into its middle, where it has room."""
+    if share >= _NUMBERED:
+        axes.text(
+            x,
+            y,
+            f"{share:.0f}",
+            ha="center",
+            va="center_baseline",
+            fontsize="x-small",
+            bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.8},
+        )
 
 
 def draw_comparison(rows: Sequence[Compared], title: str) -> Figure:
@@ -171,6 +189,8 @@ def _draw_stacks(axes: Axes, rows: Sequence[Compared], places: Sequence[float]) 
             edgecolor=EDGE_COLOUR,
             linewidth=EDGE_POINTS,
         )
+        for (_, at), before, share in zip(ran, left, shares, strict=True):
+            number_slice(axes, before + share / 2, at, share)
         left = [before + share for before, share in zip(left, shares, strict=True)]
     if ran:
         axes.vlines(

@@ -22,6 +22,7 @@ from simaccel.report.figures.comparison import (
     causes_of,
     legend_of,
     looks,
+    number_slice,
 )
 from simaccel.report.figures.slope import DRAM, Slope, draw_slopes
 from simaccel.report.figures.style import (
@@ -38,13 +39,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _ACROSS, _STACKS_ACROSS = 3, 4
-_LINES_INCHES, _STACK_INCHES, _REST_INCHES = 2.1, 1.35, 0.5
+_LINES_INCHES, _STACK_INCHES, _REST_INCHES = 2.1, 1.7, 0.5
 _MOST_STACK_ROWS = 6
 """More small panels than these don't fit a page; the lines are drawn alone then."""
 _MOST_TICKS: Final = 12
 """Names of points that stand beside each other across the whole figure."""
 _STRIP, _STRIP_INCHES = 9.0, 0.13
 """Height of a row of crosses: on the axis, in percent, and on paper."""
+_LINE_OF_TEXT = 6.5
+"""Height of a line of text beside the lines, in percent of the axis."""
+_MOST_APART, _MOST_NUMBERED = 24, 6
+"""Points of a stack that have room for a gap between them, or for numbers in slices."""
 _NAN = float("nan")
 Slopes = Mapping[int | None, Sequence[Slope]]
 
@@ -53,10 +58,10 @@ def draw_sweep(rows: Sequence[Compared], title: str, slopes: Slopes | None = Non
     """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
 
     Where a dataflow does not run its line has a gap, and a cross stands under the axis. With
-    ``slopes``, bounds by sequence length, what was moved stands above them in between. Call it
-    inside ``style()``.
+    ``slopes``, bounds by sequence length, what was moved (if anything was) stands above them.
+    Call it inside ``style()``.
     """
-    panels = _panels(rows)
+    panels, slopes = _panels(rows), slopes if any(row.result for row in rows) else None
     names = list(dict.fromkeys(row.dataflow for row in rows))
     upper_rows = -(-len(panels) // _ACROSS)
     lower_rows = len(panels) * -(-len(names) // _STACKS_ACROSS)
@@ -131,7 +136,45 @@ def _draw_lines(
     for axes in upper.axes[len(panels) :]:
         axes.set_axis_off()
     labelled = dict(pair[::-1] for axes in upper.axes for pair in _legend(axes))
-    upper.legend(labelled.values(), labelled.keys(), loc="outside right upper")
+    if len(panels) == 1:
+        _label_lines(upper.axes[0], every, look)
+        labelled = {text: artist for text, artist in labelled.items() if text not in look}
+    if labelled:
+        upper.legend(labelled.values(), labelled.keys(), loc="outside right upper")
+
+
+def _label_lines(axes: Axes, rows: Sequence[Compared], look: dict[str, Look]) -> None:
+    """Write each dataflow's name at the end of its line, as near as the others' names let it."""
+    ends = {row.dataflow: row.result["utilisation"] for row in _in_order(rows) if row.result}
+    names = sorted(ends, key=lambda name: ends[name])
+    for name, height in zip(names, _spread([100 * ends[name] for name in names]), strict=True):
+        axes.annotate(
+            name,
+            (1.0, height),
+            (5, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            color=look[name].colour,
+            fontweight="bold",
+            annotation_clip=False,
+        )
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Move heights, the lowest first, so far apart that a line of text fits, and below the top.
+
+    >>> _spread([10.0, 95.0, 96.0, 99.0])
+    [10.0, 87.0, 93.5, 100.0]
+    """
+    found: list[float] = []
+    for height in heights:
+        found.append(max(height, found[-1] + _LINE_OF_TEXT) if found else height)
+    top = 100.0
+    for at in range(len(found) - 1, -1, -1):
+        found[at] = min(found[at], top)
+        top = found[at] - _LINE_OF_TEXT
+    return found
 
 
 def _draw_moved(
@@ -252,7 +295,12 @@ def _draw_stack(
             edgecolor=EDGE_COLOUR,
             linewidth=EDGE_POINTS,
         )
+        if len(rows) <= _MOST_NUMBERED:
+            for at, (below, share) in enumerate(zip(base, shares, strict=True)):
+                number_slice(axes, at, below + share / 2, share)
         base = top
+    if len(rows) <= _MOST_APART:
+        axes.vlines(edges[1:-1], 0, 100, color="white", linewidth=2.0)
     useful = [100 * row.result["utilisation"] if row.result else _NAN for row in rows]
     axes.hlines(useful, edges[:-1], edges[1:], color=LIMIT_COLOUR, linewidth=1.2, label=FILLED)
     shown = range(0, len(rows), _every(len(rows), most_ticks))

@@ -25,7 +25,7 @@ from math import prod
 
 import numpy as np
 
-from simaccel.machine.accounts import Cause
+from simaccel.machine.accounts import EARLY_SITES, Cause
 from simaccel.program.program import Loop, Node, Operator, Program
 from simaccel.program.text import program_text
 from simaccel.report.page.tree import Again, Rows, Tree, cycles_of
@@ -93,7 +93,7 @@ class Work:
         """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""
         self._busy = causes == Cause.BUSY
         self._idle = causes == Cause.IDLE
-        self._sites = sites
+        self._sites = sites % EARLY_SITES
         self.cycles: Counter[int] = Counter()
         self._count(tree, 1)
         self._stretches = [self._stretch(node) for node in tree]
@@ -163,7 +163,7 @@ def loop_tree(
 
     """
     lines = list(_lines(program))
-    numbers = [number for number in sorted(sites) if sites[number].command]
+    numbers = [n for n in sorted(sites) if sites[n].command and n < EARLY_SITES]
     commands = [line.text for line in lines if line.kind == "command"]
     if commands != [sites[number].command for number in numbers]:
         raise ValueError("the sites are not the commands of the program")

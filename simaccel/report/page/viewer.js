@@ -29,6 +29,7 @@ function loadRun() {
 
 const run = loadRun();
 const view = { start: 0, end: run.cycles, before: [], pending: false, pointer: null };
+const marks = []; // operators above the axis: {start, end, mark}
 const rows = []; // lanes as shown: {lane, level, canvas, small, group}
 
 // The window
@@ -95,6 +96,7 @@ function draw() {
   }
   const axis = fitCanvas(byId("axis"));
   drawAxis(axis.context, axis, start, end, run, run.dim);
+  placeMarks();
   const marker = byId("marker").style;
   marker.left = `${(100 * start) / run.cycles}%`;
   marker.width = `${(100 * (end - start)) / run.cycles}%`;
@@ -164,19 +166,30 @@ function swatch(parent, cause) {
 }
 
 function makeOperators() {
-  // Where in the run each operator lies: those that run once, one after the other.
+  // Where each operator lies: those that run once, one after the other.
   const once = run.loops.filter((place) => place.kind === "operator" && place.executions === 1);
   const there = once.filter((place) => place.window);
-  byId("operators-strip").hidden = there.length < 2;
+  if (there.length < 2) return;
+  byId("operators-strip").hidden = false;
   for (const place of there) {
     const [start, end] = place.window;
     const name = place.text.replace("operator ", "");
-    const mark = element("button", "operator", name);
+    const mark = element("button", "mark", name);
     mark.title = `${name}: cycles ${count(start)} to ${count(end)}`;
-    mark.style.left = `${(100 * start) / run.cycles}%`;
-    mark.style.width = `${(100 * (end - start)) / run.cycles}%`;
     mark.onclick = () => zoomTo(start, end, 0);
     byId("operators").append(mark);
+    marks.push({ start, end, mark });
+  }
+}
+
+function placeMarks() {
+  // Put the operators where they lie in the window.
+  const length = view.end - view.start;
+  for (const { start, end, mark } of marks) {
+    const [from, to] = [Math.max(start, view.start), Math.min(end, view.end)];
+    mark.hidden = from >= to;
+    mark.style.left = `${(100 * (from - view.start)) / length}%`;
+    mark.style.width = `${(100 * (to - from)) / length}%`;
   }
 }
 

@@ -65,7 +65,7 @@ def test_no_example_is_below(name: str) -> None:
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 def test_no_scheduler_is_below(dataflow: str) -> None:
     dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
-    workload = attention(dimensions, batch=2, seq_len=5, scope="la")
+    workload = attention(dimensions, batch=2, seq_len=3, scope="la")
     hw = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB"])
     try:
         result = simulate(workload, hw, dataflow)

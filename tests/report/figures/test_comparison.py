@@ -107,3 +107,15 @@ def test_no_two_dataflows_look_the_same() -> None:
 
 def test_a_dataflow_keeps_its_colour_from_figure_to_figure() -> None:
     assert looks(["flat"])["flat"].colour == looks(["naive", "new", "flat"])["flat"].colour
+
+
+def test_slices_that_are_seen_carry_their_percent_and_others_have_no_legend() -> None:
+    one = result(1000, 0.5, 500, dram_bandwidth=300, dram_latency=30, noc=2)
+    with style():
+        figure = draw_comparison([Compared("flat", 512, one)], "title")
+        figure.draw_without_rendering()
+        right = figure.axes[1]
+    assert [text.get_text() for text in right.texts] == ["50", "30", "17"]
+    _, labels = right.get_legend_handles_labels()
+    assert CAUSE_LABELS["dram_latency"] in labels
+    assert CAUSE_LABELS["noc"] not in labels

@@ -1,5 +1,6 @@
 """The figure of a sweep shows the figures of its rows."""
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,34 @@ def test_more_stacks_than_fit_a_page_are_left_out() -> None:
     given = [row for n in range(1, 8) for row in rows([1024, 2048], length=n)]
     titles = [axes.get_title(loc="left") for axes in drawn(given).axes if axes.axison]
     assert titles == [f"{n} tokens" for n in range(1, 8)]
+
+
+def test_names_stand_at_the_ends_of_lines_and_not_over_each_other() -> None:
+    given = rows([1024, 2048, 4096])
+    figure = drawn(given)
+    axes = figure.axes[0]
+    names = {text.get_text(): text for text in axes.texts}
+    assert set(names) == set(NAMES)
+    assert not figure.legends or all(
+        text.get_text() not in NAMES for legend in figure.legends for text in legend.get_texts()
+    )
+    ends = {line.get_label(): numbers(line)[1][-1] for line in axes.lines}
+    for name, text in names.items():
+        assert text.get_color() == next(
+            line.get_color() for line in axes.lines if line.get_label() == name
+        )
+        assert text.xy[1] == pytest.approx(ends[name], abs=15)  # type: ignore[attr-defined]
+    boxes = sorted((text.get_window_extent() for text in names.values()), key=lambda box: box.y0)
+    assert all(low.y1 <= high.y0 + 1 for low, high in itertools.pairwise(boxes))
+
+
+def test_slices_carry_their_percent() -> None:
+    figure = drawn(rows([1024, 2048, 4096]))
+    busy = [round(100 * (index + 0) / 7) + 10 for index in range(3)]  # flex, as rows() makes it
+    texts = [text.get_text() for text in figure.axes[1].texts]
+    assert texts[:3] == [f"{n}" for n in busy]
+    crowded = drawn(rows([1024 * n for n in range(1, 9)]))
+    assert not crowded.axes[1].texts
 
 
 def test_what_was_moved_stands_above_the_slopes() -> None:

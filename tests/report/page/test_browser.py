@@ -217,7 +217,7 @@ def test_keys_buttons_and_boxes_set_the_window(page: Page) -> None:
     box.send_keys("99999999999", Keys.ENTER)
     assert _window(browser)[1] == 13_100_388
     allowed = _run(browser, "return document.getElementById('to').validationMessage")
-    assert allowed == "allowed: cycles from 0 up to 26,198,550, the second one larger"
+    assert allowed == f"allowed: cycles from 0 up to {_count(int(whole[1]))}, the second one larger"
     browser.find_element(By.ID, "whole").click()
     assert _window(browser) == whole
     browser.find_element(By.ID, "back").click()
@@ -306,9 +306,47 @@ def test_clicks_in_the_loop_tree_zoom_to_one_iteration(page: Page) -> None:
         margin = 0.25 * (end - start) if place.kind == "command" else 0
         expected = [max(start - margin, 0), min(end + margin, cycles)]
         assert _window(browser) == pytest.approx(expected)
-    _place(browser, "loop g 768").find_element(By.CSS_SELECTOR, ".toggle").click()
+    assert len(places) > 2
+    operator, loop = (row.text.splitlines()[1] for row in shown[:2])
+    _place(browser, loop).find_element(By.CSS_SELECTOR, ".toggle").click()
     visible = [row.text.splitlines()[1] for row in shown if row.is_displayed()]
-    assert visible == ["operator L+softmax+A", "loop g 768"]
+    assert visible == [operator, loop] == ["operator L+softmax+A", loop]
+    panel = browser.find_element(By.ID, "loops").rect
+    rows = [row.rect for row in shown if row.is_displayed()]
+    assert all(row["x"] >= panel["x"] and row["y"] >= panel["y"] for row in rows)
+    assert rows[0]["y"] + rows[0]["height"] <= rows[1]["y"]
+
+
+def test_operators_are_marked_on_the_axis_of_the_window(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "apart.h5"
+    workload = build("bert", batch=1, seq_len=64, scope="la")
+    record(path, workload, load_accelerator("edge"), "naive")
+    browser = page(path)
+    with Trace.open(path) as trace:
+        windows = [p.window for p in loops(trace) if p.kind == "operator" and p.window]
+    assert len(windows) == 3
+    axis = browser.find_element(By.ID, "axis").rect
+
+    def marked(start: float, end: float) -> list[tuple[float, float]]:
+        """Give the ends of the marks in cycles."""
+        _run(browser, "simaccel.show(...args)", start, end)
+        assert _window(browser) == [start, end]
+        per_pixel = (end - start) / axis["width"]
+        found = []
+        for mark in browser.find_elements(By.CSS_SELECTOR, "#operators .mark:not([hidden])"):
+            low = (mark.rect["x"] - axis["x"]) * per_pixel
+            found.append((start + low, start + low + mark.rect["width"] * per_pixel))
+        return found
+
+    cycles = _window(browser)[1]
+    for window in ([0, cycles], [windows[1][0], windows[2][0] + 100]):
+        start, end = window
+        inside = [(max(a, start), min(b, end)) for a, b in windows if a < end and b > start]
+        near = 2 * (end - start) / axis["width"]
+        found = marked(start, end)
+        assert len(found) == len(inside)
+        for mark, expected in zip(found, inside, strict=True):
+            assert mark == pytest.approx(expected, abs=near)
 
 
 def test_a_run_of_ten_to_the_eleven_cycles(page: Page, tmp_path: Path) -> None:
@@ -447,4 +485,6 @@ def test_those_who_cannot_see_are_told(page: Page) -> None:
             assert one.accessible_name, one.get_attribute("outerHTML")
     with Trace.open(FOLDER / "toy_attention_flat.h5") as trace:
         share = trace.totals["array"].busy / trace.cycles
-    assert _canvas(browser, "array").accessible_name.startswith(f"array: busy {100 * share:.1f}%, ")
+    told = _canvas(browser, "array").accessible_name
+    assert told.startswith("array: ")
+    assert f" busy {100 * share:.1f}%, " in told

@@ -1,0 +1,268 @@
+"""Reuse by dimension: what each loop, spread and fold of a tree lets each tensor do.
+
+The data-centric analysis of MAESTRO (Kwon et al., section 3) for any tree: a dimension that a
+tensor lacks is reuse in time or in space, of an input (it stays, or is multicast) or of sums (they
+are added up in place, or across PEs); a dimension that it has moves it, or slides its window. The
+folds of a systolic array are directives, too: two dimensions in space, one that streams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from simaccel.hardware import Accelerator, ArraySpec, spatial
+from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node, Spread, paths
+from simaccel.mapping.view import View
+from simaccel.workload import Einsum
+
+Effect = Literal[
+    "moves", "slides", "stays", "again", "returns", "apart", "overlaps", "multicast", "summed"
+]
+"""What a dimension does to a tensor.
+
+In time: another tile comes (``moves``), or the part of a window that is new (``slides``); the tile
+``stays``, or sums are ``summed`` in it; or it comes ``again``, sums ``returns``, because a loop
+inside moves it. In space: each instance has a tile of its own (``apart``), or a window that
+``overlaps`` its neighbour's; all have the same (``multicast``), or their sums are ``summed``.
+"""
+_PLAYS: Final = {(True, False, True): "m", (True, True, False): "k", (False, True, True): "n"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coupling:
+    """What a dimension does to one tensor on its way to the next memory inside (``level``)."""
+
+    tensor: str
+    effect: Effect
+    level: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dimension:
+    """A directive that a tree says, in MAESTRO's words.
+
+    ``steps``: how many pieces follow each other, or (``in_space``) run at once, at most.
+    """
+
+    operator: str
+    directive: str
+    in_space: bool
+    steps: int
+    couplings: tuple[Coupling, ...]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A cut of ranks that play one part, into pieces in time or in space."""
+
+    ranks: tuple[str, ...]
+    tile: int
+    steps: int
+    where: str
+
+
+def dimensions_of(space: Space, group: Group, accelerator: Accelerator) -> tuple[Dimension, ...]:
+    """Return the directives of a group's einsums, from the outside in."""
+    found: list[Dimension] = []
+    for outside, leaf in paths(group.tree):
+        seen = space.seen(leaf.operator)
+        if isinstance(seen.operator, Einsum):
+            found += _dimensions(space, seen, outside, leaf, accelerator)
+    return tuple(found)
+
+
+def _dimensions(
+    space: Space, seen: Seen, outside: Sequence[Node], leaf: Do, accelerator: Accelerator
+) -> list[Dimension]:
+    way, left = _way(space, outside)
+    sizes = {rank: space.widen(left)[rank] for rank in seen.ranks}
+    array = accelerator.array
+    if isinstance(array, ArraySpec):
+        way += _folds(seen, sizes, array, leaf)
+    else:
+        way += [_Step((rank,), 1, size, "") for rank, size in sizes.items() if size > 1]
+    found = []
+    for at, step in enumerate(way):
+        if isinstance(step, Keep) or not any(_moved(space, step, view) for _, view in seen.uses):
+            continue
+        couplings = tuple(
+            _coupling(space, seen, way, at, number) for number in range(len(seen.uses))
+        )
+        kind = "SpatialMap" if step.where else "TemporalMap"
+        on = f" on {step.where}" if step.where else ""
+        directive = f"{kind}({step.tile},{step.tile}) {'*'.join(step.ranks)}{on}"
+        found.append(
+            Dimension(
+                operator=seen.name,
+                directive=directive,
+                in_space=bool(step.where),
+                steps=step.steps,
+                couplings=couplings,
+            )
+        )
+    return found
+
+
+def _way(space: Space, outside: Sequence[Node]) -> tuple[list[_Step | Keep], dict[str, int]]:
+    """Return the cuts and keeps on the way to a leaf, and the sizes that arrive."""
+    left, way = dict(space.sizes), list[_Step | Keep]()
+    for node in outside:
+        if isinstance(node, Keep):
+            way.append(node)
+        elif isinstance(node, Loop | Spread) and node.tile < left[node.rank]:
+            steps = -(-left[node.rank] // node.tile)
+            where = node.level if isinstance(node, Spread) else ""
+            way.append(_Step((node.rank,), node.tile, steps, where))
+            left[node.rank] = node.tile
+    return way, left
+
+
+def _folds(seen: Seen, sizes: Mapping[str, int], array: ArraySpec, leaf: Do) -> list[_Step]:
+    """Return the folds of a block: their loops, the sides of the array, and what streams."""
+    plays: dict[str, list[str]] = {"m": [], "k": [], "n": []}
+    first, second, out = (view.names for _, view in seen.uses)
+    for rank, size in sizes.items():
+        part = _PLAYS.get((rank in first, rank in second, rank in out))
+        if size > 1 and part is not None:
+            plays[part].append(rank)
+    mkn = [tuple(ranks) for ranks in plays.values()]
+    high, wide, stream = (mkn[part] for part in spatial(0, 1, 2, leaf.stationarity or "ws"))
+    found: list[_Step] = []
+    sides = [(high, array.rows, "rows"), (wide, array.cols, "cols")]
+    for ranks, side, _ in sides:
+        whole = math.prod(sizes[rank] for rank in ranks)
+        if whole > side:
+            found.append(_Step(ranks, side, -(-whole // side), ""))
+    for ranks, side, name in sides:
+        whole = math.prod(sizes[rank] for rank in ranks)
+        if whole > 1:
+            found.append(_Step(ranks, 1, min(whole, side), name))
+    length = math.prod(sizes[rank] for rank in stream)
+    return [*found, *([_Step(stream, 1, length, "")] if length > 1 else [])]
+
+
+def _moved(space: Space, step: _Step, view: View) -> bool:
+    """Return whether the ranks of a step move a tensor's tile."""
+    return bool((space.moves(view) | view.names) & {*step.ranks})
+
+
+def _coupling(
+    space: Space, seen: Seen, way: Sequence[_Step | Keep], at: int, number: int
+) -> Coupling:
+    name, view = seen.uses[number]
+    step = way[at]
+    assert isinstance(step, _Step)  # noqa: S101 - narrows the type
+    is_sum = number == len(seen.inputs)
+    end, level = _home(way, at, name)
+    mine = _moved(space, step, view)
+    inside = [
+        one
+        for one in way[at + 1 : end]
+        if isinstance(one, _Step) and not one.where and _moved(space, one, view)
+    ]
+    effect: Effect
+    if step.where:
+        own: Effect = "overlaps" if _is_window(view, step.ranks) else "apart"
+        effect = own if mine else "summed" if is_sum else "multicast"
+    elif mine:
+        effect = "slides" if not inside and _is_window(view, step.ranks) else "moves"
+    elif inside:
+        effect = "returns" if is_sum else "again"
+    else:
+        effect = "summed" if is_sum else "stays"
+    return Coupling(tensor=name, effect=effect, level=level)
+
+
+def _home(way: Sequence[_Step | Keep], at: int, name: str) -> tuple[int, str]:
+    """Return the next memory inside that keeps a tensor: its place, and what it is."""
+    for place in range(at + 1, len(way)):
+        node = way[place]
+        if isinstance(node, Keep) and node.tensor == name:
+            return place, node.level
+    return len(way), "array"
+
+
+def _is_window(view: View, ranks: Sequence[str]) -> bool:
+    return any(len(dim) > 1 and dict(dim).keys() & {*ranks} for dim in view.terms)
+
+
+# -- what crosses DRAM
+
+
+def dram_bytes_of(space: Space, group: Group) -> dict[str, int]:
+    """Return the bytes that tensors of einsums move with DRAM, once through the group.
+
+    Left out are tensors that the directives of one operator don't tell: in windows, passed between
+    or used by several operators, in parts of a rank, kept nowhere in the buffer, or packed (whose
+    tiles are rounded up to bytes).
+    """
+    leaves = list(paths(group.tree))
+    if len(leaves) > len(space.operators):
+        return {}
+    uses = Counter(name for seen in space.operators for name, _ in seen.uses)
+    found: dict[str, int] = {}
+    untold: set[str] = set()
+    for outside, leaf in leaves:
+        seen = space.seen(leaf.operator)
+        for number, (name, view) in enumerate(seen.uses):
+            tensor = name.partition("#")[0]
+            plain = all(len(dim) == 1 and dim[0][1] == 1 for dim in view.terms)
+            plain = plain and not (view.packed or view.names & {*space.derived})
+            times = _times(space, outside, name, view)
+            if (
+                times is None
+                or not plain
+                or uses[name] > 1
+                or not isinstance(seen.operator, Einsum)
+            ):
+                untold.add(tensor)
+                continue
+            every = math.prod(times.values())
+            if number == len(seen.inputs):  # sums that come back; what is made anew doesn't
+                every = 2 * every - math.prod(n for r, n in times.items() if r not in seen.ranks)
+            found[tensor] = found.get(tensor, 0) + view.n_bytes * every
+    return {name: n_bytes for name, n_bytes in found.items() if name not in untold}
+
+
+def _times(space: Space, outside: Sequence[Node], name: str, view: View) -> dict[str, int] | None:
+    """Return how often a tensor comes, by rank that it lacks: pieces outside of its last move.
+
+    None if it isn't kept in the buffer.
+    """
+    at = [
+        place
+        for place, node in enumerate(outside)
+        if isinstance(node, Keep) and (node.tensor, node.level) == (name, BUFFER)
+    ]
+    if not at:
+        return None
+    loops = [node for node in outside[: at[0]] if isinstance(node, Loop)]
+    left, last = dict(space.sizes), -1
+    for place, loop in enumerate(loops):
+        if loop.tile < left[loop.rank]:
+            last = place if loop.rank in view.names else last
+            left[loop.rank] = loop.tile
+    pieces = {rank: {size: 1} for rank, size in space.sizes.items() if rank not in view.names}
+    for loop in loops[: last + 1]:
+        if loop.rank in pieces:
+            pieces[loop.rank] = _cut(pieces[loop.rank], loop.tile)
+    return {rank: sum(one.values()) for rank, one in pieces.items()}
+
+
+def _cut(pieces: Mapping[int, int], tile: int) -> dict[int, int]:
+    """Cut pieces (count by size) into smaller ones, the last of each smaller still.
+
+    >>> _cut({10: 2}, 4)
+    {4: 4, 2: 2}
+    """
+    found: dict[int, int] = {}
+    for size, count in pieces.items():
+        for one, n in ((min(tile, size), size // min(tile, size)), (size % min(tile, size), 1)):
+            if one:
+                found[one] = found.get(one, 0) + n * count
+    return found

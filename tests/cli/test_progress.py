@@ -1,0 +1,109 @@
+"""Progress in a terminal: a bar, and above it a line for each part that is finished."""
+
+import io
+import re
+import sys
+
+import pytest
+
+from simaccel.cli import main, progress
+from simaccel.cli.progress import Bar
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Mapping
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.accounts import Account
+from simaccel.workload import Workload
+
+
+class Terminal(io.StringIO):
+    """Says that somebody looks."""
+
+    def isatty(self) -> bool:
+        """Return that it is a terminal."""
+        return True
+
+
+def _look(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Look at stderr from now on; pytest puts its own there between a fixture and the test."""
+    found = Terminal()
+    monkeypatch.setattr(sys, "stderr", found)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
+    monkeypatch.setenv("SIMACCEL_CACHE", "off")
+    monkeypatch.setenv("COLUMNS", "120")
+    return found
+
+
+def _lines(terminal: Terminal) -> list[str]:
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    return [line.strip() for line in re.split(r"[\r\n]+", plain)]
+
+
+def _called(line: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main.main(args=line.split())
+    assert not ended.value.code
+
+
+def test_what_is_over_soon_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _look(monkeypatch)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 60.0)
+    with Bar("working") as bar:
+        bar.line("one")
+        bar.show(1.0)
+    assert terminal.getvalue() == ""
+
+
+def test_what_was_finished_before_the_bar_is_told_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _look(monkeypatch)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 60.0)
+    with Bar("working") as bar:
+        bar.line("[b]one[/b]")
+        monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
+        bar.line("two")
+        bar.show(0.5)
+        bar.line("three")
+    told = [line for line in _lines(terminal) if line in ("[b]one[/b]", "two", "three")]
+    assert told == ["[b]one[/b]", "two", "three"]
+
+
+def test_nobody_is_told_outside_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", plain)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
+    with Bar("working") as bar:
+        bar.line("one")
+        bar.show(0.5)
+    assert plain.getvalue() == ""
+
+
+def test_a_comparison_tells_of_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _look(monkeypatch)
+    _called(
+        "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive,strips "
+        "--sweep buffer=256,512 --jobs 1 --json"
+    )
+    told = [line for line in _lines(terminal) if line.endswith(" cycles")]
+    assert [line.rpartition(": ")[0] for line in told] == [
+        f"{point}, {name}" for point in ("256 B", "512 B") for name in ("naive", "strips")
+    ]
+
+
+def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler hands over the account of each search; here none but the account."""
+    terminal = _look(monkeypatch)
+
+    def searched(workload: Workload, on: Accelerator, _: str, options: Options) -> Mapping:
+        for at, operator in enumerate(workload.operators):
+            name = operator.name
+            options.note(Account(name=name, operators=(name,), space=9, judged=7, value=100 + at))
+        return make_mapping(workload, on, "naive")
+
+    monkeypatch.setattr("simaccel.experiment.run.scheduled", searched)
+    _called("run --hw toy --workload bert --seq-len 8 --scope la --dataflow flex --quiet")
+    assert terminal.getvalue() == ""
+    _called("run --hw toy --workload bert --seq-len 8 --scope la --dataflow flex")
+    assert [line for line in _lines(terminal) if line.startswith("searched ")] == [
+        "searched L: 7 mappings judged, best cycles 100",
+        "searched softmax: 7 mappings judged, best cycles 101",
+        "searched A: 7 mappings judged, best cycles 102",
+    ]
