@@ -49,6 +49,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.onnx.run
 	$(BIN)/python -m validation.dram.run
 	$(BIN)/python -m validation.rtl.run
+	$(BIN)/python -m validation.rtl.sequences
 	$(BIN)/python -m validation.tpu_v1.run
 
 bench: setup ## how fast the simulator is

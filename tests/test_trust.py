@@ -41,6 +41,21 @@ def _rtl(rows: Rows) -> list[str]:
     ]
 
 
+def _sequences(rows: Rows) -> list[str]:
+    names = [name for name in rows[0] if f"{name}_machine" in rows[0]]
+    runs = [(int(row[n]), int(row[f"{n}_machine"]), n) for row in rows for n in names]
+    assert all(machine == rtl for rtl, machine, name in runs if name.startswith("none"))
+    later = [machine - rtl for rtl, machine, _ in runs]
+    share, cycles = max((machine / rtl - 1, rtl) for rtl, machine, _ in runs)
+    sequences = len(rows) // len({row["stationarity"] for row in rows})
+    arrays = len({(row["rows"], row["cols"]) for row in rows})
+    return [
+        f"{sequences} sequences in {len(runs) // sequences} ways on {arrays} arrays",
+        f"else {min(later)} to {max(later)} cycles later",
+        f"{100 * share:.0f}% at most, of a sequence of {cycles} cycles",
+    ]
+
+
 def _scalesim(rows: Rows) -> list[str]:
     return [f"CALC mode, {sum(row['status'] == 'ok' for row in rows)} runs"]
 
@@ -125,6 +140,7 @@ def _fast_forward(rows: Rows) -> list[str]:
     ("name", "figures"),
     [
         ("rtl/cycles.csv", _rtl),
+        ("rtl/sequences.csv", _sequences),
         ("scalesim/scalesim_v3_calc.csv", _scalesim),
         ("maestro/fig_9.csv", _silicon),
         ("maestro/machine.csv", _directives),

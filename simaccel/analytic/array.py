@@ -40,13 +40,15 @@ class Edges:
     """Cycles around the folds of one block, and who shifts in before them.
 
     ``lead``: until the stationary operand is in place, ``tail``: until the last result is out,
-    ``hidden``: last cycles of the folds in which the next operand may shift in. ``held``: number of
-    the stationary operand; -1 where sums are.
+    ``hidden``: last cycles of the folds in which the next operand may shift in, ``leaving``: cycles
+    behind them in which sums keep those of the next block in the rows. ``held``: number of the
+    stationary operand; -1 where sums are.
     """
 
     lead: Ints
     tail: Ints
     hidden: Ints
+    leaving: Ints
     held: Ints
 
 
@@ -135,6 +137,7 @@ def edges(
         lead=ints(array.lead_cycles(grid, stationarity)),
         tail=ints(array.tail_cycles(grid, stationarity)),
         hidden=ints(array.hidden_cycles(grid, stationarity)),
+        leaving=ints(array.leaving_cycles(grid, stationarity)),
         held=ints({"ws": 1, "is": 0, "os": -1}[stationarity]),
     )
 

@@ -25,6 +25,7 @@ from simaccel.analytic.times import (
     DMA_OUT,
     EARLIER,
     FREE,
+    LEFT,
     NOC_OUT,
     SFU,
     ZERO,
@@ -328,7 +329,7 @@ def _begin(last: _Ran | None, way: Overlapped) -> Begin | None:
     for key, time in last.times.x.items():
         if isinstance(key, str) and key.startswith("at "):
             x[key] = np.maximum(time, last.began if way.whole else last.ended)
-        elif key == FREE or _of_a_channel(key):
+        elif key in (FREE, LEFT) or _of_a_channel(key):
             x[key] = time
     for engine in (ARRAY, SFU, DMA_OUT, NOC_OUT):
         x.setdefault(engine, last.began if way.whole else last.ended)

@@ -8,7 +8,7 @@ from simaccel.analytic.array import Edges
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Floats
 from simaccel.analytic.schedule import Work
-from simaccel.analytic.times import ARRAY, FREE, OUT, ZERO, Begin, State
+from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin, State
 from simaccel.hardware import Accelerator
 
 
@@ -22,7 +22,8 @@ class Systolic(State):
     def folds(self, work: Work, block: Block, edges: Edges) -> Floats:
         """Run the folds of a block as soon as they can be on the array; say when all is out.
 
-        The stationary operand shifts in behind the last folds before, as far as it has come.
+        The stationary operand shifts in behind the last folds before, as far as it has come;
+        sums that stay leave, at the end of the first stream, once those before have left.
         """
         latency = self.accelerator.lead_latency_cycles
         *inputs, made = work.keys
@@ -31,8 +32,11 @@ class Systolic(State):
             come = latency + (ZERO if key is None else self.get(("ready", key)))
             shifted = np.maximum(self.get(FREE), come) + edges.lead
             begin = np.maximum(begin, np.where(edges.held == number, shifted, come))
+        behind = np.where(edges.held < 0, self.get(LEFT) - edges.hidden, ZERO)
+        begin = np.maximum(begin, behind)
         end = begin + block.cycles
         self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
+        self.x[LEFT] = np.maximum(self.get(LEFT), end + edges.leaving)
         out = end + edges.tail + self.accelerator.tail_latency_cycles
         self.x[OUT] = out = np.maximum(self.get(OUT), out)
         if made is not None:

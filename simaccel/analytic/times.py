@@ -21,6 +21,8 @@ ARRAY, SFU, DMA_OUT, NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
 """Where engines are; those of queues have a number behind them."""
 FREE: Final = "stationary operand"
 """Since when a next stationary operand may shift into the array."""
+LEFT: Final = "sums in the rows"
+"""Since when the last output-stationary sums are not in the way of others."""
 OUT: Final = "at the foot of the array"
 """When the last result has left the array."""
 EARLIER: Final = (-1, -2)

@@ -209,10 +209,20 @@ class ArraySpec(Spec):
         """
         if self.overlap == "stream":
             return grid.stream
-        own = self.fold_cycles(
-            grid.last_rows, grid.last_cols, grid.stream, stationarity, grid.first_rows
-        )
-        return own * int(self.overlap == "preload")
+        alone = self.fold_cycles(grid.last_rows, grid.last_cols, grid.stream, stationarity)
+        return alone * int(self.overlap == "preload")
+
+    def leaving_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
+        """Cycles after a GEMM's charge in which its sums keep those of a next one in the rows.
+
+        Output-stationary sums shift through the rows in use. With ``stream`` the charge has only
+        what the stream of the last fold is too short for.
+
+        >>> ArraySpec(rows=8, cols=8).leaving_cycles(FoldGrid(20, 5, 3, 8, 8), "os")
+        3
+        """
+        high = self._sides(grid.last_rows, grid.last_cols)[0]
+        return _smaller(high, grid.stream) * int(stationarity == "os" and self.overlap == "stream")
 
     @staticmethod
     def fold_bytes(

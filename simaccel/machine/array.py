@@ -94,7 +94,7 @@ class Array(OnChip):
     behind the next one. Only where the array runs empty does it wait for the one or the other.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (*OnChip.STATE, "came", "free_at", "drained_at")
+    STATE: ClassVar[tuple[str, ...]] = (*OnChip.STATE, "came", "free_at", "left_at", "drained_at")
     WIRING: ClassVar[tuple[str, ...]] = (*OnChip.WIRING, "memory")
     kind = EngineKind.ARRAY
     busy_root = Cause.ARRAY
@@ -106,6 +106,8 @@ class Array(OnChip):
         """When each tile came that a block has taken, or will come from the array itself."""
         self.free_at = 0
         """Since when a next stationary operand may shift in."""
+        self.left_at = 0
+        """Since when the last output-stationary sums are not in the way of others."""
         self.drained_at = 0
 
     def state(self) -> tuple[object, ...]:
@@ -113,13 +115,15 @@ class Array(OnChip):
         now, least = self.clock.cycle, -self.memory
         came = tuple(max(cycle - now, least) for cycle in self.came.values())
         free = max(self.free_at - now, least)
-        return (*super().state(), came, free, max(self.drained_at - now, 0))
+        left = max(self.left_at - now, 0), max(self.drained_at - now, 0)
+        return (*super().state(), came, free, *left)
 
     def skip(self, skip: Skip) -> None:
         """Let everything be as long ago as before."""
         super().skip(skip)
         self.came = {tile: cycle + skip.cycles for tile, cycle in self.came.items()}
         self.free_at += skip.cycles
+        self.left_at += skip.cycles
         self.drained_at += skip.cycles
 
     def work(self, op: Op) -> Waiting:
@@ -129,18 +133,24 @@ class Array(OnChip):
         elif op.ends is not None:
             now, edge = self.clock.cycle, op.ends
             self.free_at = now - edge.hidden
+            self.left_at = max(self.left_at, now + edge.leaving)
             self.drained_at = max(self.drained_at, now + edge.cycles + edge.latency_cycles)
             self.came[edge.made] = self.drained_at
         else:
             yield from super().work(op)
 
     def _begin(self, op: Op, edge: Edge) -> Waiting:
-        """Wait until the stationary operand is in its place and the stream is at the edge."""
+        """Wait until the stationary operand is in its place and the stream is at the edge.
+
+        Sums that will stay may leave, at the end of the first stream, once those before have left.
+        """
         account, clock, latency = self.account, self.clock, edge.latency_cycles
         account.enter(clock.cycle, op.site)
         at = [self.came[tile] + latency for tile in edge.streamed]
         held = [self.came[tile] + latency for tile in edge.held]
         at += [max(self.free_at, come) + edge.cycles for come in held]
+        if not held:
+            at.append(self.left_at - edge.hidden)
         left = max(at, default=0) - clock.cycle
         on_way = min(latency, left)
         if left > on_way:

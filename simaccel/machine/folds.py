@@ -89,12 +89,14 @@ class Folding:
     """A command on the array: what is before its folds, the folds of all g, what is after.
 
     ``hidden``: last cycles of the folds in which the next stationary operand may shift in.
+    ``leaving``: cycles behind them in which sums keep those of the next block in the rows.
     """
 
     lead: int
     folds: FoldLoop
     tail: int
     hidden: int
+    leaving: int
 
 
 def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Folding:
@@ -125,6 +127,7 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
         folds=FoldLoop(g, tuple(columns)),
         tail=array.tail_cycles(grid, folds.stationarity),
         hidden=array.hidden_cycles(grid, folds.stationarity),
+        leaving=array.leaving_cycles(grid, folds.stationarity),
     )
 
 

@@ -44,7 +44,9 @@ class Edge:
     streamed: tuple[str, ...] = ()
     made: str = ""
     hidden: int = 0
-    """Last cycles of its folds in which the next stationary operand may shift in."""
+    """Last cycles of its folds in which the next stationary operand, or sums, may shift."""
+    leaving: int = 0
+    """Cycles behind its folds in which its sums keep those of the next block in the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,7 @@ def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator
         accelerator.tail_latency_cycles,
         made=command.out.name,
         hidden=found.hidden,
+        leaving=found.leaving,
     )
     yield Op(Act.COMMAND, site=site, operator=operator, begins=begins)
     yield from _folds((found.folds,), command, site, operator, accelerator)
@@ -318,7 +321,7 @@ def _beginning(command: Compute, folds: Folds, found: Folding, accelerator: Acce
     )
     if folds.stationarity == "os" and command.accumulate:
         streamed = (*streamed, command.out.name)
-    return Edge(found.lead, accelerator.lead_latency_cycles, held, streamed)
+    return Edge(found.lead, accelerator.lead_latency_cycles, held, streamed, hidden=found.hidden)
 
 
 def _folds(

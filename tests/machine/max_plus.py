@@ -65,6 +65,8 @@ class MaxPlus:
     freed: dict[Ring, list[int]] = field(default_factory=lambda: defaultdict(list))
     began: int = 0
     """When the last fold's stream began: behind it the next stationary operand shifts in."""
+    left: int = 0
+    """When the last output-stationary sums have left the rows."""
     drained: int = 0
     """When the last result has left the array."""
     ended: int = 0
@@ -219,11 +221,23 @@ class MaxPlus:
         if kind == "os" and command.accumulate:
             come = own[command.out.name].came if command.out.name in own else self.ended
             start = max(start, come + latency)
+        staying, steps, rows = self._sums(command, folds)
+        if staying:  # they move on at the end of the first stream, and those before are gone then
+            start = max(start, self.left - steps)
         self.time["array"] = start + each
+        if staying:  # they moved on at the end of the last stream, in whose charge is their way
+            self.left = self.time["array"] - max(rows - steps, 0) + rows
         self.began = self.time["array"] - hidden
         out = self.time["array"] + tail + self.accelerator.tail_latency_cycles
         self.drained = max(self.drained, out)
         return self.drained
+
+    def _sums(self, command: Compute, folds: Folds) -> tuple[bool, int, int]:
+        """Whether sums stay and streams follow directly; steps, and rows of the last fold."""
+        _, m, k, _ = _blocked(command)
+        array = self.accelerator.systolic
+        rows = (m - 1) % array.rows + 1 if array.edge_folds == "used" else array.rows
+        return folds.stationarity == "os" and array.overlap == "stream", k, rows
 
     def _available(self, instance: _Instance, engine: str) -> int:
         """When a tile has come from another engine, or has a slot at all."""
@@ -260,7 +274,7 @@ class MaxPlus:
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         grid = FoldGrid(high, wide, stream, array.rows, array.cols)
         lead, tail = array.lead_cycles(grid, kind), array.tail_cycles(grid, kind)
-        last = array.fold_cycles(grid.last_rows, grid.last_cols, stream, kind, grid.first_rows)
+        last = array.fold_cycles(grid.last_rows, grid.last_cols, stream, kind)
         hidden = {"stream": stream, "preload": last, "none": 0}[array.overlap]
         return lead, g * (once - lead - tail), tail, hidden
 

@@ -37,7 +37,7 @@ REPEATS = {
     "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming",
     "Meeting.held", "Meeting.gated", "Occupancy.ended", "Occupancy.following",
     "Occupancy.n_bytes", "Engine.stage",
-    "Occupancy.operator", "Array.came", "Array.free_at", "Array.drained_at",
+    "Occupancy.operator", "Array.came", "Array.free_at", "Array.left_at", "Array.drained_at",
     "Channel.waiting", "Channel.turns", "Channel.alarm",
 }  # fmt: skip
 # Dropped with all of those, a run goes wrong.

@@ -1,21 +1,23 @@
-// A GEMM engine: C[g,m,n] = A[g,m,k] B[g,k,n] on the grid, fold after fold. Two fillers copy operands
-// from memory into double-buffered feeds, one vector per cycle and edge; two walkers play them into
-// the grid; sums are collected in accumulators beside it. No part knows how many cycles anything
-// takes: each waits for its data, for a token of the grid or for the walker before it.
+// A GEMM engine: C[g,m,n] = A[g,m,k] B[g,k,n] on the grid, fold after fold and GEMM after GEMM. Two
+// fillers copy operands from memory into double-buffered feeds, one vector per cycle and edge; two
+// walkers play them into the grid; sums are collected in accumulators beside it. No part knows how
+// many cycles anything takes: each waits for its data, for a token of the grid or for the walker
+// before it. Nor does one know where a GEMM ends: a fold of the next is a fold like any other.
 
 module engine #(
     parameter int R = 4,
     parameter int C = 4,
-    parameter int STEPS = 64,   // depth of a feed's bank
-    parameter int WORDS = 4096  // of each memory
+    parameter int STEPS = 64,    // depth of a feed's bank
+    parameter int WORDS = 4096,  // of each memory
+    parameter int GEMMS = 3,     // at most
+    parameter int FOLDS = 256    // of all of them, at most
 ) (
     input  logic        clk,
     input  logic        reset,
-    input  logic [1:0]  kind,     // 0: weight-, 1: output-, 2: input-stationary
+    input  logic        holds,    // weight- and input-stationary, or all output-stationary
     input  logic [1:0]  overlap,  // 0: none, 1: preload, 2: stream
     input  logic        used,     // edge folds use only the rows and columns that they need
     input  logic        eager,    // a fault for tests: begin a cycle before it is safe
-    input  int          g, m, k, n,
     output logic        idle,
     output int          last_mac, // cycles until the last multiplication
     output int          last_out  // and until the last result was at the array's edge
@@ -24,37 +26,55 @@ module engine #(
   logic signed [15:0] b_mem[WORDS];
   logic signed [39:0] c_mem[WORDS];
 
+  // What is asked for, written during reset -------------------------------------------------------
+  int   count;
+  int   kinds[GEMMS];  // 0: weight-, 1: output-, 2: input-stationary
+  int   gs[GEMMS], ms[GEMMS], ks[GEMMS], ns[GEMMS];
+
   // Folds: the rows of a strip of columns follow one another, then comes the next strip ----------
-  wire holds = kind != 1;
-  wire int high = holds ? k : m;
-  wire int wide = kind == 2 ? m : n;
-  wire int steps = kind == 0 ? m : kind == 1 ? k : n;
-  wire int row_folds = (high + R - 1) / R;
-  wire int col_folds = (wide + C - 1) / C;
-  wire int folds = g * row_folds * col_folds;
+  fold_t plan[FOLDS+1];
+  int    folds, high, wide, a_base, b_base, c_base;
+  fold_t next;
+  always @(posedge clk)
+    if (reset) begin
+      folds = 0;
+      a_base = 0;
+      b_base = 0;
+      c_base = 0;
+      for (int one = 0; one < count; one++) begin
+        next.kind = 2'(kinds[one]);
+        next.m = 16'(ms[one]);
+        next.k = 16'(ks[one]);
+        next.n = 16'(ns[one]);
+        high = kinds[one] == 1 ? ms[one] : ks[one];
+        wide = kinds[one] == 2 ? ms[one] : ns[one];
+        next.steps = 16'(kinds[one] == 0 ? ms[one] : kinds[one] == 1 ? ks[one] : ns[one]);
+        for (int batch = 0; batch < gs[one]; batch++) begin
+          next.a = a_base;
+          next.b = b_base;
+          next.c = c_base;
+          for (int across = 0; across < wide; across = across + C)
+            for (int down = 0; down < high; down = down + R) begin
+              next.row = 16'(down);
+              next.col = 16'(across);
+              next.rows = 16'(used && high - down < R ? high - down : R);
+              next.cols = 16'(used && wide - across < C ? wide - across : C);
+              plan[folds] = next;
+              folds = folds + 1;
+            end
+          a_base = a_base + ms[one] * ks[one];
+          b_base = b_base + ks[one] * ns[one];
+          c_base = c_base + ms[one] * ns[one];
+        end
+      end
+      plan[folds] = '0;
+    end
 
-  function automatic int row_of(input int fold);  // first row of the fold's operands
-    return (fold % row_folds) * R;
+  function automatic logic signed [15:0] a_at(input fold_t of, input int row, input int col);
+    return row < 32'(of.m) && col < 32'(of.k) ? a_mem[of.a+row*32'(of.k)+col] : 16'sd0;
   endfunction
-  function automatic int col_of(input int fold);
-    return (fold / row_folds % col_folds) * C;
-  endfunction
-  // What continuous assignments call has all it depends on as arguments, so that they wake up.
-  function automatic int rows_of(input int fold, input int row_folds_, input int high_, input logic u);
-    automatic int rest = high_ - (fold % row_folds_) * R;
-    return u && rest < R ? rest : R;
-  endfunction
-  function automatic int cols_of(input int fold, input int row_folds_, input int col_folds_,
-                                 input int wide_, input logic u);
-    automatic int rest = wide_ - (fold / row_folds_ % col_folds_) * C;
-    return u && rest < C ? rest : C;
-  endfunction
-
-  function automatic logic signed [15:0] a_at(input int batch, input int row, input int col);
-    return row < m && col < k ? a_mem[(batch*m+row)*k+col] : 16'sd0;
-  endfunction
-  function automatic logic signed [15:0] b_at(input int batch, input int row, input int col);
-    return row < k && col < n ? b_mem[(batch*k+row)*n+col] : 16'sd0;
+  function automatic logic signed [15:0] b_at(input fold_t of, input int row, input int col);
+    return row < 32'(of.k) && col < 32'(of.n) ? b_mem[of.b+row*32'(of.n)+col] : 16'sd0;
   endfunction
 
   // Feeds: two banks for each edge -----------------------------------------------------------------
@@ -62,20 +82,21 @@ module engine #(
   logic signed [15:0] top_bank[2*STEPS*C];
   int left_fold, left_step, top_fold, top_step;  // the fillers' place
   int left_played, top_played;                   // folds whose bank is free again
-  wire int top_steps = holds ? rows_of(top_fold, row_folds, high, used) : steps;
+  wire fold_t filling_left = plan[left_fold];
+  wire fold_t filling_top = plan[top_fold];
+  wire int steps_left = 32'(filling_left.steps);
+  wire int steps_top = holds ? 32'(filling_top.rows) : 32'(filling_top.steps);
 
-  function automatic logic signed [15:0] left_word(input int fold, input int step, input int r);
-    automatic int batch = fold / (row_folds * col_folds);
-    if (kind == 0) return a_at(batch, step, row_of(fold) + r);
-    if (kind == 1) return a_at(batch, row_of(fold) + r, step);
-    return b_at(batch, row_of(fold) + r, step);
+  function automatic logic signed [15:0] left_word(input fold_t of, input int step, input int r);
+    if (of.kind == 0) return a_at(of, step, 32'(of.row) + r);
+    if (of.kind == 1) return a_at(of, 32'(of.row) + r, step);
+    return b_at(of, 32'(of.row) + r, step);
   endfunction
-  function automatic logic signed [15:0] top_word(input int fold, input int step, input int c);
-    automatic int batch = fold / (row_folds * col_folds);
-    automatic int held = row_of(fold) + rows_of(fold, row_folds, high, used) - 1 - step;  // the lowest row goes first
-    if (kind == 0) return b_at(batch, held, col_of(fold) + c);
-    if (kind == 1) return b_at(batch, step, col_of(fold) + c);
-    return a_at(batch, col_of(fold) + c, held);
+  function automatic logic signed [15:0] top_word(input fold_t of, input int step, input int c);
+    automatic int held = 32'(of.row) + 32'(of.rows) - 1 - step;  // the lowest row goes first
+    if (of.kind == 0) return b_at(of, held, 32'(of.col) + c);
+    if (of.kind == 1) return b_at(of, step, 32'(of.col) + c);
+    return a_at(of, 32'(of.col) + c, held);
   endfunction
 
   always_ff @(posedge clk)
@@ -87,15 +108,15 @@ module engine #(
     end else begin
       if (left_fold < folds && left_fold < left_played + 2) begin
         for (int r = 0; r < R; r++)
-          left_bank[((left_fold%2)*STEPS+left_step)*R+r] <= left_word(left_fold, left_step, r);
-        left_step <= left_step + 1 == steps ? 0 : left_step + 1;
-        left_fold <= left_step + 1 == steps ? left_fold + 1 : left_fold;
+          left_bank[((left_fold%2)*STEPS+left_step)*R+r] <= left_word(filling_left, left_step, r);
+        left_step <= left_step + 1 == steps_left ? 0 : left_step + 1;
+        left_fold <= left_step + 1 == steps_left ? left_fold + 1 : left_fold;
       end
       if (top_fold < folds && top_fold < top_played + 2) begin
         for (int c = 0; c < C; c++)
-          top_bank[((top_fold%2)*STEPS+top_step)*C+c] <= top_word(top_fold, top_step, c);
-        top_step <= top_step + 1 == top_steps ? 0 : top_step + 1;
-        top_fold <= top_step + 1 == top_steps ? top_fold + 1 : top_fold;
+          top_bank[((top_fold%2)*STEPS+top_step)*C+c] <= top_word(filling_top, top_step, c);
+        top_step <= top_step + 1 == steps_top ? 0 : top_step + 1;
+        top_fold <= top_step + 1 == steps_top ? top_fold + 1 : top_fold;
       end
     end
 
@@ -130,13 +151,16 @@ module engine #(
   wire loads = holds && load_fold < folds && top_there
       && (load_step != 0 || load_fold == 0 || (overlap == 0 ? over : begun) >= load_fold);
   wire loads_last = loads && load_step + 1 == load_rows;
-  wire plays_last = plays && play_step + 1 == steps;
+  wire plays_last = plays && play_step + 1 == 32'(playing.steps);
   int  leaving;  // os: the fold whose sums leave next
 
-  wire int play_rows = rows_of(play_fold, row_folds, high, used);
-  wire int play_cols = cols_of(play_fold, row_folds, col_folds, wide, used);
-  wire int load_rows = rows_of(load_fold, row_folds, high, used);
-  wire int leaving_rows = rows_of(leaving, row_folds, high, used);
+  wire fold_t playing = plan[play_fold];
+  wire fold_t loading = plan[load_fold];
+  wire fold_t gone = plan[leaving];
+  wire int play_rows = 32'(playing.rows);
+  wire int play_cols = 32'(playing.cols);
+  wire int load_rows = 32'(loading.rows);
+  wire int leaving_rows = 32'(gone.rows);
 
   for (genvar r = 0; r < R; r++) begin : g_left
     wire signed [15:0] word = left_bank[((play_fold%2)*STEPS+play_step)*R+r];
@@ -199,13 +223,13 @@ module engine #(
   int cycle, quiet, at;
   sum_t one;
   wire running = cycle != 0 || plays || loads;
-  function automatic int place(input int fold, input int index, input int c);
-    automatic int batch = fold / (row_folds * col_folds);
-    automatic int down = holds ? index : row_of(fold) + index;
-    automatic int across = col_of(fold) + c;
-    if (across >= wide || down >= (kind == 0 ? m : kind == 1 ? m : n)) return -1;
-    if (kind == 2) return (batch * m + across) * n + down;
-    return (batch * m + down) * n + across;
+  fold_t from;
+  function automatic int place(input fold_t of, input int index, input int c);
+    automatic int down = of.kind == 1 ? 32'(of.row) + index : index;
+    automatic int across = 32'(of.col) + c;
+    automatic int row = of.kind == 2 ? across : down;
+    automatic int col = of.kind == 2 ? down : across;
+    return row < 32'(of.m) && col < 32'(of.n) ? of.c + row * 32'(of.n) + col : -1;
   endfunction
 
   always @(posedge clk)
@@ -214,7 +238,7 @@ module engine #(
       quiet = 0;
       last_mac = 0;
       last_out = 0;
-      for (int i = 0; i < g * m * n; i++) c_mem[i] = 40'sd0;
+      for (int i = 0; i < c_base; i++) c_mem[i] = 40'sd0;
     end else begin
       if (running) begin
         if (ended != 0) last_mac = cycle;
@@ -222,8 +246,9 @@ module engine #(
         if (plays || loads || pending || gap > 0) quiet = 0;
         for (int i = 0; i < R * C; i++) begin
           one = result[i*$bits(sum_t)+:$bits(sum_t)];
-          if (one.valid && i % C < cols_of(32'(one.fold) - 1, row_folds, col_folds, wide, used)) begin
-            at = place(32'(one.fold) - 1, 32'(one.index), i % C);
+          from = plan[32'(one.fold)-1];
+          if (one.valid && i % C < 32'(from.cols)) begin
+            at = place(from, 32'(one.index), i % C);
             last_out = cycle;
             if (at >= 0) c_mem[at] = c_mem[at] + one.data;
           end

@@ -75,7 +75,7 @@ def machine_cycles(rows: int, cols: int, gemm: Gemm) -> int:
 
 def compare(rows: int, cols: int, gemms: list[Gemm]) -> Iterator[Compared]:
     """Run GEMMs on both; with ``none`` the clock stops with the last MAC, as SCALE-Sim's."""
-    for gemm, found in zip(gemms, simulate(rows, cols, gemms), strict=True):
+    for gemm, found in zip(gemms, simulate(rows, cols, [(one,) for one in gemms]), strict=True):
         a, b = gemm.operands
         yield Compared(
             rows,
@@ -83,7 +83,7 @@ def compare(rows: int, cols: int, gemms: list[Gemm]) -> Iterator[Compared]:
             gemm,
             found.last_mac if gemm.overlap == "none" else found.last_out,
             machine_cycles(rows, cols, gemm),
-            bool(np.array_equal(found.product, a @ b)),
+            bool(np.array_equal(found.products[0], a @ b)),
         )
 
 
@@ -132,10 +132,15 @@ def write(compared: list[Compared]) -> None:
         columns = [f"{o}_{e}" for o in OVERLAPS for e in EDGE_FOLDS]
         rows.writerow(["rows", "cols", "g", "m", "k", "n", "stationarity", *columns])
         rows.writerows([*key, *(found[c] for c in columns)] for key, found in by_shape.items())
+    write_table("table", table(compared))
+
+
+def write_table(name: str, lines: list[str]) -> None:
+    """Write lines behind the marker of that name in ``README.md``."""
     readme = HERE / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition("<!-- table -->\n")
-    after = rest.partition("<!-- end -->")[2]
-    text = f"{before}<!-- table -->\n\n" + "\n".join(table(compared)) + f"\n\n<!-- end -->{after}"
+    before, marker, rest = readme.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+    end = rest.index("<!-- end -->")
+    text = f"{before}{marker}\n" + "\n".join(lines) + f"\n\n{rest[end:]}"
     readme.write_text(text, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Runs GEMMs on the systolic array in SystemVerilog, with Icarus."""
+"""Runs GEMMs on the systolic array in SystemVerilog, with Icarus, one or some at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.hardware import ArraySpec, Stationarity
+from simaccel.hardware import ArraySpec, Stationarity, spatial
 
 HERE = Path(__file__).parent
 SOURCES = tuple(str(HERE / f"{name}.sv") for name in ("types", "pe", "grid", "engine", "bench"))
@@ -53,6 +53,16 @@ class Gemm:
         a = numbers.integers(-(2**15), 2**15, (self.g, self.m, self.k))
         return a, numbers.integers(-(2**15), 2**15, (self.g, self.k, self.n))
 
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """What lies along rows and along columns, and what streams."""
+        return spatial(self.m, self.k, self.n, self.kind)
+
+    def folds(self, rows: int, cols: int) -> int:
+        """Count the folds of all batches."""
+        high, wide, _ = self.grid
+        return self.g * -(-high // rows) * -(-wide // cols)
+
     def spec(self, rows: int, cols: int) -> ArraySpec:
         """Describe the array as a hwconfig does."""
         return ArraySpec.model_validate(
@@ -68,7 +78,13 @@ class Outcome:
     """Until the last multiplication."""
     last_out: int
     """Until the last result was at the edge of the array."""
-    product: Ints
+    products: tuple[Ints, ...]
+    """Of each GEMM."""
+
+
+Run = Sequence[Gemm]
+"""GEMMs behind one another, all with one overlap and kind of edge folds; output-stationary ones
+only among themselves, because the PEs are set for what stays."""
 
 
 def ways(g: int, m: int, k: int, n: int) -> Iterator[Gemm]:
@@ -82,7 +98,7 @@ def installed() -> bool:
     return shutil.which("iverilog") is not None and shutil.which("vvp") is not None
 
 
-def simulate(rows: int, cols: int, gemms: Sequence[Gemm], *, eager: bool = False) -> list[Outcome]:
+def simulate(rows: int, cols: int, runs: Sequence[Run], *, eager: bool = False) -> list[Outcome]:
     """Run GEMMs on ``rows`` x ``cols`` PEs.
 
     ``eager``: a fold begins a cycle before it is safe, which the PEs must notice.
@@ -91,16 +107,26 @@ def simulate(rows: int, cols: int, gemms: Sequence[Gemm], *, eager: bool = False
         RtlError: a check in the hardware failed.
 
     """
-    steps = max(max(one.m, one.k, one.n, rows) for one in gemms)
-    words = max(one.g * max(one.m * one.k, one.k * one.n, one.m * one.n) for one in gemms)
+    every = [one for run in runs for one in run]
+    given = {
+        "R": rows,
+        "C": cols,
+        "STEPS": max(max(one.m, one.k, one.n, rows) for one in every),
+        "WORDS": max(max(map(sum, zip(*map(_words, run), strict=True))) for run in runs),
+        "GEMMS": max(map(len, runs)),
+        "FOLDS": max(sum(one.folds(rows, cols) for one in run) for run in runs),
+    }
     with tempfile.TemporaryDirectory() as folder:
         built, cases, out = (Path(folder) / name for name in ("built", "cases", "out"))
-        given = {"R": rows, "C": cols, "STEPS": steps, "WORDS": words}
         parameters = [f"-Pbench.{name}={value}" for name, value in given.items()]
         _run("iverilog", "-g2012", "-s", "bench", "-o", str(built), *parameters, *SOURCES)
-        cases.write_text("\n".join(_lines(gemms, eager=eager)) + "\n", encoding="ascii")
+        cases.write_text("\n".join(_lines(runs, eager=eager)) + "\n", encoding="ascii")
         _run("vvp", "-n", str(built), f"+cases={cases}", f"+out={out}")
-        return list(_read(gemms, out.read_text(encoding="ascii").split()))
+        return list(_read(runs, out.read_text(encoding="ascii").split()))
+
+
+def _words(one: Gemm) -> tuple[int, int, int]:
+    return one.g * one.m * one.k, one.g * one.k * one.n, one.g * one.m * one.n
 
 
 def _run(*command: str) -> None:
@@ -109,19 +135,29 @@ def _run(*command: str) -> None:
         raise RtlError((done.stdout + done.stderr).strip())
 
 
-def _lines(gemms: Iterable[Gemm], *, eager: bool) -> Iterator[str]:
-    for one in gemms:
-        way = KINDS.index(one.kind), OVERLAPS.index(one.overlap), one.edge_folds == "used", eager
-        yield " ".join(str(int(field)) for field in (*way, one.g, one.m, one.k, one.n))
-        for operand in one.operands:
-            yield " ".join(map(str, operand.ravel().tolist()))
+def _lines(runs: Iterable[Run], *, eager: bool) -> Iterator[str]:
+    for run in runs:
+        first, holds = run[0], {one.kind != "os" for one in run}
+        if len(holds) > 1 or len({(one.overlap, one.edge_folds) for one in run}) > 1:
+            raise ValueError("GEMMs of one run have one overlap, and sums that stay all or none")
+        way = *holds, OVERLAPS.index(first.overlap), first.edge_folds == "used", eager
+        yield " ".join(str(int(field)) for field in (len(run), *way))
+        for one in run:
+            yield f"{KINDS.index(one.kind)} {one.g} {one.m} {one.k} {one.n}"
+        for number in range(2):
+            for one in run:
+                yield " ".join(map(str, one.operands[number].ravel().tolist()))
 
 
-def _read(gemms: Iterable[Gemm], words: list[str]) -> Iterator[Outcome]:
+def _read(runs: Iterable[Run], words: list[str]) -> Iterator[Outcome]:
     at = 0
-    for one in gemms:
-        shape = one.g, one.m, one.n
-        last = at + 2 + one.g * one.m * one.n
-        product = np.array([int(word) for word in words[at + 2 : last]]).reshape(shape)
-        yield Outcome(int(words[at]), int(words[at + 1]), product)
-        at = last
+    for run in runs:
+        last_mac, last_out = map(int, words[at : at + 2])
+        at += 2
+        products = []
+        for one in run:
+            until = at + one.g * one.m * one.n
+            product = np.array([int(word) for word in words[at:until]])
+            products.append(product.reshape(one.g, one.m, one.n))
+            at = until
+        yield Outcome(last_mac, last_out, tuple(products))

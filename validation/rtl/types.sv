@@ -1,4 +1,4 @@
-// What moves between processing elements in one cycle.
+// What moves between processing elements in one cycle, and what the engine knows of a fold.
 
 typedef struct packed {
   logic valid;                // an operand, not a bubble
@@ -26,3 +26,12 @@ typedef struct packed {
   logic [15:0] index;         // step of the stream (ws, is) or row (os)
   logic signed [39:0] data;
 } sum_t;
+
+typedef struct packed {
+  logic [1:0] kind;           // 0: weight-, 1: output-, 2: input-stationary
+  logic [15:0] m, k, n;       // of its GEMM
+  logic [15:0] row, col;      // where it begins
+  logic [15:0] rows, cols;    // of the array that it uses
+  logic [15:0] steps;         // of its stream
+  int a, b, c;                // addresses of the batch's operands and product
+} fold_t;
