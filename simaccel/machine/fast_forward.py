@@ -17,8 +17,6 @@ from simaccel.machine.engines import Engine
 from simaccel.machine.lanes import Lane
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 
-_NO_GAUGES = Stretch(0, 0, (), ())
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -110,7 +108,7 @@ class FastForward:
         now, limit = self.clock.cycle, FOREVER
         if now == old.cycle:
             return None
-        stretches = [_NO_GAUGES] * len(scope.parts)
+        stretches = [Stretch(old.cycle, now, (), ())] * len(scope.parts)
         for at, index in enumerate(scope.order):
             self.looked_at += 1
             part = scope.parts[index]

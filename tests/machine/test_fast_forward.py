@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware.load import load_accelerator
-from simaccel.machine.fast_forward import FastForward, Scope, Snapshot
+from simaccel.machine.fast_forward import FastForward, Repetition, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
 from simaccel.machine.turns import Entry, Turns
@@ -173,3 +173,17 @@ def test_cases_that_never_repeat_are_the_same() -> None:
         fast = Machine(found.on, found.program).run()
         assert replace(fast, events=0) == replace(found.run, events=0)
     assert len(few) > 10
+
+
+def test_every_part_moves_on_by_the_whole_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens have no gauges, and ages all the same."""
+    skip, seen = FastForward.skip, list[int]()
+
+    def checked(self: FastForward, scope: Scope, old: Snapshot, found: Repetition) -> None:
+        assert {stretch.cycles for stretch in found.stretches} == {found.cycles}
+        seen.append(found.times)
+        skip(self, scope, old, found)
+
+    monkeypatch.setattr(FastForward, "skip", checked)
+    _same(gemm_case(gemm(m=256, k=64, n=64), m=16, k=16, n=16).program)
+    assert sum(seen) > 0
