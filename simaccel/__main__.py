@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from functools import partial
-from types import CodeType
+from types import CodeType, FrameType
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
@@ -16,6 +16,8 @@ _MOMENT_SECONDS = 0.005
 _ALLOCATIONS = 50_000
 """Python looks for unused cycles of objects after so many, not 700: a tenth of a short command."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_came: list[int] = []
+"""Signals that came: the exception that one raises may be lost or replaced, in numpy for one."""
 
 
 def main() -> None:
@@ -28,11 +30,20 @@ def main() -> None:
 
     try:
         for one in heard:
-            signal.signal(one, signal.default_int_handler)
+            signal.signal(one, _interrupt)
             sys.unraisablehook = partial(_again, one)
         command_line()
-    except KeyboardInterrupt:
-        _leave()
+    except BaseException as error:
+        told = isinstance(error, SystemExit) and error.code in {None, 0, INTERRUPTED}
+        if isinstance(error, KeyboardInterrupt) or (_came and not told):
+            _leave()
+        raise
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Note that a signal came, and raise KeyboardInterrupt."""
+    _came.append(number)
+    signal.default_int_handler(number, frame)
 
 
 def _leave(*_: object) -> None:

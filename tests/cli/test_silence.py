@@ -1,9 +1,12 @@
 """What would be taken in silence is said: repeats, empty values, names, control characters."""
 
+import gc
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import simaccel
-from simaccel import gemm, load_accelerator, simulate
+from simaccel import cli, gemm, load_accelerator, simulate
 from simaccel.__main__ import _again
+from simaccel.__main__ import main as start
 from simaccel.cli import kept, main
 from simaccel.cli.command import Command
 from simaccel.errors import InputError
@@ -249,3 +253,33 @@ def test_an_interrupt_that_python_only_prints_comes_again(monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         work()
     assert time.monotonic() - started < 10, "a wait has to end, too"
+
+
+@pytest.mark.parametrize("error", [TypeError("no common type"), SystemExit(2)])
+def test_an_interrupt_that_a_library_turns_into_another_error(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As numpy does where it looks for a common type of two."""
+
+    def swallowing() -> None:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise error
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(cli, "main", swallowing)
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setattr("simaccel.__main__._came", [])
+    threshold = gc.get_threshold()
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with pytest.raises(SystemExit) as end:
+            start()
+    finally:
+        gc.set_threshold(*threshold)
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+    assert (end.value.code, capsys.readouterr().err) == (130, "interrupted\n")
