@@ -298,6 +298,8 @@ class Traffic(Systolic):
             since = np.maximum(begin, self.get(first))
             pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)
             pairs = np.maximum(pairs, 0) * there
+            if not anywhere(pairs):
+                continue
             turns = 2 * turn * np.floor(pairs)
             past = since + pairs * (batch + other) + turns
             self.x[first] = np.where(pairs > 0, past, self.get(first))
