@@ -21,6 +21,7 @@ from simaccel.analytic.family import (
     ints,
     take,
 )
+from simaccel.analytic.known import known_times
 from simaccel.analytic.least import least
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import timeline
@@ -208,6 +209,10 @@ class Totals:
 
 
 def _timed(family: Family, accelerator: Accelerator) -> Ints:
+    return known_times(family, accelerator, lambda: _timed_anew(family, accelerator))
+
+
+def _timed_anew(family: Family, accelerator: Accelerator) -> Ints:
     units = Units(family, accelerator)
     found = timeline(bodies(family), family.space, units, accelerator)
     return ints(np.ceil(found.end()))

@@ -11,7 +11,7 @@ import numpy as np
 from simaccel.analytic.array import fold_sides, held_bytes, matmul_of
 from simaccel.analytic.axes import own_axis
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
+from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, anywhere, ints
 from simaccel.analytic.pieces import Cuts, number, tiles
 from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
@@ -70,9 +70,9 @@ class WorkCounter:
     def _vector(self, path: Path, cuts: Cuts, seen: Seen, vector: Vector) -> None:
         axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
-        if not np.any(pieces > 1):
+        if not anywhere(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
-        elif np.any(own_axis(self.family, path, len(path.entries))):
+        elif anywhere(own_axis(self.family, path, len(path.entries))):
             self._pass(path, cuts, seen, steps["statistics"])
             self._pass(path, cuts, seen, steps["normalise"])
         else:
