@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simaccel.trace.opening import TraceError
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,
@@ -19,7 +20,6 @@ from simaccel.trace.schema import (
     Cycles,
     Events,
     Measures,
-    TraceError,
 )
 from simaccel.trace.store import BlockIndex, File, block_index
 

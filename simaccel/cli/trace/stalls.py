@@ -54,11 +54,11 @@ def stalls(
     fewer bytes, if the closed form finds one. A window (--from, --to) has accounts of its own;
     what could be gained is always of the whole run.
     """
-    from simaccel.experiment.diagnosis import diagnose
-    from simaccel.report.stalls import Analysis, stalls_json
-    from simaccel.trace import TraceError
-
     with sound(file) as opened:
+        from simaccel.experiment.diagnosis import diagnose
+        from simaccel.report.stalls import Analysis, stalls_json
+        from simaccel.trace import TraceError
+
         if not opened.cycles:
             raise TraceError(opened.path, "holds no cycle", "a trace of a run")
         found = diagnose(opened, *window(start, end, opened.cycles))
