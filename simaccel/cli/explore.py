@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from simaccel.cli.asked import dataflow_names
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none
@@ -20,17 +21,21 @@ from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
-from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED
+from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED, STRATEGIES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.parameters import Parameter, Values
     from simaccel.experiment.exploration.explore import Exploration
-    from simaccel.experiment.exploration.figures import Limit
+    from simaccel.experiment.exploration.limits import Limit
     from simaccel.experiment.exploration.space import Dimension, Load, Space
     from simaccel.experiment.parallel import Watch
     from simaccel.hardware import Accelerator
     from simaccel.schedulers import Options
+    from simaccel.workload import Workload
+
+    Axis = tuple[Parameter, Sequence[Values], bool]
+    """As it was read: what varies, the values, and whether they multiply."""
 
 MOST_DESIGNS: Final = 100_000
 """More designs than these are a slip, or wait for --sample."""
@@ -85,17 +90,19 @@ class _Wanted:
             InputError: all faults together.
 
         """
-        from simaccel.experiment.exploration.space import Space, require_described, require_sizes
-
         count = len(self.workloads)
         found = gather(
             partial(_accelerators, self.hw, self.overrides),
             partial(_axes, self.axes),
             self._dataflows,
             self.sought.require_constraints,
-            *(partial(_load, text, self.sizes) for text in self.workloads),
+            *(partial(_read_load, text, self.sizes) for text in self.workloads),
         )
-        hardware, axes, dataflows, loads = found[0], found[1], found[2], found[4 : 4 + count]
+        hardware, read, dataflows = found[:3]
+        loads = gather(*(partial(_load, *one) for one in found[4 : 4 + count]))
+        from simaccel.experiment.exploration.space import Space, require_described, require_sizes
+
+        axes = tuple(_dimension(*one) for one in read)
         space = Space(hardware, tuple(loads), axes, dataflows, self._options())
         gather(
             partial(require_sizes, space),
@@ -111,7 +118,7 @@ class _Wanted:
             InputError: all that are none.
 
         """
-        from simaccel.experiment.exploration.figures import read_limit
+        from simaccel.experiment.exploration.limits import read_limit
 
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
 
@@ -144,13 +151,10 @@ class _Wanted:
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""
-        from simaccel.mapspace.space import STRATEGIES
-        from simaccel.schedulers import DATAFLOWS
-
         found: list[str] = []
         faults = []
         given = {
-            "--dataflow": (self.dataflow, [*DATAFLOWS, DIRECTIVES]),
+            "--dataflow": (self.dataflow, [*dataflow_names(), DIRECTIVES]),
             "--mapspace": (self.sought.mapspace, STRATEGIES),
         }
         for option, (text, known) in given.items():
@@ -174,10 +178,8 @@ def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelera
     return tuple(found)
 
 
-def _load(text: str, sizes: AskedWorkload) -> Load:
+def _read_load(text: str, sizes: AskedWorkload) -> tuple[Workload, float, str]:
     """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight."""
-    from simaccel.experiment.exploration.space import Load, description_of
-
     try:
         name, *words = shlex.split(text)
     except ValueError as error:
@@ -194,7 +196,13 @@ def _load(text: str, sizes: AskedWorkload) -> Load:
         many = isinstance(getattr(sizes, field, None), tuple)
         given[field] = (*given.get(field, ()), value) if many else value
     weight = _weight(given.pop("weight", "1"))
-    return Load(replace(sizes, name=name, **given).read(), weight, description_of(name), name)
+    return replace(sizes, name=name, **given).read(), weight, name
+
+
+def _load(workload: Workload, weight: float, name: str) -> Load:
+    from simaccel.experiment.exploration.space import Load, description_of
+
+    return Load(workload, weight, description_of(name), name)
 
 
 def _weight(text: str) -> float:
@@ -207,13 +215,14 @@ def _weight(text: str) -> float:
     return int(value) if value == int(value) else value
 
 
-def _axes(texts: Sequence[str]) -> tuple[Dimension, ...]:
+def _axes(texts: Sequence[str]) -> tuple[Axis, ...]:
+    if not texts:
+        return ()
     from simaccel.cli.axes import read_axis
     from simaccel.cli.parameters import names, parameter_of
 
     read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
-    found = gather(*(partial(read, text) for text in texts))
-    return tuple(_dimension(*one) for one in found)
+    return tuple(gather(*(partial(read, text) for text in texts)))
 
 
 def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> Dimension:
@@ -328,17 +337,17 @@ def explore_command(
 
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it.
     """
+    objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
+    sought = take_sought(given)
+    wanted = _wanted(given, asked, sought, objective)
+    space, limits = gather(wanted.space, wanted.limits)
     from simaccel.cli.explored import Outputs
     from simaccel.experiment.exploration.explore import Plan, explore
     from simaccel.experiment.exploration.space import draw
     from simaccel.experiment.exploration.store import Store
 
-    objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
-    sought = take_sought(given)
-    wanted = _wanted(given, asked, sought, objective)
     outputs = Outputs.taken(given, wanted.inputs())
     outputs.require(as_json=as_json)
-    space, limits = gather(wanted.space, wanted.limits)
     seed = sought.seed or 0
     designs = draw(space, sample, how, seed)
     require_none(
