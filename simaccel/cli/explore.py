@@ -20,7 +20,7 @@ from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
-from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED
+from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED, PRICES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
@@ -265,7 +265,8 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     multiple=True,
     metavar="NAME=VALUES",
     help="What varies: array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
-    "workload.FIELD, dataflow, stationarity, pipeline or patience; can be repeated.",
+    "workload.FIELD, dataflow, stationarity, pipeline or patience; of a description's own space, "
+    "with --dataflow directives: pes, noc-bandwidth, l1, l2; can be repeated.",
 )
 @click.option(
     "--dataflow",
@@ -299,6 +300,13 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     help="What runs on the machine after the closed form: the best design, the frontier, or all.",
 )
 @click.option(
+    "--prices",
+    type=click.Choice(PRICES),
+    default=PRICES[0],
+    help="Of --axis pes, noc-bandwidth, l1, l2: area and power of MAESTRO's parts, as its tool has "
+    "them now or in the paper's era.",
+)
+@click.option(
     "--store", metavar="DIR", help="Keep what was run in this folder, and run it no more."
 )
 @jobs_options(AT_A_TIME)
@@ -326,17 +334,26 @@ def explore_command(
 ) -> None:
     """Explore a design space: the closed form screens it, the machine confirms the best.
 
-    The space is the product of --hw, --dataflow and every --axis, or a --sample of it.
+    The space is the product of --hw, --dataflow and every --axis, or a --sample of it; of a MAESTRO
+    description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
     """
+    from simaccel.cli import designs as directed
     from simaccel.cli.explored import Outputs
     from simaccel.experiment.exploration.explore import Plan, explore
     from simaccel.experiment.exploration.space import draw
     from simaccel.experiment.exploration.store import Store
 
+    del given["prices"]  # of a description's own space alone
     objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
     sought = take_sought(given)
     wanted = _wanted(given, asked, sought, objective)
     outputs = Outputs.taken(given, wanted.inputs())
+    if directed.is_directed_space(wanted.axes):
+        hardware = partial(_accelerators, wanted.hw, wanted.overrides)
+        loads = [partial(_load, text, asked) for text in wanted.workloads]
+        directed.explore_directed(ctx, directed.Readers(hardware, loads, wanted.limits), outputs)
+        return
+    directed.require_no_prices(ctx)
     outputs.require(as_json=as_json)
     space, limits = gather(wanted.space, wanted.limits)
     seed = sought.seed or 0
