@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.directives.reading import Directed, parse_directives
@@ -49,13 +50,23 @@ class Case:
 def cases(network: str) -> Iterator[Case]:
     """Yield the distinct layers of a network, each with each dataflow."""
     found: dict[tuple[str, object, object], list[Directed]] = {}
-    for dataflow, directed, repeats in _layers(network):
+    for name, directed, repeats in _layers(network):
         layer = directed.layer
         shape = (layer.kind, tuple(layer.sizes.items()), layer.stride)
-        key = dataflow, shape, directed.dataflow
+        key = name, shape, directed.dataflow
         found.setdefault(key, []).extend([directed] * repeats)
-    for (name, _, _), same in found.items():
-        yield Case(network, name, same[0], len(same))
+    known: Counter[tuple[str, str]] = Counter()
+    for (dataflow, _, _), same in found.items():
+        known[dataflow, same[0].name] += 1
+        yield Case(network, dataflow, _numbered(same[0], known[dataflow, same[0].name]), len(same))
+
+
+def _numbered(directed: Directed, number: int) -> Directed:
+    """Tell layers of one name apart; MobileNetV2's model has two Bottleneck5_2_3."""
+    if number == 1:
+        return directed
+    name = f"{directed.name}_{number}"
+    return replace(directed, layer=replace(directed.layer, name=name))
 
 
 def _layers(network: str) -> Iterator[tuple[str, Directed, int]]:

@@ -85,7 +85,7 @@ def draw_fig_10(rows: Sequence[Row], path: Path) -> None:
         bare(axes)
     panels[0].legend(frameon=False, fontsize=8, ncols=6, loc="lower left", bbox_to_anchor=(0, 1))
     labels = [group.replace(" ", "\n") for group in groups]
-    panels[-1].set_xticks([place + 0.35 for place in range(len(groups))], labels)
+    panels[-1].set_xticks([place + 0.35 for place in range(len(groups))], labels, fontsize=8)
     _save(plt, figure, path)
 
 
@@ -129,7 +129,7 @@ def draw_fig_12(rows: Sequence[Row], path: Path) -> None:
     plt = plots()
     operators = list(dict.fromkeys(row["operator"] for row in rows))
     figure, panels = plt.subplots(
-        1, len(operators), figsize=(7.4, 2.8), layout="constrained", sharey=True
+        1, len(operators), figsize=(9.2, 2.8), layout="constrained", sharey=True
     )
     parts = {"mac": "#444444", "l1": "#56B4E9", "l2": "#D55E00"}
     for axes, operator in zip(panels, operators, strict=True):

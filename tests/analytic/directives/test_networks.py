@@ -45,3 +45,10 @@ def test_macs_are_those_of_the_layers_whatever_the_dataflow() -> None:
         )
         every = sum(case.count * case.directed.layer.macs for case in cases(network))
         assert every == len(DATAFLOWS) * by_hand
+
+
+def test_no_two_layers_of_a_network_have_one_name() -> None:
+    """The public model of MobileNetV2 has two that differ under the name Bottleneck5_2_3."""
+    names = [case.directed.name for case in cases("MobileNetV2") if case.dataflow == "KC-P"]
+    assert len({*names}) == len(names) == 37
+    assert "Bottleneck5_2_3_2" in names
