@@ -3,8 +3,8 @@
 The *machine*: cycles and stalls. The *closed form*: its estimate, and what bounds it. The *bound*:
 what no mapping with these groups moves less than. The *directives*: from the tree, reuse by
 dimension and the bytes that it leaves to DRAM; from the run's counts, reuse by level, multicast and
-what each level needs; and MAESTRO's runtime, of the tree where directives say the same, of the folds
-of a systolic array.
+what each level needs; and MAESTRO's runtime, of the tree where directives say the same, or of the
+folds of a systolic array.
 """
 
 from __future__ import annotations
