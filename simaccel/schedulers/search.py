@@ -316,19 +316,20 @@ def fastest(
     bodies: Sequence[tuple[Body, Chosen]],
     accounts: Sequence[Account] = (),
     name: str = "",
+    error: float = 0.0,
 ) -> tuple[int, float]:
     """Return the number of the best of some mappings of a few operators, and its objective.
 
     ``bodies``: each with its figures by the closed form. On the machine, if there is one to ask;
     the first of equals. ``accounts``: of the searches that found them; one of all is noted as
-    ``name``.
+    ``name``. ``error``: how much estimates may err, at least, where bodies differ in kind.
 
     Raises:
         SimaccelError: the machine takes none of them.
 
     """
     estimates = [chosen.value for _, chosen in bodies]
-    values, refused = _confirmed(goal, workload, bodies)
+    values, refused = _confirmed(goal, workload, bodies, error)
     known = values or dict(enumerate(estimates))
     best = min(known, key=lambda at: (known[at], *bodies[at][1].rank[1:]))
     if accounts:
@@ -340,7 +341,7 @@ def fastest(
 
 
 def _confirmed(
-    goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]]
+    goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]], error: float
 ) -> tuple[dict[int, float], int]:
     """Return the objectives of mappings on the machine, by their numbers, and how many it refused.
 
@@ -357,7 +358,6 @@ def _confirmed(
     alone = workload.alone(operators_of(bodies[0][0]))
     order = sorted(range(len(bodies)), key=lambda at: bodies[at][1].rank)
     refused: list[SimaccelError] = []
-    error = 0.0
     for which in (order[:_SURE], order[_SURE:]):
         best = min(found.values(), default=float("inf"))
         some = [at for at in which if bodies[at][1].value * (1 - error) <= best]
