@@ -19,10 +19,11 @@ from simaccel.schedulers.accounts import Account
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import Chosen
+from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of
 from simaccel.schedulers.resident import GRANULARITIES
-from simaccel.schedulers.search import Goal, fastest, ranked
+from simaccel.schedulers.search import Goal, ranked
 from simaccel.workload import Einsum, Vector, Workload
 
 LONGEST = 5

@@ -13,10 +13,11 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
 from simaccel.schedulers.resident import ERROR, GRANULARITIES, Body, Placed, Stage, parts_of, units
-from simaccel.schedulers.search import Goal, account_of, fastest
+from simaccel.schedulers.search import Goal, account_of
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]

@@ -20,6 +20,7 @@ from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Around, Do, Group, Keep, Loop, Mapping, Tree
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Merged, Search, roles
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
 from simaccel.schedulers.resident import (
@@ -32,7 +33,7 @@ from simaccel.schedulers.resident import (
     parts_of,
     staged,
 )
-from simaccel.schedulers.search import Goal, fastest
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Vector, Workload
 
 _FOLDS_HIGH = 4
