@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 DATAFLOWS: Final = (
-    *("naive", "strips", "flex-m", "flex-b", "flex-h", "flex-r", "flex"),
+    *("naive-m", "naive-b", "naive-h", "naive-r", "naive", "strips"),
+    *("flex-m", "flex-b", "flex-h", "flex-r", "flex"),
     *("flat-m", "flat-b", "flat-h", "flat-r", "flat", "flash", "best"),
 )
 COMPARED: Final = ("naive", "flex", "flat", "flash")
