@@ -178,7 +178,7 @@ class Totals:
 
     def cycles(self) -> Ints:
         """Return the estimated cycles from the first load to the last store."""
-        return ints(np.maximum(self.timed(), self.bound()))
+        return ints(np.maximum(self.timed(), self.least()))
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
@@ -240,7 +240,7 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
         link = Link(totals.family, totals.counts, around, times, kept)
         every.append((group.name, totals, link))
     chain = Chain([link for _, _, link in every], accelerator)
-    cycles = chain.cycles([int(totals.bound()) for _, totals, _ in every])
+    cycles = chain.cycles([int(totals.least()) for _, totals, _ in every])
     figures = (_figures(*one, mine) for one, mine in zip(every, cycles, strict=True))
     works = [{n: int(w) for n, w in totals.resources().items()} for _, totals, _ in every]
     return Estimate(tuple(figures), chain.bound(works), chain.buffer_bytes())
