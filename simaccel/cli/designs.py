@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simaccel.cli.explored import Outputs
     from simaccel.cli.parameters import Parameter
     from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
-    from simaccel.experiment.exploration.figures import Limit
+    from simaccel.experiment.exploration.limits import Limit
     from simaccel.experiment.exploration.space import Load
     from simaccel.hardware import Accelerator
 
