@@ -22,7 +22,7 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.analytic.pieces import PLACES, Cuts, expanded, extent, tiles
-from simaccel.analytic.totals import Counts, port_of
+from simaccel.analytic.totals import SUMS, Counts, port_of
 from simaccel.analytic.transfers import Transfer
 from simaccel.analytic.widths import Widths
 from simaccel.mapping.space import Seen, Space
@@ -235,7 +235,7 @@ class TileCounter:
                 )
                 if side.place == BUFFER:
                     room = n_bytes * spills, slots * spills
-                    self.found.hold(side.place, f"{name}_sums", *room, side.view.kind)
+                    self.found.hold(side.place, name + SUMS, *room, side.view.kind)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
         self.found.hold(side.place, name, ints(n_bytes), ints(slots), side.view.kind)
         if anywhere(doubled):

@@ -53,7 +53,7 @@ Runs = Callable[[Bodies, Sizes, Sizes], None]
 def timeline(
     top: Bodies, space: Space, units: Units, accelerator: Accelerator, begin: Begin | None = None
 ) -> Timeline:
-    """Go through a family whose loops have one order, as it ``begin``s, or where nothing was."""
+    """Go through a family whose loops have one order, from ``begin`` on or where nothing was."""
     found = Timeline(units, accelerator, begin)
     sizes = {rank: ints(size) for rank, size in space.sizes.items()}
     found.body(top, sizes, sizes)

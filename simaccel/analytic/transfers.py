@@ -137,7 +137,7 @@ class Transfer:
 
     @cached_property
     def odd(self) -> Ints:
-        """Number of different tiles with an odd number of elements: all their sides are odd."""
+        """Number of different tiles with an odd number of elements (all their sides are odd)."""
         return math.prod((self._odd(dim) for dim in self.dims), start=ints(1))
 
     def sums(self, bits: int) -> tuple[Ints, Ints]:

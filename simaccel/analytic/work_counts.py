@@ -23,7 +23,6 @@ from simaccel.workload.vectors import VECTORS, Step
 
 _WORK = (
     ("array", "compute"),
-    ("chain", "cycles"),
     ("buffer_read", "read_port"),
     ("buffer_write", "write_port"),
     ("noc_distribution", "distribution"),
@@ -40,7 +39,7 @@ _MOVED = (
 )
 _HELD = (("accumulator_read", -1, "held_read"), ("accumulator_write", -1, "held_write"))
 Shape = tuple[Ints, Ints, Ints, Ints]
-_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED, *_HELD)))
+_FOLDED = (*dict.fromkeys(what for *_, what in (*_WORK, *_MOVED, *_HELD)), "cycles")
 
 
 @dataclass
@@ -90,7 +89,10 @@ class WorkCounter:
         for level, position, cost in self.units.vector_bytes(path, seen, step):
             self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
         for name, cost in self.units.vector_cycles(path, seen, step).items():
-            self.found.work(name, over_pieces(cuts, seen.ranks, cost))
+            cycles = over_pieces(cuts, seen.ranks, cost)
+            self.found.work(name, cycles)
+            if name == "sfu":
+                self.found.alone(seen.name, cycles)
         passes = self.units.cost(step).passes
         elements = elements_of(cuts, seen.ranks)
         self.found.elements = self.found.elements + passes * elements
@@ -141,6 +143,7 @@ class WorkCounter:
             for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
                 add(count, sizes, accumulate=False)
                 add(-count, sizes, accumulate=True)
+        self.found.alone(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
         for level, position, what in (*_MOVED, *held):
@@ -173,7 +176,7 @@ class WorkCounter:
             each = rank in seen.ranks and not laned
             steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
         self.found.work("array", steps)
-        self.found.work("chain", steps)
+        self.found.alone(seen.name, steps)
 
 
 def _outside(path: Path, cuts: Cuts, axis: str) -> Path:
