@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,6 @@ from simaccel.analytic.family import (
     Bools,
     Family,
     Ints,
-    Kept,
     Loops,
     branches_of,
     ints,
@@ -31,6 +31,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import Fork, Keep, Part, Tree
 from simaccel.mapspace.blocks import Objective
+from simaccel.schedulers.repeats import repeats
 
 UNLIMITED = 2**62
 CLOSE: Final = 0.001
@@ -57,7 +58,8 @@ def capacity(accelerator: Accelerator) -> int:
 class Chosen:
     """A candidate: its tree, estimated cycles, bytes to and from DRAM, buffer bytes.
 
-    ``value``: the objective by the closed form.
+    ``value``: the objective by the closed form; ``bound``: what it is not below on the machine, in
+    a space of which every candidate is to be run.
     """
 
     tree: Tree
@@ -65,6 +67,7 @@ class Chosen:
     cycles: int
     dram_bytes: int
     buffer_bytes: int
+    bound: float | None = None
 
     @property
     def kind(self) -> Tree:
@@ -125,7 +128,7 @@ class Candidates:
             rows = [np.broadcast_to(one, shape).ravel() for one in figures]
             size = rows[0].size
             columns.append([*rows, np.full(size, number), np.arange(size)])
-            again.append(_again(family, shape))
+            again.append(repeats(family, shape))
             allowed = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
             asked.append(np.broadcast_to(allowed, shape).ravel())
         self.least, self.dram, self.space, self.energy, self.family, self.place = (
@@ -258,6 +261,25 @@ class Candidates:
         found.curve, found.left, found.ended = [], 0.0, "all judged"
         return found
 
+    @cached_property
+    def bounds(self) -> Ints:
+        """Cycles that no run is below, by candidate."""
+        pairs = zip(self.totals, self.families, strict=True)
+        return np.concatenate(
+            [np.broadcast_to(one.bound(), family.shape).ravel() for one, family in pairs]
+        )
+
+    def every(self, room: int) -> list[Chosen]:
+        """Return all candidates that fit, the best by the closed form first, with their bounds."""
+        fits = self.first[self.space[self.first] <= room]
+        self._estimate(fits[self.cycles[fits] < 0])
+        bounds = self._value(fits, self.bounds)
+        found = [
+            replace(self.chosen(int(number)), bound=float(bound))
+            for number, bound in zip(fits, bounds, strict=True)
+        ]
+        return sorted(found, key=lambda one: one.rank)
+
     def one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
         family = self.families[int(self.family[number])]
@@ -302,46 +324,6 @@ _SMALL = {
     False: "array.accumulator.capacity_bytes takes the sums",
     True: "array.accumulator.capacity_bytes and memories.*.staging_bytes take sums and operands",
 }
-
-
-def _again(family: Family, shape: tuple[int, ...]) -> Bools:
-    """Return which candidates are others again: the same but for the order of loops of one trip."""
-    columns: list[Ints] = []
-
-    def note(array: Ints) -> None:
-        columns.append(np.broadcast_to(array, shape).ravel())
-
-    for array in family.held.values():
-        note(array)
-    sizes = dict(family.space.sizes)
-    for node in branches_of(family.branch):
-        if isinstance(node, Kept):
-            note(node.slots)
-        if not isinstance(node, Loops):
-            continue
-        real = [tile < sizes[rank] for rank, tile in zip(node.ranks, node.tiles, strict=True)]
-        for tile in node.tiles:
-            note(tile)
-        for place, is_real in zip(node.places, real, strict=True):
-            before = [
-                other_real & (other < place)
-                for other, other_real in zip(node.places, real, strict=True)
-            ]
-            note(is_real * (1 + sum((ints(one) for one in before), start=ints(0))))
-    return _seen_before(columns) if columns else np.zeros(1, dtype=np.bool_)
-
-
-def _seen_before(columns: list[Ints]) -> Bools:
-    """Return which rows of a table, given by its columns, are those of an earlier row again."""
-    code = np.zeros(columns[0].size, dtype=np.int64)
-    for one in columns:
-        _, values = np.unique(one, return_inverse=True)
-        _, code = np.unique(code * (int(values.max()) + 1) + np.ravel(values), return_inverse=True)
-        code = np.ravel(code)
-    _, first = np.unique(code, return_index=True)
-    found = np.ones(code.size, dtype=np.bool_)
-    found[first] = False
-    return found
 
 
 def tile_sizes(extent: int, side: int) -> list[int]:

@@ -16,7 +16,8 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Loop, Node, Part, Tree
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
-from simaccel.schedulers.search import Goal, fastest, ranked
+from simaccel.schedulers.confirming import fastest
+from simaccel.schedulers.search import Goal, ranked
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
