@@ -12,11 +12,12 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Group
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.space import STRATEGIES, Strategy
-from simaccel.schedulers import best, flat, flex, naive, spatial
+from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
 from simaccel.schedulers.alternatives import Explorer, Front
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.confirming import operators_of
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.front import Asked, Body, Figure
 from simaccel.schedulers.problems import Attention, Judge, Options, attention_of, parts
@@ -72,6 +73,8 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
     which = granularity or GRANULARITIES
     if name == "naive":
         return _naive(explorer, options, which)
+    if name not in ("flex", "flat", "flash"):
+        return _one(explorer, dataflow, options)
     attention: Callable[[Attention], Front]
     if name == "flex":
         attention = partial(_staged, explorer, granularities=which)
@@ -88,14 +91,35 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
 
 def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
     """Return the front of the rows that stay on chip beside fixed tiles."""
-    workload, fixed = explorer.workload, naive.Fixed.of(explorer.goal, options)
+    workload = explorer.workload
+    tiles = [
+        naive.Fixed.of(replace(explorer.goal, objective=one), options)
+        for one in sorted({_OBJECTIVES[explorer.asked.x], _OBJECTIVES[explorer.asked.y]})
+    ]
+
+    def bodies(part: str | Attention) -> Iterator[Body]:
+        for fixed in tiles:
+            if isinstance(part, tuple):
+                yield from fixed.resident(workload, part, granularities)
+            else:
+                yield (fixed.group(workload, part),)
+
+    return explorer.joined([explorer.bodies(bodies(part)) for part in parts(workload)])
+
+
+def _one(explorer: Explorer, dataflow: str, options: Options) -> Front:
+    """Return the front of what a scheduler makes which says no others: for x, and for y."""
+    wanted = dict.fromkeys((_OBJECTIVES[explorer.asked.x], _OBJECTIVES[explorer.asked.y]))
+    made = [
+        make_mapping(
+            explorer.workload, explorer.accelerator, dataflow, replace(options, objective=one)
+        ).body
+        for one in wanted
+    ]
+    first = [operators_of((one,)) for one in made[0]]
+    alike = [body for body in made if [operators_of((one,)) for one in body] == first]
     return explorer.joined(
-        [
-            explorer.bodies(fixed.resident(workload, part, granularities))
-            if isinstance(part, tuple)
-            else explorer.bodies([(fixed.group(workload, part),)])
-            for part in parts(workload)
-        ]
+        [explorer.bodies([(body[at],) for body in alike]) for at in range(len(first))]
     )
 
 
