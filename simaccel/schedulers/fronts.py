@@ -17,7 +17,6 @@ from simaccel.schedulers.alternatives import Explorer, Front
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
-from simaccel.schedulers.confirming import operators_of
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.front import Asked, Body, Figure
 from simaccel.schedulers.problems import Attention, Judge, Options, attention_of, parts
@@ -27,7 +26,7 @@ from simaccel.workload import Einsum, Vector, Workload
 
 _ROOMS: Final = 2
 """Buffers, each a quarter of the one before, in which flex stages the rows that stay on chip."""
-_OBJECTIVES: Final[dict[Figure, Objective]] = {
+OBJECTIVE_OF: Final[dict[Figure, Objective]] = {
     "cycles": "cycles",
     "utilisation": "cycles",
     "energy": "energy",
@@ -35,6 +34,7 @@ _OBJECTIVES: Final[dict[Figure, Objective]] = {
     "dram-bytes": "dram-bytes",
     "footprint": "footprint",
 }
+"""What a search makes small for each figure."""
 
 
 def front(
@@ -94,7 +94,7 @@ def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
     workload = explorer.workload
     tiles = [
         naive.Fixed.of(replace(explorer.goal, objective=one), options)
-        for one in sorted({_OBJECTIVES[explorer.asked.x], _OBJECTIVES[explorer.asked.y]})
+        for one in sorted({OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y]})
     ]
 
     def bodies(part: str | Attention) -> Iterator[Body]:
@@ -108,19 +108,9 @@ def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
 
 
 def _one(explorer: Explorer, dataflow: str, options: Options) -> Front:
-    """Return the front of what a scheduler makes which says no others: for x, and for y."""
-    wanted = dict.fromkeys((_OBJECTIVES[explorer.asked.x], _OBJECTIVES[explorer.asked.y]))
-    made = [
-        make_mapping(
-            explorer.workload, explorer.accelerator, dataflow, replace(options, objective=one)
-        ).body
-        for one in wanted
-    ]
-    first = [operators_of((one,)) for one in made[0]]
-    alike = [body for body in made if [operators_of((one,)) for one in body] == first]
-    return explorer.joined(
-        [explorer.bodies([(body[at],) for body in alike]) for at in range(len(first))]
-    )
+    """Return the one mapping that a scheduler makes which says no others."""
+    mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, options)
+    return explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
 
 
 def _strategy(name: str) -> Strategy:
@@ -146,7 +136,7 @@ def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Itera
     rows = {
         rows for one in granularities for rows in few_counts(problem, one, explorer.accelerator)
     }
-    objectives = {_OBJECTIVES[one] for one in (explorer.asked.x, explorer.asked.y)}
+    objectives = {OBJECTIVE_OF[one] for one in (explorer.asked.x, explorer.asked.y)}
     for objective in sorted(objectives - {"footprint"} or objectives):
         search = Search(replace(explorer.goal, objective=objective))
         for count in sorted(rows - {0}):
@@ -195,7 +185,7 @@ def _mapspace(explorer: Explorer, strategy: Strategy, options: Options) -> Front
     asked = parse_constraints(options.constraints)
     workload, accelerator = explorer.workload, explorer.accelerator
     choices = spatial.choices(workload, accelerator, strategy, asked)
-    wanted = dict.fromkeys((_OBJECTIVES[explorer.asked.x], _OBJECTIVES[explorer.asked.y], "edp"))
+    wanted = dict.fromkeys((OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y], "edp"))
     groups: dict[str, list[Body]] = {}
     for objective in wanted:
         effort = replace(options.effort, objective=objective)

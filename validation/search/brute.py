@@ -327,8 +327,8 @@ def drawn(seed: int) -> Case:
     batch, heads = (1, 2) if kind == "flex" else (batch, heads)
     room = rng.randint(4, 40) * 16
     if kind == "flex":
-        shape = (batch, heads, 2, size)
-        return Case("flex", shape, room // 2, bandwidth, holds, CUT_ROWS)
+        small = (batch, heads, 2, size)
+        return Case("flex", small, room // 2, bandwidth, holds, CUT_ROWS)
     name = kind if kind == "flash" else rng.choice((kind, *(f"{kind}-{one}" for one in "mbhr")))
     fixed = None if kind != "naive" and tokens <= 3 else holds
     pipeline = kind in ("flat", "flash") and rng.random() < 0.3
