@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from simaccel.mapping.space import held_around
-from simaccel.mapping.tree import Around, Keep
+from simaccel.mapping.tree import Around, Group, Keep, Tree, nodes
 from simaccel.numbers import in_bytes
 from simaccel.workload import Workload, operands_of
 
@@ -31,6 +32,25 @@ class Life:
     n_bytes: int
 
 
+def holder(workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep]) -> str | None:
+    """Return the tensor kept around a group whose tile has one that the group uses, or nothing.
+
+    It is the tensor itself, or the one that it is made over in place. What the group's tree keeps
+    has a tile of its own, but where a part of it is kept around: that is in the other parts.
+    """
+    whole = {keep.tensor: not keep.region for keep in keeps}
+    held = held_around(workload, tensor, keeps)
+    if held not in whole:
+        return None
+    own = held != tensor and whole[held] and tensor in _kept(group.tree)
+    return None if own else held
+
+
+@lru_cache(maxsize=4096)
+def _kept(tree: Tree) -> frozenset[str]:
+    return frozenset(one.tensor.partition("#")[0] for one in nodes(tree) if isinstance(one, Keep))
+
+
 def lives(workload: Workload, around: Around) -> list[Life]:
     """Return the life of each keep; one that no group touches lives in all of them."""
     touched: dict[str, list[int]] = {}
@@ -38,8 +58,8 @@ def lives(workload: Workload, around: Around) -> list[Life]:
     for at, group in enumerate(around.groups):
         for name in group.operators:
             for _, given in operands_of(workload.operator(name)):
-                tensor = held_around(workload, given.tensor, around.keeps)
-                if tensor in held:
+                tensor = holder(workload, group, given.tensor, around.keeps)
+                if tensor is not None:
                     touched.setdefault(tensor, []).append(at)
                     held[tensor][given.tensor] = None
     found = []

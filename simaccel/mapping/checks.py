@@ -139,7 +139,8 @@ def _operands(
         regions = [keep for keep in around if keep.tensor == held]
         inside = [keep for keep in regions if _covers(keep, view, site)]
         kept = next(site.keeps(name), None) is not None
-        if kept and any(_meets(keep, view, site) for keep in regions):
+        apart = held != name and not any(keep.region for keep in regions)
+        if kept and not apart and any(_meets(keep, view, site) for keep in regions):
             allowed = f"no keep {name} here: {held} is kept around the group"
             yield site.place, node_text(site.do), allowed
         elif not kept and not inside and regions and any(_meets(k, view, site) for k in regions):

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from simaccel.mapping.space import Space, aliases_of, held_around, space_of
+from simaccel.mapping.around import holder
+from simaccel.mapping.space import Space, aliases_of, space_of
 from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping
 from simaccel.mapping.view import View
 from simaccel.program.bodies import Body, Held, Item, Leaf, Outline, Parts
@@ -89,11 +90,10 @@ def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
         space = space_of(workload, group)
         aliases = aliases_of(space, group.tree, around.keeps)
         for seen in space.operators:
-            names = ((aliases.get(use, use), view) for use, view in seen.uses)
             views += [
                 view
-                for name, view in names
-                if held_around(workload, name, around.keeps) == keep.tensor
+                for use, view in seen.uses
+                if holder(workload, group, aliases.get(use, use), around.keeps) == keep.tensor
             ]
     own = next(view for view in views if view.name == keep.tensor)
     number = [one.tensor for one in around.keeps[:at]].count(keep.tensor)
