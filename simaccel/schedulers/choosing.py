@@ -279,6 +279,18 @@ class Candidates:
         fits = self.first[self.space[self.first] <= room]
         return float(self._value(fits, self.least).min()) if fits.size else float("inf")
 
+    def promise(self, room: int) -> tuple[float, float]:
+        """Return the bound, and the least DRAM bytes of those that have it; infinite if none fit.
+
+        No objective of a candidate that fits into ``room`` bytes is below the bound.
+        """
+        fits = self.first[self.space[self.first] <= room]
+        if not fits.size:
+            return float("inf"), float("inf")
+        values = self._value(fits, self.least)
+        best = float(values.min())
+        return best, float(self.dram[fits[values == best]].min())
+
     @property
     def smallest(self) -> int:
         """Buffer bytes of the smallest candidate.

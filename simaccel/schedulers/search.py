@@ -77,6 +77,8 @@ class Goal:
     patience: int | None = None
     each: Each = map
     note: Note = unnoted
+    held_bytes: int = 0
+    """Of the buffer, for what is kept around what is searched."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options) -> Goal:
@@ -113,8 +115,8 @@ class Goal:
 
     @property
     def room(self) -> int:
-        """Bytes of the buffer."""
-        return capacity(self.accelerator)
+        """Bytes of the buffer, less what is kept in it all along."""
+        return capacity(self.accelerator) - self.held_bytes
 
     @property
     def timed(self) -> bool:
