@@ -284,21 +284,6 @@ def _written(values: Array, what: str) -> Array:
     return values
 
 
-def _block(tile: Tile, shape: Mapping[str, int], at: Coordinates, state: _State) -> Array:
-    """Return the part of a tile that a command at ``at`` means: ``shape`` by rank name."""
-    slot = _slot(tile, state)
-    where = []
-    for rank, start, extent in zip(tile.view.ranks, slot.start, tile.shape, strict=True):
-        low = at.get(rank, 0) - start
-        if low < 0 or low + shape[rank] > extent:
-            raise ProgramError(
-                f"rank {rank} {low + start}..{low + start + shape[rank]} is outside tile "
-                f"{tile.name} {start}..{start + extent}"
-            )
-        where.append(slice(low, low + shape[rank]))
-    return slot.values[tuple(where)]
-
-
 def _compute(command: Compute, at: Coordinates, state: _State) -> None:
     sizes = dict(zip(command.ranks, command.shape, strict=True))
     number = {rank: index for index, rank in enumerate(command.ranks)}

@@ -18,8 +18,9 @@ from simaccel.analytic.family import Ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
+from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.choosing import Candidates
-from simaccel.schedulers.einsums import Search, renamed
+from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.front import (
     Alternative,
     Asked,

@@ -21,7 +21,7 @@ from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of
-from simaccel.schedulers.resident import resident
+from simaccel.schedulers.resident import held_between
 from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -75,7 +75,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
         raise refused
     goal.asked.require_met()
     body = [one for step in way for one in step.body or ()]
-    return mapping_of(workload, "best", resident(workload, body, search))
+    return mapping_of(workload, "best", held_between(workload, body, search))
 
 
 def _cheapest(steps: Sequence[Step], count: int) -> list[Step]:

@@ -14,7 +14,8 @@ from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
-from simaccel.mapping.tree import BUFFER, Around, Do, Fork, Group, Keep, Loop, Node, Part, Tree
+from simaccel.mapping.tree import BUFFER, Around, Do, Group, Keep, Tree
+from simaccel.schedulers.alike import Names, key_of, names_of, renamed
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
 from simaccel.schedulers.search import Goal, fastest, ranked
 from simaccel.workload import Vector, Workload
@@ -183,27 +184,6 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     return {joined(together): together}
 
 
-Names = Mapping[tuple[str, str], str]
-"""New names of operators, tensors and ranks: by (kind, old name)."""
-
-
-def renamed(tree: Tree, names: Names) -> Tree:
-    """Return a tree for an operator that is mapped alike, under its names."""
-
-    def one(node: Node) -> Node:
-        if isinstance(node, Loop):
-            return replace(node, rank=names.get(("rank", node.rank), node.rank))
-        if isinstance(node, Keep):
-            return replace(node, tensor=names.get(("tensor", node.tensor), node.tensor))
-        if isinstance(node, Do):
-            return replace(node, operator=names.get(("operator", node.operator), node.operator))
-        if isinstance(node, Fork | Part):
-            return replace(node, branches=tuple(renamed(branch, names) for branch in node.branches))
-        return node
-
-    return tuple(map(one, tree))
-
-
 @dataclass
 class Searched:
     """The candidates of one operator, and the names under which they were made."""
@@ -296,7 +276,7 @@ class Search:
         seen = space.seen(name)
         return self._known(
             group,
-            _key(space, seen, kept),
+            key_of(space, seen, kept),
             seen,
             lambda: einsum_families(space, seen, self.accelerator, kept=kept),
         )
@@ -324,7 +304,7 @@ class Search:
         seen = space.seen(name)
         return self._known(
             group,
-            (_key(space, seen, kept), rows, over),
+            (key_of(space, seen, kept), rows, over),
             seen,
             lambda: list(
                 vector_families(
@@ -343,8 +323,8 @@ class Search:
         if key not in self._seen:
             self._seen[key] = seen, families(), {}
         first, made, known = self._seen[key]
-        new = (name for _, name in _names(seen))
-        names = dict(zip(_names(first), new, strict=True))
+        new = (name for _, name in names_of(seen))
+        names = dict(zip(names_of(first), new, strict=True))
         return Searched(group, made, self.goal, names, known)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, Chosen]:
@@ -371,36 +351,3 @@ class Search:
         """Return an operator's group with its best tree; errors as of ``fastest``."""
         group, chosen = self.fastest(workload, name)
         return replace(group, tree=chosen.tree)
-
-
-def _names(seen: Seen) -> list[tuple[str, str]]:
-    """Return the names of an operator, its tensors, and its ranks in the order of their use."""
-    tensors = [("tensor", name) for name, _ in seen.uses]
-    return [("operator", seen.name), *tensors, *(("rank", rank) for rank in _used(seen))]
-
-
-def _used(seen: Seen) -> list[str]:
-    """Return the ranks of an operator as its tensors have them, then those that none has."""
-    terms = (rank for _, view in seen.uses for dim in view.terms for rank, _ in dim)
-    return list(dict.fromkeys((*terms, *seen.ranks)))
-
-
-def _key(space: Space, seen: Seen, kept: Sequence[str]) -> object:
-    """Return what two operators have in common that are mapped alike, whatever their names."""
-    number = {rank: at for at, rank in enumerate(_used(seen))}
-    views = tuple(
-        (
-            tuple(tuple((number[rank], factor) for rank, factor in dim) for dim in view.terms),
-            view.shape,
-            view.bits,
-        )
-        for _, view in seen.uses
-    )
-    held = tuple(name.partition("#")[0] in kept for name, _ in seen.uses)
-    same = tuple(seen.names.index(name) for name in seen.names)
-    kind = getattr(seen.operator, "kind", "einsum")
-    axes = [number.get(found.get(seen.name, "")) for found in (space.axes, space.rows)]
-    sizes = tuple(space.sizes.get(rank) for rank in number)
-    visible = getattr(seen.operator, "visible", None)
-    masked = visible and (visible.before, visible.window)
-    return kind, sizes, views, held, same, tuple(axes), masked

@@ -20,7 +20,7 @@ from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import Chosen, NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
-from simaccel.schedulers.resident import resident
+from simaccel.schedulers.resident import held_between
 from simaccel.schedulers.search import Goal, account_of, fastest
 from simaccel.workload import Workload
 
@@ -51,7 +51,7 @@ def schedule(
             body.append(search.group(workload, part))
     search.goal.asked.require_met()
     if search.accelerator.groups.resident:
-        body = [*resident(workload, body, search)]
+        body = [*held_between(workload, body, search)]
     return mapping_of(workload, dataflow, body)
 
 

@@ -19,15 +19,15 @@ from simaccel.analytic.family import family_of
 from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import aliases_of, space_of
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
-from simaccel.numbers import in_bytes
 from simaccel.schedulers.choosing import Candidates, capacity, with_one_slot
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.problems import mapping_of
 from simaccel.schedulers.search import Body, Goal
-from simaccel.workload import Operator, Vector, Workload
+from simaccel.schedulers.tenants import Tenant, tenants, touches
+from simaccel.workload import Vector, Workload
 
 ALIVE = 6
-"""Tensors that are weighed at once, at most; of more, those that save least a byte are left out."""
+"""Tensors that are weighed at once, at most; of more, those that live longest are left out."""
 _ROUNDS = 4
 """Times that the cheapest way is sought; the states on it are searched each time."""
 _STEPS = 64
@@ -37,25 +37,7 @@ Price = tuple[float, float]
 NOWHERE: Price = (float("inf"), float("inf"))
 
 
-@dataclass(frozen=True)
-class Tenant:
-    """A tensor that could be held from group ``first`` to group ``last``.
-
-    ``tensors``: it, and those made over it in place one after the other.
-    """
-
-    tensors: tuple[str, ...]
-    first: int
-    last: int
-    n_bytes: int
-
-    @property
-    def name(self) -> str:
-        """The tensor whose tile it is."""
-        return self.tensors[0]
-
-
-def resident(workload: Workload, body: Body, search: Search) -> Body:
+def held_between(workload: Workload, body: Body, search: Search) -> Body:
     """Return groups with what is worth it held between them; ``body`` as it was if nothing is.
 
     What is kept around some of them already stays as it is.
@@ -90,73 +72,6 @@ def _figure(workload: Workload, body: Body, goal: Goal) -> Price:
     energy = sum(found.energy_pj.values())
     values = {"cycles": cycles, "energy": energy, "edp": energy * cycles, "dram-bytes": moved}
     return float(values[goal.objective]), moved
-
-
-# -- what could be held
-
-
-def tenants(workload: Workload, groups: Sequence[Group]) -> list[Tenant]:
-    """Return the intermediates that go from one group to a later one, and that nobody else reads.
-
-    What a vector operator makes over its input in place has its tile, if nobody reads the input
-    later.
-    """
-    lives = dict(_lives(workload, groups))
-    over = _over(workload, groups, lives)
-    found = []
-    for name in lives:
-        if name in over:
-            continue
-        tensors = [name]
-        while (then := next((o for o, i in over.items() if i == tensors[-1]), None)) is not None:
-            tensors.append(then)
-        first, last = lives[name][0], lives[tensors[-1]][1]
-        found.append(Tenant(tuple(tensors), first, last, _bytes(workload, tensors)))
-    return found
-
-
-def _bytes(workload: Workload, tensors: Sequence[str]) -> int:
-    bits = max(workload.tensors[name].bits for name in tensors)
-    elements = 1
-    for size in workload.shapes[tensors[0]]:
-        elements *= size
-    return in_bytes(elements, bits)
-
-
-def _lives(workload: Workload, groups: Sequence[Group]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield tensors with the group that makes them first, and the last one that reads them."""
-    place = {name: at for at, group in enumerate(groups) for name in group.operators}
-    for name, tensor in workload.tensors.items():
-        touching = [one for one in workload.operators if _touches(one, name)]
-        made = [one.name for one in touching if one.output.tensor == name]
-        if tensor.kind != "intermediate" or any(one.name not in place for one in touching):
-            continue
-        readers = [place[one.name] for one in touching if one.output.tensor != name]
-        makers = [place[one] for one in made]
-        if readers and max(makers) < max(readers) and max(makers) <= min(readers):
-            yield name, (min(makers), max(readers))
-
-
-def _touches(operator: Operator, tensor: str) -> bool:
-    return any(given.tensor == tensor for given in (*operator.inputs, operator.output))
-
-
-def _over(
-    workload: Workload, groups: Sequence[Group], lives: dict[str, tuple[int, int]]
-) -> dict[str, str]:
-    """Return what can be made over an input that ends there: output -> input."""
-    found = {}
-    for at, group in enumerate(groups):
-        if len(group.operators) > 1:
-            continue
-        operator = workload.operator(group.operators[0])
-        made = operator.output.tensor
-        source = workload.in_place.get(made)
-        if source is None or source not in lives or made not in lives or lives[source][1] != at:
-            continue
-        if [given.tensor for given in operator.inputs].count(source) == 1:
-            found[made] = source
-    return found
 
 
 # -- what it costs
@@ -240,7 +155,7 @@ class Place:
         return [
             one
             for one in held
-            if any(_touches(operator, name) for operator in operators for name in one.tensors)
+            if any(touches(operator, name) for operator in operators for name in one.tensors)
         ]
 
     def _kept(self, held: Sequence[Tenant]) -> tuple[str, ...]:
@@ -248,7 +163,7 @@ class Place:
         (name,) = self.group.operators
         operator = self.workload.operator(name)
         return tuple(
-            next(name for name in one.tensors if _touches(operator, name))
+            next(name for name in one.tensors if touches(operator, name))
             for one in self._mine(held)
         )
 
@@ -345,7 +260,6 @@ def _few(found: Sequence[Tenant], goal: Goal) -> list[Tenant]:
     ends = range(max((one.last for one in kept), default=-1) + 1)
     for at in ends:
         alive = [one for one in kept if one.first <= at <= one.last]
-        # each is stored once and loaded once by each reader: the shorter, the sooner it pays
         alive.sort(key=lambda one: (one.last - one.first, -one.n_bytes, one.first))
         dropped = set(alive[ALIVE:])
         kept = [one for one in kept if one not in dropped]

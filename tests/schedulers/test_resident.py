@@ -20,7 +20,7 @@ from simaccel.mapping.tree import Around, Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.resident import tenants
+from simaccel.schedulers.tenants import tenants
 from simaccel.workload import Conv, Tensor, Workload
 from simaccel.workload.whole import IMAGE, Node, conv, linked, pooling, residual
 from tests.agreement import assert_counts
@@ -28,10 +28,15 @@ from tests.machine.accelerators import accelerator
 from tests.trees import einsum, vector, workload
 
 
-def _on(capacity: int | str, *, resident: bool = True) -> Accelerator:
+def _on(capacity: int, *, resident: bool = True) -> Accelerator:
     on = accelerator(
+        array={"rows": 2, "cols": 2} if capacity > 7 else {"rows": 1, "cols": 1},
         buffer={"capacity_bytes": capacity},
-        dram={"bandwidth_bytes_per_second": "2 GB/s", "latency_cycles": 3},
+        dram={
+            "bandwidth_bytes_per_second": "2 GB/s",
+            "latency_cycles": 3,
+            "interleave_bytes": min(capacity, 64),
+        },
     )
     return on.model_copy(update={"groups": GroupsSpec(resident=resident)})
 
@@ -61,27 +66,31 @@ def _kept(mapping: Mapping) -> list[str]:
 def test_what_is_held_is_neither_stored_nor_loaded() -> None:
     """X 3x5, A 5x7, B 7x2 come in and Y 3x2 goes out; without, T 3x7 goes out and comes in."""
     of, sides = _pair(3, 5, 7, 2), 3 * 5 + 5 * 7 + 7 * 2 + 3 * 2
-    with_it, without = (make_mapping(of, _on("4 KiB", resident=r), "flex") for r in (True, False))
+    with_it, without = (
+        make_mapping(of, _on(4096, resident=r), "flex", BYTES) for r in (True, False)
+    )
     assert _kept(with_it) == ["T"]
     assert _kept(without) == []
-    assert _dram(assert_counts(of, with_it, _on("4 KiB")).moved) == sides
-    assert _dram(assert_counts(of, without, _on("4 KiB")).moved) == sides + 2 * 3 * 7
+    assert _dram(assert_counts(of, with_it, _on(4096)).moved) == sides
+    assert _dram(assert_counts(of, without, _on(4096)).moved) == sides + 2 * 3 * 7
 
 
-@pytest.mark.parametrize(("capacity", "bytes_moved"), [(6, 12), (5, 17)])
-def test_a_tensor_is_held_where_it_fits_exactly(capacity: int, bytes_moved: int) -> None:
-    """T has 4 B. Beside it, one tile of 1 B for each of two other tensors is the least.
+BYTES = Options(objective="dram-bytes")
 
-    With 6 B: X 2 once, A 2 twice; B 2 twice, Y 2. With 5 B T has to go: X, A once is 4, and T out
-    4; T in 4, Y 2, and B 2 once as T x B sums in Y whole (2 B) with T and B in pieces; and there
-    the 3 B of B and Y leave 2 B of T. The machine moves at least that.
+
+@pytest.mark.parametrize("capacity", [6, 5])
+def test_a_tensor_is_held_where_it_fits_exactly(capacity: int) -> None:
+    """T has 4 B. Beside it, one tile of 1 B for each of two other tensors is the least: 6 B.
+
+    Then X (2 B) comes once and A (2 B) for both rows, B (2 B) for both rows, and Y (2 B) goes out:
+    12 B. With 5 B, T goes out and comes in, which alone is 8 B beside 2 each of X, A, B, Y.
     """
     of = _pair(2, 1, 2, 1)
-    mapping = make_mapping(of, _on(capacity), "flex", Options(objective="dram-bytes"))
+    mapping = make_mapping(of, _on(capacity), "flex", BYTES)
     assert _kept(mapping) == (["T"] if capacity == 6 else [])
     run = assert_counts(of, mapping, _on(capacity))
     assert run.peak_buffer_bytes <= capacity
-    assert (_dram(run.moved) == bytes_moved) if capacity == 6 else (_dram(run.moved) > 12)
+    assert (_dram(run.moved) == 12) if capacity == 6 else (_dram(run.moved) >= 16)
 
 
 def test_lives_end_with_the_last_reader() -> None:
@@ -92,7 +101,7 @@ def test_lives_end_with_the_last_reader() -> None:
     ]
     of = _network(*nodes)
     on = _on(2 * 49 + 16)
-    mapping = make_mapping(of, on, "flex", Options(objective="dram-bytes"))
+    mapping = make_mapping(of, on, "flex", BYTES)
     assert _kept(mapping) == ["c0.O", "c1.O", "c2.O", "c3.O"]
     run = assert_counts(of, mapping, on)
     assert _dram(run.moved) == 49 + 5 + 49
@@ -101,7 +110,7 @@ def test_lives_end_with_the_last_reader() -> None:
 
 
 def test_sums_and_activations_are_made_in_place() -> None:
-    """X T = A; U = act(T) over T; Z = U + R over it: one tile. V reads Z, and R lives until then."""
+    """U = act(T) over T, and Z = R + U over R, which lives until V has read Z."""
     of = workload(
         einsum("one", "T m n", "X m k", "A k n", m=3, k=5, n=3),
         vector("act", "relu", "U m n", "T m n", m=3, n=3),
@@ -109,13 +118,13 @@ def test_sums_and_activations_are_made_in_place() -> None:
         vector("sum", "residual", "Z m n", "R m n", "U m n", m=3, n=3),
         einsum("three", "V m n", "Z m k", "C k n", m=3, k=3, n=2),
     )
-    mapping = make_mapping(of, _on("4 KiB"), "flex")
+    mapping = make_mapping(of, _on(4096), "flex", BYTES)
     found = {one.name: (one.tensors, one.first, one.last) for one in tenants(of, mapping.groups)}
     assert found == {"T": (("T", "U"), 0, 3), "R": (("R", "Z"), 2, 4)}
     assert _kept(mapping) == ["T", "R"]
-    assert not faults(of, mapping, _on("4 KiB"))
+    assert not faults(of, mapping, _on(4096))
     check(of, mapping, lower(of, mapping))
-    assert_counts(of, mapping, _on("4 KiB"))
+    assert_counts(of, mapping, _on(4096))
 
 
 def test_what_a_later_group_reads_is_not_written_over() -> None:
@@ -124,7 +133,7 @@ def test_what_a_later_group_reads_is_not_written_over() -> None:
         vector("act", "relu", "U m n", "T m n", m=3, n=3),
         vector("sum", "residual", "Z m n", "T m n", "U m n", m=3, n=3),
     )
-    mapping = make_mapping(of, _on("4 KiB"), "flex")
+    mapping = make_mapping(of, _on(4096), "flex", BYTES)
     assert _kept(mapping) == ["T", "U"]
     (around,) = mapping.body
     assert isinstance(around, Around)
@@ -141,14 +150,14 @@ def test_mappings_and_programs_with_what_is_held_are_read_back() -> None:
         conv("b", "a", Conv(m=3, c=2, p=5, q=5, r=3, s=3), 1),
         pooling("c", "b", 3, 2, reach=2, stride=2),
     )
-    on = _on("4 KiB")
-    mapping = make_mapping(of, on, "flex")
+    on = _on(4096)
+    mapping = make_mapping(of, on, "flex", BYTES)
     assert _kept(mapping) == ["a.O", "b.O"]
     assert parse_text(tree_text(mapping)) == mapping
     program = lower(of, mapping)
     again = parse_program(program_text(program))
     assert program_text(again) == program_text(program)
-    assert Machine(on, again).run() == Machine(on, program).run()
+    assert Machine(on, again).run().operators == Machine(on, program).run().operators
 
 
 SIZES = st.sampled_from([1, 2, 3, 5])
@@ -173,15 +182,15 @@ def networks(draw: st.DrawFn) -> Workload:
         elif size + 2 * padding < reach:
             break
         elif kind == "pooling":
-            step = {"reach": reach, "stride": stride, "padding": padding}
-            nodes.append(pooling(name, last, channels, made, **step))
+            nodes.append(
+                pooling(name, last, channels, made, reach=reach, stride=stride, padding=padding)
+            )
         else:
             groups = {"depthwise": channels, "grouped": 1 + (channels == 2)}.get(kind, 1)
             outer = 1 if kind == "depthwise" else draw(SIZES)
-            sizes = {"p": made, "q": made, "r": reach, "s": reach, "stride": (stride, stride)}
-            nodes.append(
-                conv(name, last, Conv(g=groups, m=outer, c=channels // groups, **sizes), padding)
-            )
+            filters = Conv(m=outer, c=channels // groups, p=made, q=made, r=reach, s=reach)
+            sizes = replace(filters, g=groups, stride=(stride, stride))
+            nodes.append(conv(name, last, sizes, padding))
         before = channels, size
         channels, size, last = nodes[-1].channels, made, name
         same = [*(same if (channels, size) == before else []), name]
@@ -191,21 +200,23 @@ def networks(draw: st.DrawFn) -> Workload:
 def assert_held_well(of: Workload, capacity: int) -> None:
     """Hold a chain to everything that is true of any: values, bytes, bounds, figures, room."""
     on, without = _on(capacity), _on(capacity, resident=False)
-    plain = make_mapping(of, without, "flex")
-    mapping = make_mapping(of, on, "flex")
+    plain = make_mapping(of, without, "flex", BYTES)
+    mapping = make_mapping(of, on, "flex", BYTES)
     assert not faults(of, mapping, on)
     check(of, mapping, lower(of, mapping))
     run = assert_counts(of, mapping, on)
-    assert run == Machine(on, lower(of, mapping), fast_forward=False).run()
+    every = Machine(on, lower(of, mapping), fast_forward=False).run()
+    assert (run.cycles, run.operators) == (every.cycles, every.operators)
     found = estimate(of, mapping, on)
     assert found.moved == {key: n for key, n in run.moved.items() if n}
     assert found.resource_bound_cycles <= run.cycles
     assert floor_of(of, mapping, capacity).least_bytes <= _dram(run.moved)
     assert run.peak_buffer_bytes <= found.buffer_bytes <= capacity
-    assert estimate(of, mapping, on).cycles <= estimate(of, plain, on).cycles
+    before = estimate(of, plain, on)
+    assert _dram(found.moved) <= _dram(before.moved)
 
 
-@settings(max_examples=6)
+@settings(max_examples=5)
 @given(networks(), st.sampled_from([64, 97, 211, 4096]))
 def test_drawn_chains(of: Workload, capacity: int) -> None:
     """Values, bytes, bounds and room of chains with shortcuts, in buffers of odd sizes."""
