@@ -64,7 +64,7 @@ def network(
 
     Of the scope `layers` each has tensors of its own; of the scope `model` the network is whole:
     what one makes the next reads, with poolings and shortcuts. `bytes_by_tensor` has the element
-    sizes of `I`, `W` and `O` in all layers.
+    sizes of `I`, `W` and `O` in all layers; of a whole network `I` is the image alone.
 
     Raises:
         InputError: all that is wrong.
