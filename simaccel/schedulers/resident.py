@@ -11,11 +11,13 @@ the last word: what holds nothing is kept where it is as fast.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from simaccel.analytic.estimate import estimate
 from simaccel.analytic.family import family_of
+from simaccel.errors import SimaccelError
 from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import aliases_of, space_of
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
@@ -58,8 +60,11 @@ def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
 
 def _better(workload: Workload, before: Body, after: Body, search: Search) -> bool:
     """Return whether groups with what they hold are better, by the machine where cycles decide."""
-    old, new = (_figure(workload, one, search.goal) for one in (before, after))
-    return new <= old
+    old = _figure(workload, before, search.goal)
+    try:
+        return _figure(workload, after, search.goal) <= old
+    except SimaccelError:  # the machine takes fewer trees than the closed form
+        return False
 
 
 def _figure(workload: Workload, body: Body, goal: Goal) -> Price:
@@ -134,12 +139,13 @@ class Place:
 
     def _found(self, held: Sequence[Tenant], room: int) -> tuple[Price, Tree]:
         taken = capacity(self.goal.accelerator) - room
-        if self._is_searched():
-            chosen = self._searched(held).fastest(self.workload, taken, self._kept(held))
-        else:
+        chosen = None
+        if not self._is_searched():
             grid = self._grid(held)
-            numbers = grid.finalists(room, 1)
-            chosen = grid.chosen(numbers[0]) if numbers else None
+            chosen = next(map(grid.chosen, grid.finalists(room, 1)), None)
+        else:
+            with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
+                chosen = self._searched(held).fastest(self.workload, taken, self._kept(held))
         if chosen is None:
             return NOWHERE, self.group.tree
         tree = chosen.tree if held or self._is_searched() else self.group.tree

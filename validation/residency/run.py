@@ -47,14 +47,11 @@ class Point:
 POINTS = (
     Point("edge_tpu", (), "resnet50", 1, 1),
     Point("edge_tpu", (USB,), "resnet50", 1, 1, 49.0),
-    Point("tpu_v3", (), "resnet50", 1, 2),
-    Point("edge_tpu", (), "mobilenet_v2", 1, 1),
     Point("edge_tpu", (USB,), "mobilenet_v2", 1, 1, 2.6),
+    Point("tpu_v3", (), "resnet50", 1, 2),
     Point("edge_tpu", (USB,), "vgg16", 1, 1, 296.0),
-    Point("tpu_v3", (), "resnet50", 8, 2, 8 * 0.489),
 )
-"""Coral's benchmark page (ms on a desktop with the USB accelerator), and MLPerf Inference v0.5 of
-a TPU v3-8 (32,716 images/s, over its 16 matrix units). Both from memory; the README says more."""
+"""Published: Coral's benchmark page, with the USB accelerator. From memory; the README says more."""
 
 
 def row_of(point: Point, *, resident: bool) -> dict[str, object]:
