@@ -30,7 +30,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import Fork, Keep, Part, Tree
 from simaccel.mapspace.blocks import Objective
-from simaccel.schedulers.repeats import repeats
+from simaccel.schedulers.repeats import index_of, repeats
 
 UNLIMITED = 2**62
 CLOSE: Final = 0.001
@@ -246,7 +246,7 @@ class Candidates:
                 continue
             new = mine[self.known[mine] < 0]
             if new.size:
-                asked = take(family, np.unravel_index(self.place[new], family.shape))
+                asked = take(family, index_of(self.place[new], family.shape))
                 one = Totals(asked, self.accelerator, self.totals[number].counts)
                 self.known[new] = np.maximum(one.timed(), self.least[new])
             self.cycles[mine] = self.known[mine]
@@ -261,7 +261,7 @@ class Candidates:
     def one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
         family = self.families[int(self.family[number])]
-        return take(family, np.unravel_index(self.place[number : number + 1], family.shape))
+        return take(family, index_of(self.place[number : number + 1], family.shape))
 
     def chosen(self, number: int) -> Chosen:
         """Return a candidate by its number."""

@@ -241,7 +241,9 @@ def _section(
     """Return groups that run equally often with what is worth it held between them."""
     places = list(_places(workload, body, search))
     groups = [one.group for one in places]
-    few = _few(tenants(workload, groups), search.goal)
+    fixed = {keep.tensor for one in places for keep in one.fixed}
+    free = [one for one in tenants(workload, groups) if not fixed & set(one.tensors)]
+    few = _few(free, search.goal)
     if not few:
         return body
     way = _way(places, few)

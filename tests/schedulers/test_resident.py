@@ -21,7 +21,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tenants import tenants
-from simaccel.workload import Conv, Tensor, Workload
+from simaccel.workload import Conv, Dimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, Node, conv, linked, pooling, residual
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator
@@ -158,6 +158,21 @@ def test_mappings_and_programs_with_what_is_held_are_read_back() -> None:
     again = parse_program(program_text(program))
     assert program_text(again) == program_text(program)
     assert Machine(on, again).run().operators == Machine(on, program).run().operators
+
+
+@pytest.mark.parametrize("dataflow", ["flex", "best"])
+def test_attention_blocks_hold_what_is_between_their_groups(dataflow: str) -> None:
+    """What is fused, or kept in part already, stays; values and bytes are right."""
+    sizes = Dimensions(hidden=6, heads=2, head_size=3, ff_size=7, layers=2)
+    of = attention(sizes, batch=1, seq_len=5, scope="model", bytes_per_element=1)
+    on = _on(211)
+    mapping = make_mapping(of, on, dataflow, BYTES)
+    assert _kept(mapping)
+    assert not faults(of, mapping, on)
+    check(of, mapping, lower(of, mapping))
+    run = assert_counts(of, mapping, on)
+    assert run.peak_buffer_bytes <= estimate(of, mapping, on).buffer_bytes <= 211
+    assert floor_of(of, mapping, 211).least_bytes <= _dram(run.moved)
 
 
 SIZES = st.sampled_from([1, 2, 3, 5])
