@@ -19,7 +19,7 @@ from simaccel.analytic.estimate import estimate
 from simaccel.analytic.family import family_of
 from simaccel.errors import SimaccelError
 from simaccel.mapping.around import bytes_around, lives
-from simaccel.mapping.space import aliases_of, space_of
+from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
 from simaccel.schedulers.choosing import Candidates, capacity, with_one_slot
 from simaccel.schedulers.einsums import Search, Searched
@@ -241,8 +241,13 @@ def _section(
     """Return groups that run equally often with what is worth it held between them."""
     places = list(_places(workload, body, search))
     groups = [one.group for one in places]
-    fixed = {keep.tensor for one in places for keep in one.fixed}
-    free = [one for one in tenants(workload, groups) if not fixed & set(one.tensors)]
+    fixed = [keep for one in places for keep in one.fixed]
+    taken = {keep.tensor for keep in fixed}
+    free = [
+        one
+        for one in tenants(workload, groups)
+        if not taken & {held_around(workload, name, fixed) for name in one.tensors}
+    ]
     few = _few(free, search.goal)
     if not few:
         return body
@@ -284,7 +289,7 @@ def _way(places: Sequence[Place], few: Sequence[Tenant]) -> Way:
     for place in places:
         place.begin()
     best, price = nothing, _total(places, nothing)
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if price[0] < NOWHERE[0] else 0):
         way = _cheapest(places, few)
         unknown = [(p, held) for p, held in zip(places, way, strict=True) if not p.is_known(held)]
         for place, held in unknown:
@@ -302,10 +307,7 @@ def _total(places: Sequence[Place], way: Way) -> Price:
     return sum(value for value, _ in prices), sum(moved for _, moved in prices)
 
 
-def _cheapest(
-    places: Sequence[Place],
-    few: Sequence[Tenant],
-) -> Way:
+def _cheapest(places: Sequence[Place], few: Sequence[Tenant]) -> Way:
     """Return what to hold while each group runs (dynamic programming), fewest bytes of equals."""
     ways: dict[frozenset[Tenant], tuple[Price, Way]] = {frozenset(): ((0.0, 0.0), [])}
     for at, place in enumerate(places):
