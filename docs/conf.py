@@ -40,6 +40,7 @@ autodoc_default_options = {"members": True, "member-order": "bysource", "show-in
 toc_object_entries = False  # the navigation of each page would go through all of them
 suppress_warnings = [
     "myst.header",  # tables that scripts write into a README bring headings of a level of their own
+    "ref.python",  # names that stand in several modules; a signature says which by where it stands
 ]
 
 html_theme = "furo"

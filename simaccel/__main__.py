@@ -13,8 +13,11 @@ from types import CodeType, FrameType
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
 _MOMENT_SECONDS = 0.005
-_ALLOCATIONS = 50_000
-"""Python looks for unused cycles of objects after so many, not 700: a tenth of a short command."""
+_ALLOCATIONS = 200_000
+"""Python looks for unused cycles of objects after so many, not 700: a tenth of a short command.
+
+Loading the modules of any command makes fewer.
+"""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _came: list[int] = []
 """Signals that came: the exception that one raises may be lost or replaced, in numpy for one."""

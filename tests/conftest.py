@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from simaccel.analytic.known import forget
 from tests.draws import DRAWS
 
 _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
@@ -55,6 +56,7 @@ def pytest_sessionfinish() -> None:
 def anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search anew, where what is tested is that two searches find the same."""
     monkeypatch.setenv("SIMACCEL_CACHE", "off")
+    forget()
 
 
 def _too_long(_number: int, _frame: FrameType | None) -> None:

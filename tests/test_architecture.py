@@ -39,6 +39,7 @@ LAYERS: dict[str, set[str]] = {
     "machine": {"errors", "numbers", "workload", "hardware", "program"},
     "trace": {
         "errors",
+        "later",
         "numbers",
         "files",
         "workload",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -10,29 +11,41 @@ import numpy as np
 
 from simaccel.analytic.family import Fan, Ints, ints
 from simaccel.analytic.pieces import Cuts
-from simaccel.hardware import Accelerator, FoldGrid, Stationarity, spatial
+from simaccel.hardware import STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
+
+
+class _Total:
+    """A figure of all folds of a block, worked out when it is asked for."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, folded: Folded, owner: type) -> Ints:
+        found = folded.__dict__[self.name] = ints(folded.total(self.name))
+        return found
 
 
 @dataclass(frozen=True)
 class Folded:
     """The folds of one block: cycles as executed, and of compute alone, bytes, ports and pipes."""
 
-    cycles: Ints
-    compute: Ints
-    a_bytes: Ints
-    b_bytes: Ints
-    sums_bytes: Ints
-    out_bytes: Ints
-    a_sent: Ints
-    b_sent: Ints
-    distribution: Ints
-    collection: Ints
-    read_port: Ints
-    write_port: Ints
-    held_read: Ints
+    total: Callable[[str], object]
+    cycles = _Total()
+    compute = _Total()
+    a_bytes = _Total()
+    b_bytes = _Total()
+    sums_bytes = _Total()
+    out_bytes = _Total()
+    a_sent = _Total()
+    b_sent = _Total()
+    distribution = _Total()
+    collection = _Total()
+    read_port = _Total()
+    write_port = _Total()
+    held_read = _Total()
     """Bytes of the accumulator, as ``held_write``."""
-    held_write: Ints
+    held_write = _Total()
 
 
 @dataclass(frozen=True)
@@ -77,14 +90,13 @@ def folded(
     full, edge = high // side, high % side
     first_high = np.minimum(high, side)
     reduces = stationarity != "os"
-    parts: list[tuple[Ints, Folded]] = []
+    kinds: list[_Folds] = []
 
     def add(
         times: Ints, rows: Ints, cols: Ints, *, sums: bool, adds: bool = False, leaves: bool = True
     ) -> None:
-        if np.any(times > 0):
-            kind = _Kind(stationarity, widths, sums=sums, adds=adds, leaves=leaves)
-            parts.append((times, _fold(accelerator, grid, (rows, cols), kind)))
+        if np.count_nonzero(times > 0):
+            kinds.append(_Folds(times, rows, cols, ints(sums), ints(adds), ints(leaves)))
 
     for n_strips, cols in strips:
         if array.accumulates(stationarity) is not None:
@@ -102,11 +114,12 @@ def folded(
         else:
             add(n_strips * full, side, cols, sums=accumulate)
             add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
-    totals = {
-        one.name: g * sum((times * getattr(fold, one.name) for times, fold in parts), start=ints(0))
-        for one in fields(Folded)
-    }
-    return Folded(**{name: ints(value) for name, value in totals.items()})
+    work = _Work(accelerator, grid, stationarity, widths)
+    every = np.broadcast_shapes(*(one.shape for one in (*shape, side, across)))
+    parts = [(kind.times, _fold(work, kind)) for kind in _together(kinds, every)]
+    return Folded(
+        lambda name: g * sum(((n * one[name]).sum(axis=0) for n, one in parts), start=ints(0))
+    )
 
 
 def _grid(
@@ -142,44 +155,90 @@ def edges(
     )
 
 
-_Of = TypeVar("_Of", Folded, Edges)
+_Of = TypeVar("_Of", Edges, Folded)
 
 
-def chosen(which: Ints, options: Sequence[_Of]) -> _Of:
-    """Return for each candidate the option of its number."""
+def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
+    """Return what there is by stationarity, in their order; one that is chosen for the others."""
+    there = set(np.unique(which).tolist())
+    found = {number: of(stationarity=STATIONARITIES[number]) for number in there}
+    return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
+
+
+def chosen(which: Ints, options: Sequence[Edges]) -> Edges:
+    """Return for each candidate what is before and after the folds of the option of its number."""
     found = {
         one.name: ints(np.choose(which, [getattr(option, one.name) for option in options]))
-        for one in fields(options[0])
+        for one in fields(Edges)
     }
-    return type(options[0])(**found)
+    return Edges(**found)
+
+
+def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
+    """Return for each candidate the folds of the option of its number."""
+    return Folded(lambda name: np.choose(which, [getattr(option, name) for option in options]))
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """What a fold does with operands and sums."""
+class _Work:
+    """What all folds of a block have in common; ``widths``: bits per element of A, B and C."""
 
+    accelerator: Accelerator
+    grid: FoldGrid[Ints]
     stationarity: Stationarity
     widths: tuple[int, int, int]
-    sums: bool
-    """It adds to sums of the buffer."""
-    adds: bool
-    """It adds to sums of the accumulator."""
-    leaves: bool
-    """What it makes goes to the buffer; otherwise to the accumulator."""
 
 
-def _fold(
-    accelerator: Accelerator, grid: FoldGrid[Ints], sides: tuple[Ints, Ints], kind: _Kind
-) -> Folded:
-    """Charge one fold: compute, NoC and ports all at once."""
-    array, stationarity = accelerator.systolic, kind.stationarity
+@dataclass(frozen=True)
+class _Folds:
+    """Folds of a kind, or of several along the first axis: how many, their sides, their sums."""
+
+    times: Ints
+    rows: Ints
+    cols: Ints
+    sums: Ints
+    """Whether they add to sums of the buffer."""
+    adds: Ints
+    """Whether they add to sums of the accumulator."""
+    leaves: Ints
+    """Whether what they make goes to the buffer; otherwise to the accumulator."""
+
+
+_NAMES = tuple(one.name for one in fields(_Folds))
+_SMALL = 2**14
+"""Numbers up to which several kinds of folds are worked out at once."""
+
+
+def _together(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
+    """Return the kinds of folds along a first axis: all in one where they are small, or each."""
+    few = len(kinds) * math.prod(shape) <= _SMALL
+    groups = [kinds] * bool(kinds) if few else [[kind] for kind in kinds]
+    return [
+        _Folds(*(_stacked([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES))
+        for group in groups
+    ]
+
+
+def _stacked(arrays: Sequence[Ints], ndim: int) -> Ints:
+    """Return arrays along a first axis, before so many others; faster than ``np.stack``."""
+    shape = np.broadcast_shapes(*{array.shape for array in arrays})
+    found = np.empty((len(arrays), *shape), dtype=np.int64)
+    for at, array in enumerate(arrays):
+        found[at] = array
+    return found.reshape(len(arrays), *[1] * (ndim - len(shape)), *shape)
+
+
+def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
+    """Charge folds: compute, NoC and ports all at once."""
+    accelerator, grid, stationarity = work.accelerator, work.grid, work.stationarity
+    array, sides = accelerator.systolic, (folds.rows, folds.cols)
     multicasts = accelerator.noc.distribution.multicasts
-    moved = array.fold_bytes(sides, grid.stream, stationarity, kind.widths, multicasts=multicasts)
-    compute = ints(array.fold_cycles(*sides, grid.stream, stationarity, grid.first_rows))
-    sums_bytes, out_bytes = moved.out * int(kind.sums), moved.out * int(kind.leaves)
+    moved = array.fold_bytes(sides, grid.stream, stationarity, work.widths, multicasts=multicasts)
+    compute = array.fold_cycles(*sides, grid.stream, stationarity, grid.first_rows)
+    sums_bytes, out_bytes = moved.out * folds.sums, moved.out * folds.leaves
     accumulator = array.accumulates(stationarity)
     width = 0 if accumulator is None else accumulator.bytes_per_element
-    held_bytes = sides[1] * grid.stream * width
+    held_bytes = folds.cols * grid.stream * width
     distribution = accelerator.distribution_rate.cycles(moved.a_sent + moved.b_sent)
     collection = accelerator.collection_rate.cycles(out_bytes)
     read = accelerator.read_rate.cycles(moved.a + moved.b + sums_bytes)
@@ -187,22 +246,22 @@ def _fold(
     longest = compute
     for limit in (distribution, collection, read, write):
         longest = np.maximum(longest, limit)
-    return Folded(
-        cycles=longest,
-        compute=compute,
-        a_bytes=ints(moved.a),
-        b_bytes=ints(moved.b),
-        sums_bytes=ints(sums_bytes),
-        out_bytes=ints(out_bytes),
-        a_sent=ints(moved.a_sent),
-        b_sent=ints(moved.b_sent),
-        distribution=ints(distribution),
-        collection=ints(collection),
-        read_port=ints(read),
-        write_port=ints(write),
-        held_read=ints(held_bytes * int(kind.adds)),
-        held_write=ints(held_bytes * int(not kind.leaves)),
-    )
+    return {
+        "cycles": longest,
+        "compute": compute,
+        "a_bytes": moved.a,
+        "b_bytes": moved.b,
+        "sums_bytes": sums_bytes,
+        "out_bytes": out_bytes,
+        "a_sent": moved.a_sent,
+        "b_sent": moved.b_sent,
+        "distribution": distribution,
+        "collection": collection,
+        "read_port": read,
+        "write_port": write,
+        "held_read": held_bytes * folds.adds,
+        "held_write": held_bytes * (1 - folds.leaves),
+    }
 
 
 def held_bytes(

@@ -9,17 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from simaccel.analytic.array import Edges, Folded, chosen, edges, fold_sides, folded, matmul_of
-from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, ints
+from simaccel.analytic.array import (
+    Edges,
+    Folded,
+    by_number,
+    chosen,
+    chosen_folds,
+    edges,
+    fold_sides,
+    folded,
+    matmul_of,
+)
+from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, anywhere, everywhere, ints
 from simaccel.analytic.pieces import Cuts, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
 from simaccel.analytic.widths import Widths
-from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM
@@ -51,6 +61,16 @@ class Move:
     """Batches on the channel of the memory."""
     memory: str = "dram"
     """The memory outside, by its name."""
+
+    @cached_property
+    def longest(self) -> Ints:
+        """Cycles if nothing else is on its way."""
+        return np.maximum(self.service, self.port)
+
+    @cached_property
+    def batch(self) -> Floats:
+        """Cycles of a batch on the channel."""
+        return self.service / np.maximum(1, self.batches)
 
 
 @dataclass
@@ -146,7 +166,7 @@ class Units(Widths):
             self.known[key] = (
                 fold(stationarity=path.leaf.stationarity or "ws")
                 if which is None
-                else chosen(which, [fold(stationarity=one) for one in STATIONARITIES])
+                else chosen_folds(which, by_number(which, fold))
             )
         found = self.known[key]
         assert isinstance(found, Folded)  # noqa: S101 - narrows the type
@@ -158,15 +178,10 @@ class Units(Widths):
         """Return the cost of a leaf's command on a block of these sizes."""
         seen = work.seen
         sizes = self._widened(sizes)
-        key = (
-            id(work),
-            work.step,
-            *(id(sizes[rank]) for rank in seen.ranks),
-            np.ndim(begun),
-            bool(np.all(begun)),
-            bool(np.any(begun)),
-        )
-        mixed = bool(np.any(begun)) and not bool(np.all(begun))
+        some, whole = anywhere(begun), everywhere(begun)
+        ranks = (id(sizes[rank]) for rank in seen.ranks)
+        key = (id(work), work.step, *ranks, begun.ndim, whole, some)
+        mixed = some and not whole
         if key in self.known and not mixed:
             return self.known[key]  # type: ignore[return-value]
         found = self._block(work, sizes, begun)
@@ -201,7 +216,7 @@ class Units(Widths):
             return self._pass(work, cuts, sizes)
         adds = self.fold(path, cuts, sizes, accumulate=True)
         around = self._edges(path, cuts, sizes)
-        if np.all(begun):
+        if everywhere(begun):
             return Block(adds.cycles, adds.read_port, adds.write_port, around)
         starts = self.fold(path, cuts, sizes, accumulate=False)
         return Block(
@@ -218,7 +233,7 @@ class Units(Widths):
         which = self.family.held.get(path.leaf.operator)
         if which is None:
             return found(stationarity=path.leaf.stationarity or "ws")
-        return chosen(which, [found(stationarity=one) for one in STATIONARITIES])
+        return chosen(which, by_number(which, found))
 
     def _pass(self, work: Work, cuts: Cuts, sizes: dict[str, Ints]) -> Block:
         """Return the cycles of PEs with memories, and of what they take from the buffer."""
@@ -319,7 +334,7 @@ class Units(Widths):
         width = tiled.view.bits
         rows = self.accelerator.backing(kind).rows(sides, tiled.view.shape, width)
         whole = math.prod(sides, start=ints(1))
-        if tiled.slide is None or not np.any(slid):
+        if tiled.slide is None or not anywhere(slid):
             return ints(in_bytes(whole, width)), rows
         rank, c = tiled.slide
         at = next(n for n, dim in enumerate(tiled.dims) if rank in dict(dim) and len(dim) > 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,18 +14,15 @@ from simaccel.analytic.chain import Chain, Link
 from simaccel.analytic.counts import count
 from simaccel.analytic.family import (
     Bools,
-    Cut,
     Family,
-    Fan,
     Ints,
-    Kept,
-    Loops,
     alike,
     family_of,
     ints,
     take,
 )
-from simaccel.analytic.pieces import Cuts, expanded, extent
+from simaccel.analytic.known import known_times
+from simaccel.analytic.least import least
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
@@ -35,7 +31,6 @@ from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping
-from simaccel.numbers import in_bytes
 from simaccel.workload import Workload
 
 
@@ -167,33 +162,8 @@ class Totals:
         return found
 
     def least(self) -> Ints:
-        """Return what no estimate is below.
-
-        That is the bound, the array between its first and last tiles, or the array with all
-        transfers of tensors of one slot, which are no work of its while it works.
-        """
-        chain = self.counts.busy.get("chain", ints(0))
-        family, hardware = self.family, self.accelerator
-        ends = first_loads(family, hardware) + last_store(family, hardware)
-        return ints(np.maximum(self.bound(), chain + np.maximum(ends, self._alone())))
-
-    def _alone(self) -> Ints:
-        """Return the cycles of transfers of tiles of one slot, where the array works on each."""
-        paths = list(self.family.paths())
-        if len(paths) > 1 or paths[0].leaf.unit != "array":
-            return ints(0)
-        loads, stores = ints(0), ints(0)
-        for entry in paths[0].entries:
-            if isinstance(entry, Kept) and entry.level == BUFFER and self._is_in_dram(entry.tensor):
-                once = entry.slots == 1
-                loads = loads + once * self.counts.moved.get(("dram_read", entry.tensor), 0)
-                stores = stores + once * self.counts.moved.get(("dram_write", entry.tensor), 0)
-        hardware, channels = self.accelerator, self.accelerator.dram.channels
-        coming = hardware.channel_read_rate.cycles(loads // channels)
-        return ints(np.maximum(coming, hardware.channel_rate.cycles(stores // channels)))
-
-    def _is_in_dram(self, tensor: str) -> bool:
-        return self.accelerator.memory(self.family.space.workload.tensors[tensor].kind) == "dram"
+        """Return what no estimate is below: the bound, and what the array waits for."""
+        return ints(np.maximum(self.bound(), least(self.family, self.accelerator, self.counts)))
 
     def timed(self) -> Ints:
         """Return the cycles of engines, tiles and channels together."""
@@ -208,7 +178,7 @@ class Totals:
 
     def cycles(self) -> Ints:
         """Return the estimated cycles from the first load to the last store."""
-        return ints(np.maximum(self.timed(), self.bound()))
+        return ints(np.maximum(self.timed(), self.least()))
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
@@ -239,56 +209,13 @@ class Totals:
 
 
 def _timed(family: Family, accelerator: Accelerator) -> Ints:
+    return known_times(family, accelerator, lambda: _timed_anew(family, accelerator))
+
+
+def _timed_anew(family: Family, accelerator: Accelerator) -> Ints:
     units = Units(family, accelerator)
     found = timeline(bodies(family), family.space, units, accelerator)
     return ints(np.ceil(found.end()))
-
-
-def first_loads(family: Family, accelerator: Accelerator) -> Ints:
-    """Return the cycles before the first command of the array: its inputs come from DRAM."""
-    path = next(family.paths())
-    seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
-    found: dict[str, Ints] = {}
-    for use, view in seen.uses[:-1]:
-        for at, entry in enumerate(path.entries):
-            if not isinstance(entry, Kept) or entry.tensor != use or use in family.space.made:
-                continue
-            sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
-            n_bytes = in_bytes(math.prod(sizes, start=ints(1)), view.bits)
-            backing = accelerator.backing(view.kind)
-            spec = backing.dram
-            service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
-            name = accelerator.memory(view.kind)
-            here = found.get(name, ints(spec.latency_cycles))
-            found[name] = here + service * (entry.slots > 0)
-            break
-    slowest = ints(0)
-    for cycles_of in found.values():
-        slowest = np.maximum(slowest, cycles_of)
-    return slowest
-
-
-def last_store(family: Family, accelerator: Accelerator) -> Ints:
-    """Return the cycles after the last command of the array: what it made goes to DRAM."""
-    *_, path = family.paths()
-    output = family.space.seen(path.leaf.operator).output
-    if path.leaf.unit != "array" or output.name not in family.space.escapes:
-        return ints(0)
-    sizes: dict[str, Ints] = {rank: ints(size) for rank, size in family.space.sizes.items()}
-    for entry in path.entries:
-        if isinstance(entry, Kept) and entry.tensor == output.name and entry.level == BUFFER:
-            sides = (extent(dim, sizes) for dim in expanded(family.space, output))
-            n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
-            spec = accelerator.dram
-            service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
-            return ints(service * (entry.slots > 0))
-        if isinstance(entry, Loops):
-            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
-                piece = np.minimum(tile, sizes[rank])
-                sizes[rank] = ints(sizes[rank] - (-(-sizes[rank] // piece) - 1) * piece)
-        elif isinstance(entry, Cut | Fan):
-            break  # the last of these are not in one piece
-    return ints(0)
 
 
 def evaluate(family: Family, accelerator: Accelerator) -> Totals:
@@ -312,7 +239,7 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
         link = Link(totals.family, totals.counts, around, times, kept)
         every.append((group.name, totals, link))
     chain = Chain([link for _, _, link in every], accelerator)
-    cycles = chain.cycles([int(totals.bound()) for _, totals, _ in every])
+    cycles = chain.cycles([int(totals.least()) for _, totals, _ in every])
     figures = (_figures(*one, mine) for one, mine in zip(every, cycles, strict=True))
     works = [{n: int(w) for n, w in totals.resources().items()} for _, totals, _ in every]
     return Estimate(tuple(figures), chain.bound(works), chain.buffer_bytes())

@@ -14,7 +14,18 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Cut, Entry, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.family import (
+    Bools,
+    Cut,
+    Entry,
+    Fan,
+    Ints,
+    Kept,
+    Loops,
+    Path,
+    anywhere,
+    ints,
+)
 from simaccel.mapping.space import Space
 from simaccel.mapping.view import View
 
@@ -37,9 +48,9 @@ def cut(boxes: Sequence[Box], tile: Ints, *, counts: bool = True) -> list[Box]:
         full, rest = size // tile, size % tile
         more, last = (full, rest > 0) if counts else (full > 0, full == 0)
         found.append((count * more, tile + 0 * size))
-        if np.any(last):
+        if anywhere(last):
             found.append((count * last, rest))
-    return [(n, s) for n, s in found if np.any(n)] or found[:1]
+    return [(n, s) for n, s in found if anywhere(n)] or found[:1]
 
 
 def number(boxes: Sequence[Box]) -> Ints:
@@ -92,9 +103,9 @@ def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) ->
         rest = size - whole * tile
         left = ints((rest > 0) & (n > 0))
         to = -1
-        if np.any(left):
+        if anywhere(left):
             for place, others in enumerate(taken):
-                if not np.any(others & left):
+                if not anywhere(others & left):
                     to = place
                     taken[place] = ints(others | left)
                     rests[place] = ints(rests[place] + rest * left)
@@ -140,7 +151,7 @@ class Cuts:
                     yield Step(at, (), (), (), tuple(sizes), tuple(counts), restarts=True)
                 continue
             for one, tile in tiles(entry):
-                if one == rank and np.any(self.full[at][rank] > tile):
+                if one == rank and anywhere(self.full[at][rank] > tile):
                     made = _step(at, self.full[at + 1][rank], counts, sizes)
                     counts, sizes = made.every, made.sizes
                     yield made
@@ -164,7 +175,7 @@ class Cuts:
             if isinstance(entry, Loops):
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
                     real = self.full[at][rank] > tile
-                    if np.any(real):
+                    if anywhere(real):
                         found[at, rank] = np.where(real, at * PLACES + place, -1)
         return found
 

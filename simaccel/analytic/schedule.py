@@ -24,6 +24,8 @@ from simaccel.analytic.family import (
     Loops,
     Parted,
     Path,
+    anywhere,
+    everywhere,
     ints,
 )
 from simaccel.analytic.pieces import PLACES, Cuts, Terms, expanded
@@ -64,16 +66,16 @@ class Tiled:
 
     def __post_init__(self) -> None:
         """Work out what doesn't change."""
-        self.own = TRUE if np.all(self.own) else self.own
-        self.may_spill = bool(np.any(self.spills))
+        self.own = TRUE if everywhere(self.own) else self.own
+        self.may_spill = anywhere(self.spills)
         self.most = int(np.max(self.slots))
         numbers = sorted(set(np.ravel(self.slots).tolist()) - {0})
         self.by_slots: list[tuple[int, Bools | None]] = [
             (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
         ]
         several, single = self.own & (self.slots > 1), self.own & (self.slots == 1)
-        self.several = several if np.any(several) else None
-        self.single = single if np.any(single) else None
+        self.several = several if anywhere(several) else None
+        self.single = single if anywhere(single) else None
         """Where its next one is asked for ahead, and where only when its slot is free."""
         self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
 
@@ -235,7 +237,7 @@ class _Builder:
             if where >= at or n < base:
                 continue
             here = _is_home(cuts, position, body, where, base=n == base)
-            if not np.any(here) or (id(body), id(kept)) in self.known:
+            if not anywhere(here) or (id(body), id(kept)) in self.known:
                 continue
             twin = [one for one in body.tiles if one.tensor == kept.tensor and one.level == BUFFER]
             if twin and kept.level == BUFFER:

@@ -9,9 +9,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.axes import own_axis
-from simaccel.analytic.family import Bools, Cut, Family, Fan, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.family import (
+    Bools,
+    Cut,
+    Family,
+    Fan,
+    Ints,
+    Kept,
+    Loops,
+    Path,
+    anywhere,
+    ints,
+)
 from simaccel.analytic.pieces import PLACES, Cuts, expanded, extent, tiles
-from simaccel.analytic.totals import Counts, port_of
+from simaccel.analytic.totals import SUMS, Counts, port_of
 from simaccel.analytic.transfers import Transfer
 from simaccel.analytic.widths import Widths
 from simaccel.mapping.space import Seen, Space
@@ -73,7 +84,7 @@ class TileCounter:
         name = self.family.aliases.get(use, use)
         outside: list[tuple[int, Bools]] = []
         for at, entry in enumerate(path.entries):
-            if not isinstance(entry, Kept) or entry.tensor != name or not np.any(entry.slots):
+            if not isinstance(entry, Kept) or entry.tensor != name or not anywhere(entry.slots):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
             made = self.space.made.get(name)
@@ -117,12 +128,12 @@ class TileCounter:
         """Return where tiles come from: what keeps them next outside, by candidate."""
         found = []
         for at, keeps in reversed(outside):
-            if np.any(served := here & keeps):
+            if anywhere(served := here & keeps):
                 entry = path.entries[at]
                 buffered = isinstance(entry, Kept) and entry.level == BUFFER
                 found.append(_Way(at, BUFFER if buffered else PE, served))
             here = here & ~keeps
-        if np.any(here):
+        if anywhere(here):
             found.append(_Way(-1, DRAM, here))
         return tuple(found)
 
@@ -150,7 +161,7 @@ class TileCounter:
             times = ints(self._last_reduction(side, inside, made) >= 0)
         elif side.place == BUFFER:
             width = self.widths.width(name)
-        if np.any(times):
+        if anywhere(times):
             inner = self._coming(inside, made, width) * (on * times)
             for way in side.ways:
                 one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
@@ -213,21 +224,21 @@ class TileCounter:
         elements = math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
         n_bytes = on * in_bytes(elements, width)
         slots = side.kept.slots
-        if np.any(slots > 1):
+        if anywhere(slots > 1):
             slots = np.where(inside.position < 0, np.minimum(slots, 1), slots)
         if made is not None:
             last = self._last_reduction(side, inside, made)
             spills = last >= 0
-            if np.any(spills):
+            if anywhere(spills):
                 slots = np.where(
                     spills, np.minimum(slots, self._tiles_in_a_step(side, inside, last)), slots
                 )
                 if side.place == BUFFER:
                     room = n_bytes * spills, slots * spills
-                    self.found.hold(side.place, f"{name}_sums", *room, side.view.kind)
+                    self.found.hold(side.place, name + SUMS, *room, side.view.kind)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
         self.found.hold(side.place, name, ints(n_bytes), ints(slots), side.view.kind)
-        if np.any(doubled):
+        if anywhere(doubled):
             for view in stored:
                 again = ints(n_bytes * doubled), ints(slots * doubled)
                 self.found.hold(side.place, view.name, *again, side.view.kind)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from simaccel.analytic.blocks import Block, Units
-from simaccel.analytic.family import Bools, Floats, Ints, ints
+from simaccel.analytic.family import Bools, Floats, Ints, anywhere, everywhere, ints
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import (
     ARRAY,
@@ -53,7 +53,7 @@ Runs = Callable[[Bodies, Sizes, Sizes], None]
 def timeline(
     top: Bodies, space: Space, units: Units, accelerator: Accelerator, begin: Begin | None = None
 ) -> Timeline:
-    """Go through a family whose loops have one order, as it ``begin``s, or where nothing was."""
+    """Go through a family whose loops have one order, from ``begin`` on or where nothing was."""
     found = Timeline(units, accelerator, begin)
     sizes = {rank: ints(size) for rank, size in space.sizes.items()}
     found.body(top, sizes, sizes)
@@ -174,20 +174,20 @@ class Timeline(Traffic):
         gone, settled = ints(0), FALSE
         for done in range(min(trips.most, _FEW + int(period.max()))):
             here = trips.runs(done) & ~settled & (done < _FEW + period)
-            if not here.any():
+            if not anywhere(here):
                 break
             history.append(dict(self.x))
             adders, before = (body.adders, TRUE) if done else (frozenset(), FALSE)
             following = {**sizes, rank: trips.following(done)}
             over_the_end(following, after, rank, trips.ends(done))
             with self._turn(adders, before, trips.more(done, outside)):
-                self._where(TRUE if here.all() else here, runs, body, (whole, following))
+                self._where(TRUE if everywhere(here) else here, runs, body, (whole, following))
             gone = gone + here
             if done >= _STEADY:
                 settled = settled | (here & grows_evenly(history[-2], history[-1], self.x))
         period = np.where(settled, 1, np.minimum(period, np.maximum(gone, 1)))
         more = np.maximum(trips.full - gone, 0) / period
-        if more.any():
+        if anywhere(more):
             self.skip(state_before(history, gone - period, self.x), more)
         if trips.ragged:
             last = {**sizes, rank: trips.rest}
@@ -210,7 +210,7 @@ class Timeline(Traffic):
 
     def restore(self, where: Bools, before: Times) -> None:
         """Keep what happened since for some of the candidates only."""
-        if where is TRUE or where.all():
+        if where is TRUE or everywhere(where):
             return
         for key, new in self.x.items():
             old = before.get(key)
@@ -230,7 +230,7 @@ class Timeline(Traffic):
                     self.load(tiled, sizes, self.free(tiled, early), tiled.own, ready)
                     continue
                 cold = tiled.own & (coming < 0)
-                if cold.any():
+                if anywhere(cold):
                     self.load(tiled, sizes, self.free(tiled, early), cold, ready)
                 here = tiled.own & (coming >= 0)
                 self.x[ready] = np.where(here, coming, self.get(ready))
@@ -241,7 +241,7 @@ class Timeline(Traffic):
             begun = self.begun.get(tiled.maker.name, FALSE)
             if tiled.may_spill and begun is not FALSE:
                 back = tiled.own & tiled.spills & begun
-                if back.any():
+                if anywhere(back):
                     self.load(tiled, sizes, free, back, ready)
 
     def _ahead(self, tiles: list[Tiled], sizes: Sizes, least: int) -> None:
@@ -295,7 +295,7 @@ class Timeline(Traffic):
         self._finish(keys, work.keys[-1], out, block)
         for summed in work.corrects if work.step == "online" else ():
             begun = self.begun.get(summed.seen.name, FALSE)
-            if np.any(begun):
+            if anywhere(begun):
                 self._correct("rescale", work, summed, sizes, begun)
 
     def _finish(self, keys: list[int], made: int | None, end: Floats, block: Block) -> None:

@@ -17,6 +17,8 @@ Level = tuple[str, str]
 """(level and direction, tensor), e.g. ("dram_read", "K")."""
 PORTS = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
+SUMS = "_sums"
+"""Behind the name of a tensor whose tile comes back as sums."""
 ACCUMULATOR = "accumulator"
 """Where sums of a systolic array grow, one strip of columns at a time."""
 
@@ -25,13 +27,15 @@ ACCUMULATOR = "accumulator"
 class Counts:
     """Totals of a family.
 
-    ``busy``: cycles of each unit's and channel's own work by name. ``tiles``: (bytes of a slot,
-    slots) by place and name; ``kinds``: classes of their tensors.
+    ``busy``: cycles of each unit's and channel's own work by name. ``chains``: cycles of each
+    operator's blocks one after the other, as its unit takes them from the buffer. ``tiles``: (bytes
+    of a slot, slots) by place and name; ``kinds``: classes of their tensors.
     """
 
     macs: Ints = field(default_factory=lambda: ints(0))
     elements: Ints = field(default_factory=lambda: ints(0))
     busy: dict[str, Ints] = field(default_factory=dict)
+    chains: dict[str, Ints] = field(default_factory=dict)
     moved: dict[Level, Ints] = field(default_factory=dict)
     tiles: dict[Level, tuple[Ints, Ints]] = field(default_factory=dict)
     kinds: dict[Level, str] = field(default_factory=dict)
@@ -45,11 +49,20 @@ class Counts:
         """Count cycles of a unit or channel."""
         self.busy[name] = self.busy.get(name, ints(0)) + cycles
 
+    def alone(self, operator: str, cycles: Ints) -> None:
+        """Count cycles of an operator's blocks one after the other."""
+        self.chains[operator] = self.chains.get(operator, ints(0)) + cycles
+
     def hold(self, place: str, name: str, n_bytes: Ints, slots: Ints, kind: str = "") -> None:
         """Take space; tiles of one name share their slots."""
         self.kinds[place, name] = kind
         known = self.tiles.get((place, name), (ints(0), ints(0)))
         self.tiles[place, name] = (np.maximum(known[0], n_bytes), np.maximum(known[1], slots))
+
+    def tile_bytes(self, place: str, name: str) -> Ints:
+        """Return the bytes of a tensor's largest tile in a place, also where it is of sums."""
+        known = (self.tiles.get((place, one), (ints(0),)) for one in (name, name + SUMS))
+        return ints(np.maximum(*(n_bytes for n_bytes, *_ in known)))
 
     def room(self, *places: str) -> Ints:
         """Return the bytes that tiles in some places take together."""

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
-from simaccel.analytic.family import Bools, Floats
+from simaccel.analytic.family import Bools, Floats, anywhere
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled
 from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
@@ -88,7 +88,7 @@ def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
     return [
         Place([(later[number][0], mine[number]) for number in np.flatnonzero(some)])
         for mine, some in zip(theirs, there, strict=True)
-        if some.any()
+        if anywhere(some)
     ]
 
 
@@ -152,7 +152,7 @@ class Traffic(Systolic):
         if tiled.outside is not None:
             begin = np.maximum(begin, self.get(("ready", tiled.outside)))
         if move.on_chip:
-            end = begin + np.maximum(move.service, move.port)
+            end = begin + move.longest
         else:
             end = self._served(begin, move, where, (engine, arrival))
         past = end if gate is None else np.maximum(end, gate.cycle)
@@ -169,14 +169,13 @@ class Traffic(Systolic):
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
         if not move.on_chip:
             begin = self._behind_loads(begin, move, tiled.own)
-        end = begin + np.maximum(move.service, move.port)
+        end = begin + move.longest
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
             line = self.lines[move.memory]
             kept = line.key("store")
             line.stored = [tiled.key, *line.stored[:1]]
-            batch = move.service / np.maximum(1, move.batches)
-            for part, value in (("begin", begin), ("end", end), ("batch", batch)):
+            for part, value in (("begin", begin), ("end", end), ("batch", move.batch)):
                 newest = self.get((kept, 0, part))
                 self.x[kept, 1, part] = pick(tiled.own, newest, self.get((kept, 1, part)))
                 self.x[kept, 0, part] = pick(tiled.own, value, newest)
@@ -224,7 +223,7 @@ class Traffic(Systolic):
             asked = np.maximum(place.of("begin"), place.of("free"))
             shift = np.where(place.later, np.maximum(done - asked, 0), 0)
             ends = place.of("end") + shift
-            waits = shift.any()
+            waits = anywhere(shift)
             for one, mine in place.members:
                 if waits:
                     self._shift(line, one, np.where(mine, shift, 0))
@@ -236,7 +235,7 @@ class Traffic(Systolic):
         line.latest = np.maximum(line.latest, asked)
         line.loads = line.loads + there
         if len(line.recent) > line.most:
-            line.recent = [one for one in line.recent if self._counts(line, one).any()]
+            line.recent = [one for one in line.recent if anywhere(self._counts(line, one))]
             line.most = max(_RECENT, 2 * len(line.recent))
         return end
 
@@ -249,12 +248,12 @@ class Traffic(Systolic):
     def _later(self, line: Line, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
         """Return the loads that were asked for after ``begin``, with whose they are."""
         before = there & (begin < line.latest)
-        if not before.any():
+        if not anywhere(before):
             return []
         found = []
         for one in line.recent:
             mine = before & (begin < one.begin)
-            if mine.any() and (mine := mine & self._counts(line, one)).any():
+            if anywhere(mine) and anywhere(mine := mine & self._counts(line, one)):
                 found.append((one, mine))
         return found
 
@@ -267,7 +266,7 @@ class Traffic(Systolic):
     def _shift(self, line: Line, one: Request, shift: Floats) -> None:
         """Let a load end later, and what its end has set if no later load has set it again."""
         later = shift > 0
-        if not later.any():
+        if not anywhere(later):
             return
         one.end = one.end + shift
         newer = line.recent[line.recent.index(one) + 1 :]
@@ -276,7 +275,7 @@ class Traffic(Systolic):
             for other in newer:
                 if key in other.keys:
                     last = last & (other.begin < 0)
-                    if not last.any():
+                    if not anywhere(last):
                         break
             else:
                 self.x[key] = self.get(key) + np.where(last, shift, 0)
@@ -285,19 +284,22 @@ class Traffic(Systolic):
         """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
         line = self.lines[move.memory]
         turn = line.at.dram.turnaround_cycles
-        begin = begin + (move.service > 0) * turn * line.wrote
-        line.wrote = line.wrote & ~there
-        end = begin + np.maximum(move.service, move.port)
-        batch = np.maximum(1, move.service / np.maximum(1, move.batches))
+        if anywhere(line.wrote):
+            begin = begin + (move.service > 0) * turn * line.wrote
+            line.wrote = line.wrote & ~there
+        end = begin + move.longest
         for n in range(len(line.stored) - 1, -1, -1):
             kept = line.key("store")
             first, last = (kept, n, "begin"), (kept, n, "end")
-            if not (self.get(last) > begin).any():
+            if not anywhere(self.get(last) > begin):
                 continue
+            batch = np.maximum(1, move.batch)
             other = np.maximum(1, self.get((kept, n, "batch")))
             since = np.maximum(begin, self.get(first))
             pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)
             pairs = np.maximum(pairs, 0) * there
+            if not anywhere(pairs):
+                continue
             turns = 2 * turn * np.floor(pairs)
             past = since + pairs * (batch + other) + turns
             self.x[first] = np.where(pairs > 0, past, self.get(first))
@@ -307,7 +309,7 @@ class Traffic(Systolic):
 
     def _delay_store(self, line: Line, n: int, delay: Floats) -> None:
         """Let one of the last stores end later, and what waits for its end."""
-        if n >= len(line.stored) or not np.any(delay):
+        if n >= len(line.stored) or not anywhere(delay):
             return
         end = (line.key("store"), n, "end")
         key, last = line.stored[n], self.get(end)
@@ -323,14 +325,14 @@ class Traffic(Systolic):
         turn = line.at.dram.turnaround_cycles * (move.service > 0)
         batch = line.at.batch_cycles(write=False)
         left = np.maximum(free - begin, 0)
-        mine = move.service / np.maximum(1, move.batches)
-        turns = np.maximum(1, np.ceil(np.minimum(left, move.service) / np.maximum(1, mine)))
+        batches = np.minimum(left, move.service) / np.maximum(1, move.batch)
+        turns = np.maximum(1, np.ceil(batches))
         more = np.where(there & (left > batch), move.service + 2 * turn * turns, 0)
-        if more.any():
+        if anywhere(more):
             self.x[line.key(CHANNEL)] = free + more
             for one in reversed(line.recent):
                 mine = self._counts(line, one) & (one.begin == line.latest) & (more > 0)
-                if mine.any():
+                if anywhere(mine):
                     self._shift(line, one, np.where(mine, more, 0))
                     more = np.where(mine, 0, more)
         between = np.minimum(left, batch * turns) + 2 * turn * (turns - 1)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Fan, Ints, Loops, ints
+from simaccel.analytic.family import Bools, Fan, Ints, Loops, anywhere, everywhere, ints
 from simaccel.analytic.pieces import (
     Box,
     Cuts,
@@ -137,7 +137,7 @@ class Transfer:
 
     @cached_property
     def odd(self) -> Ints:
-        """Number of different tiles with an odd number of elements: all their sides are odd."""
+        """Number of different tiles with an odd number of elements (all their sides are odd)."""
         return math.prod((self._odd(dim) for dim in self.dims), start=ints(1))
 
     def sums(self, bits: int) -> tuple[Ints, Ints]:
@@ -235,7 +235,7 @@ class Transfer:
             if at >= self.child or rank not in dict(dim):
                 continue
             here = (place == self.position) & (place >= 0)
-            if not np.any(here):
+            if not anywhere(here):
                 continue
             boxes, first = self._boxes(rank), self._boxes(rank, first=(at, here))
             moved = [(n - m, size) for (n, size), (m, _) in zip(boxes, first, strict=True)]
@@ -265,7 +265,7 @@ def _combinations(boxes: dict[str, list[Box]]) -> Iterator[tuple[Ints, dict[str,
 
 def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:
     """Take the new boxes where something holds."""
-    if np.all(where):
+    if everywhere(where):
         return new
     nothing = (ints(0), ints(0))
     pairs = itertools.zip_longest(new, old, fillvalue=nothing)
@@ -316,12 +316,12 @@ def blocks_of(
         counts_all = rank not in first
         pieces = cuts.pieces(rank, upto, lambda _, mode=counts_all: mode)  # type: ignore[misc]
         if rank in needed:
-            boxes[rank] = [(n, size) for n, size in pieces if np.any(n)]
+            boxes[rank] = [(n, size) for n, size in pieces if anywhere(n)]
         else:
             repeats = repeats * number(pieces)
     for combination in itertools.product(*(boxes[rank] for rank in needed)):
         count = math.prod((n for n, _ in combination), start=repeats)
-        if not np.any(count):
+        if not anywhere(count):
             continue
         sizes = {rank: size for rank, (_, size) in zip(needed, combination, strict=True)}
         for rank, terms in plain.items():

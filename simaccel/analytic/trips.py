@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Ints, ints
+from simaccel.analytic.family import Bools, Ints, anywhere, ints
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies
 from simaccel.analytic.times import RING, ZERO, Sizes, Times
 
@@ -15,13 +15,13 @@ class Trips:
     """The trips of a loop over what arrives: full ones, and a smaller last one."""
 
     def __init__(self, size: Ints, tile: Ints) -> None:
-        self.one = not bool((size > tile).any())
+        self.one = not anywhere(size > tile)
         tile = np.minimum(tile, size)
         self.size = size
         self.full, rest = size // tile, size % tile
         self.most, self.least = int(self.full.max()), int(self.full.min())
         self.has_rest: Bools = rest > 0
-        self.ragged = bool(self.has_rest.any())
+        self.ragged = anywhere(self.has_rest)
         self.rest: Ints = np.maximum(rest, 1)
         self.tile = tile
         self.known: dict[int, Ints] = {}
@@ -59,7 +59,7 @@ def over_the_end(following: dict[str, Ints], after: Sizes, own: str, ends: Bools
     for rank, size in after.items():
         here = following[rank]
         new = np.minimum(here, size) if rank == own else size
-        if size is not here and np.any(new != here):
+        if size is not here and anywhere(new != here):
             following[rank] = np.where(ends, new, here)
 
 
@@ -79,7 +79,7 @@ def grows_evenly(older: Times, last: Times, now: Times) -> Bools:
         if time is not before:
             growth = time - before
             found = found & ((growth == 0) | (growth == before - older.get(key, ZERO)))
-            if not found.any():
+            if not anywhere(found):
                 break
     return found
 

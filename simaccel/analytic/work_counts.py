@@ -11,7 +11,7 @@ import numpy as np
 from simaccel.analytic.array import fold_sides, held_bytes, matmul_of
 from simaccel.analytic.axes import own_axis
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
+from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, anywhere, ints
 from simaccel.analytic.pieces import Cuts, number, tiles
 from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
@@ -23,7 +23,6 @@ from simaccel.workload.vectors import VECTORS, Step
 
 _WORK = (
     ("array", "compute"),
-    ("chain", "cycles"),
     ("buffer_read", "read_port"),
     ("buffer_write", "write_port"),
     ("noc_distribution", "distribution"),
@@ -40,7 +39,7 @@ _MOVED = (
 )
 _HELD = (("accumulator_read", -1, "held_read"), ("accumulator_write", -1, "held_write"))
 Shape = tuple[Ints, Ints, Ints, Ints]
-_FOLDED = tuple(dict.fromkeys(what for *_, what in (*_WORK, *_MOVED, *_HELD)))
+_FOLDED = (*dict.fromkeys(what for *_, what in (*_WORK, *_MOVED, *_HELD)), "cycles")
 
 
 @dataclass
@@ -71,9 +70,9 @@ class WorkCounter:
     def _vector(self, path: Path, cuts: Cuts, seen: Seen, vector: Vector) -> None:
         axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
-        if not np.any(pieces > 1):
+        if not anywhere(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
-        elif np.any(own_axis(self.family, path, len(path.entries))):
+        elif anywhere(own_axis(self.family, path, len(path.entries))):
             self._pass(path, cuts, seen, steps["statistics"])
             self._pass(path, cuts, seen, steps["normalise"])
         else:
@@ -90,7 +89,10 @@ class WorkCounter:
         for level, position, cost in self.units.vector_bytes(path, seen, step):
             self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
         for name, cost in self.units.vector_cycles(path, seen, step).items():
-            self.found.work(name, over_pieces(cuts, seen.ranks, cost))
+            cycles = over_pieces(cuts, seen.ranks, cost)
+            self.found.work(name, cycles)
+            if name == "sfu":
+                self.found.alone(seen.name, cycles)
         passes = self.units.cost(step).passes
         elements = elements_of(cuts, seen.ranks)
         self.found.elements = self.found.elements + passes * elements
@@ -141,6 +143,7 @@ class WorkCounter:
             for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
                 add(count, sizes, accumulate=False)
                 add(-count, sizes, accumulate=True)
+        self.found.alone(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
         for level, position, what in (*_MOVED, *held):
@@ -173,7 +176,7 @@ class WorkCounter:
             each = rank in seen.ranks and not laned
             steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
         self.found.work("array", steps)
-        self.found.work("chain", steps)
+        self.found.alone(seen.name, steps)
 
 
 def _outside(path: Path, cuts: Cuts, axis: str) -> Path:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
-from simaccel.cli.words import COMPARED, DIRECTIVES, STRATEGIES
+from simaccel.cli.words import COMPARED, DATAFLOWS, DIRECTIVES, STRATEGIES
 from simaccel.errors import InputError, suggest
+from simaccel.plugins import plugins
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
+    from simaccel.hardware.dataflow import Constraints
     from simaccel.mapping.tree import Mapping
     from simaccel.mapspace.space import Strategy
     from simaccel.schedulers import Options
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     Inputs = tuple[Workload, Accelerator, str | Mapping]
     """What an experiment is made of: the last is a dataflow's name or a mapping."""
+    NestInputs = tuple[Workload, Accelerator, Strategy, Constraints]
+    """What the search of a mapspace is made of."""
 
 DATAFLOW = "flat"
 """What is used where nothing is given."""
@@ -142,10 +146,8 @@ class Asked:
 
     def _is_plugged(self) -> bool:
         """Say whether a plug-in schedules, which may take spatial arrays, too."""
-        from simaccel.schedulers import DATAFLOWS
-
         name = self.dataflow
-        return name is not None and name not in DATAFLOWS.own and name in DATAFLOWS
+        return name is not None and name not in DATAFLOWS and name in dataflow_names()
 
     def is_directed(self) -> bool:
         """Say whether the dataflows of a MAESTRO description are asked for."""
@@ -205,6 +207,11 @@ class Asked:
         self.sought.refuse(allowed)
 
 
+def dataflow_names() -> list[str]:
+    """Name the dataflows: simaccel's own, and behind them those of plug-ins."""
+    return [*DATAFLOWS, *(name for name in plugins("simaccel.dataflows") if name not in DATAFLOWS)]
+
+
 def require_dataflows(names: list[str]) -> list[str]:
     """Refuse names that no dataflow has.
 
@@ -212,14 +219,12 @@ def require_dataflows(names: list[str]) -> list[str]:
         InputError: all of them.
 
     """
-    from simaccel.schedulers import DATAFLOWS
-
     faults = []
     for name in names:
-        if name in DATAFLOWS:
+        if name in DATAFLOWS or name in dataflow_names():
             continue
         several = "one dataflow; `simaccel compare` takes several"
-        allowed = several if "," in name else suggest(name, DATAFLOWS)
+        allowed = several if "," in name else suggest(name, dataflow_names())
         faults.append(fault("--dataflow", name, allowed))
     require_none(faults)
     return names

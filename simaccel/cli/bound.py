@@ -19,7 +19,6 @@ from simaccel.files.targets import require_distinct, require_target, writing_tex
 
 if TYPE_CHECKING:
     from simaccel.analytic.bounds.halo import Halo
-    from simaccel.analytic.bounds.single import Mapspace
     from simaccel.hardware import Accelerator
     from simaccel.report.bounds import BoundReport
 
@@ -127,14 +126,11 @@ def bound(
     The points are (bytes kept on chip, bytes moved) that no other mapping of the mapspace beats in
     both; each is attained by a mapping that `simaccel run --mapping` executes.
     """
-    from simaccel.report.bounds import bound_json, bound_lines, bound_table
-    from simaccel.verbs.bounding import bound_of
-
     outputs = _Outputs(
         table=table, plot=plot, mapping=output, force=force, inputs=_inputs(asked, hw)
     )
-    mapspace, workload, accelerator, room, _ = gather(
-        lambda: _mapspace(imperfect=imperfect, uneven=uneven, bypass=bypass, unit=unit, halo=halo),
+    _, workload, accelerator, room, _ = gather(
+        lambda: _require_mapspace(uneven=uneven, bypass=bypass, unit=unit, halo=halo),
         asked.read,
         lambda: _accelerator(hw, overrides),
         lambda: _room(buffer, output),
@@ -143,6 +139,14 @@ def bound(
     require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})
     require_stdout_free(output, "-o", others={"--json": as_json})
     outputs.require()
+    from simaccel.analytic.bounds.single import Mapspace
+    from simaccel.report.bounds import bound_json, bound_lines, bound_table
+    from simaccel.verbs.bounding import bound_of
+
+    reading: Halo = next(one for one in HALOS if one == halo)
+    mapspace = Mapspace(
+        imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=reading
+    )
     found = bound_of(workload, mapspace, fuse, accelerator, room)
     report, title = found.report, found.title
     if as_json:
@@ -162,11 +166,7 @@ def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:
         return found
 
 
-def _mapspace(
-    *, imperfect: bool, uneven: bool, bypass: bool, unit: str | None, halo: str
-) -> Mapspace:
-    from simaccel.analytic.bounds.single import Mapspace
-
+def _require_mapspace(*, uneven: bool, bypass: bool, unit: str | None, halo: str) -> None:
     faults = []
     if unit is not None and unit not in UNITS:
         faults.append(fault("--unit", unit, suggest(unit, UNITS)))
@@ -176,10 +176,6 @@ def _mapspace(
         other = "--uneven" if uneven else "--unit array"
         faults.append(fault("--bypass", other, f"one of --bypass and {other}"))
     require_none(faults)
-    reading: Halo = next(one for one in HALOS if one == halo)
-    return Mapspace(
-        imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=reading
-    )
 
 
 def _fusion(fuse: str, *, bypass: bool) -> None:

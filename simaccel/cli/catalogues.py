@@ -64,9 +64,10 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     from simaccel.experiment.documents import accelerator_document
     from simaccel.hardware.load import accelerator_rows, load_accelerator
-    from simaccel.report.catalogues import fields_table
 
     accelerator = load_accelerator(name, overrides)
+    from simaccel.report.catalogues import fields_table
+
     if as_json:
         show_json(accelerator_document(accelerator))
     else:
@@ -174,10 +175,7 @@ def show_workload(
     asked: AskedWorkload, plot: str | None, mapping: str | None, force: bool, as_json: bool
 ) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
-    from simaccel.report.catalogues import workload_table
     from simaccel.report.figures.style import require_figure_target
-    from simaccel.report.imports import import_lines, import_table
-    from simaccel.workload import describe
 
     inputs = [asked.name] if asked.is_file() else []
     inputs += [mapping] if mapping else []
@@ -186,6 +184,10 @@ def show_workload(
     elif mapping is not None:
         require_none([fault("--mapping", mapping, "nothing without --plot")])
     found = asked.read()
+    from simaccel.report.catalogues import workload_table
+    from simaccel.report.imports import import_lines, import_table
+    from simaccel.workload import describe
+
     if plot is not None:
         _plot(found, plot, mapping, force=force, inputs=inputs)
     imported = asked.imported() if asked.is_onnx() else None

@@ -23,7 +23,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.cli.words import EXHIBITS, FRONT_FIGURES, SWEPT, TARGET
+from simaccel.cli.words import EACH, EXHIBITS, FRONT_FIGURES, SWEPT, TARGET
 from simaccel.errors import WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
@@ -109,27 +109,28 @@ def compare(
     Or mapspaces (always on a spatial array): --mapspace pfm,ruby-s.
     The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
     """
-    from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
-    from simaccel.cli.kept import keeping
-    from simaccel.cli.pareto import compare_fronts
     from simaccel.cli.rows import Files
-    from simaccel.experiment.parallel import noted
-    from simaccel.verbs.comparing import run_task
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
     _require_together(pareto, exhibit, target, each)
     cores = os.cpu_count() or 1
     if pareto is not None:
+        from simaccel.cli.pareto import compare_fronts
+
         slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
-        with jobs.working(cores) as team:
-            ctx.exit(compare_fronts(asked, pareto, files, team, as_json=as_json, refused=slow))
+        ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json, refused=slow))
     if exhibit is not None:
+        from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
+
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
-        with jobs.working(cores) as team:
-            ctx.exit(show_bandwidths(asked, target, files, team, as_json=as_json))
+        ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     tasks = _tasks(asked, sweep, each, files, fast_forward=fast_forward)
+    from simaccel.cli.kept import keeping
+    from simaccel.experiment.parallel import noted
+    from simaccel.verbs.comparing import run_task
+
     with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
 
         def told(number: int, row: Compared) -> None:
@@ -214,19 +215,18 @@ def _tasks(
     fast_forward: bool,
 ) -> list[Task]:
     """Cross points, lengths and dataflows; all faults are reported before anything runs."""
-    from simaccel.cli.sweep import read_sweep
-    from simaccel.verbs.comparing import alone_tasks
-
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
     _, accelerator, names, sweep, _, given, *workloads = gather(
         files.require,
         asked.accelerator,
         lambda: asked.names(several=True),
-        lambda: read_sweep(sweep_texts, asked),
+        lambda: _sweep(sweep_texts, asked),
         lambda: _require_each(each, sweep_texts),
         asked.workload.estimates,
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
+    from simaccel.verbs.comparing import alone_tasks
+
     places = (
         [task for one in workloads for task in alone_tasks(one, accelerator, each, given)]
         if sweep is None
@@ -239,10 +239,17 @@ def _tasks(
     ]
 
 
+def _sweep(texts: tuple[str, ...], asked: Asked) -> Sweep | None:
+    """Read the sweep, if one is given."""
+    if not texts:
+        return None
+    from simaccel.cli.sweep import read_sweep
+
+    return read_sweep(texts, asked)
+
+
 def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
     """Refuse what --each can't be, and what it doesn't go with."""
-    from simaccel.verbs.comparing import EACH
-
     if each is None:
         return
     faults = [] if each in EACH else [fault("--each", each, suggest(each, EACH))]

@@ -165,6 +165,8 @@ def _too_narrow(given: dict[str, Any]) -> Iterator[Fault]:
 
 def _run(kind: str, given: dict[str, Any]) -> None:
     """Measure a pattern and print what it gets."""
+    options = {name: given[name] for name in _KINDS[kind] if given[name] is not None}
+    require_none([*_part(given["part"]), *_map(given["mapping"]), *_too_narrow(options)])
     from simaccel.hardware.dram.addresses import default_map
     from simaccel.hardware.dram.measure import measure
     from simaccel.hardware.dram.parts import PARTS
@@ -172,8 +174,6 @@ def _run(kind: str, given: dict[str, Any]) -> None:
     from simaccel.report.catalogues import fields_table
     from simaccel.report.dram import number_text, pattern_figures
 
-    options = {name: given[name] for name in _KINDS[kind] if given[name] is not None}
-    require_none([*_part(given["part"]), *_map(given["mapping"]), *_too_narrow(options)])
     part = PARTS[given["part"]]
     mapping = given["mapping"] or default_map(part)
     pattern = Pattern(kind=kind, **options)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
-from simaccel.cli.faults import require_stdout_free
+from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
     experiment_options,
@@ -19,6 +20,9 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.files.targets import STDOUT, require_distinct, require_target
 
+if TYPE_CHECKING:
+    from simaccel.cli.asked import NestInputs
+
 
 @click.command(cls=Command)
 @experiment_options
@@ -26,10 +30,10 @@ from simaccel.files.targets import STDOUT, require_distinct, require_target
 @json_option
 def estimate(asked: Asked, as_json: bool) -> None:
     """Predict a run with the closed form alone; nothing is simulated."""
+    workload, accelerator, mapping = asked.mapped()
     from simaccel.report.estimates import estimate_table
     from simaccel.verbs.estimating import estimate_of, fitting
 
-    workload, accelerator, mapping = asked.mapped()
     found = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
     if as_json:
         show_json(found.to_dict())
@@ -68,14 +72,16 @@ def map_workload(
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
+    require_stdout_free(output, "-o", others={"--json": as_json, "--explain": explain})
+    inputs = asked.inputs()
+    _require_files(output, plot, force=force, inputs=inputs)
+    nests = _nest_inputs(asked) if asked.searches() else None
+    read = asked.read() if nests is None else None
     from simaccel.cli.mapped import Wanted, map_dataflow
     from simaccel.cli.nests import map_nests
     from simaccel.mapping.files import mapping_text
     from simaccel.mapping.text import tree_text
 
-    require_stdout_free(output, "-o", others={"--json": as_json, "--explain": explain})
-    inputs = asked.inputs()
-    _require_files(output, plot, force=force, inputs=inputs)
     text = mapping_text if output == STDOUT else tree_text
     output = None if output == STDOUT else output
     wanted = Wanted(
@@ -87,10 +93,24 @@ def map_workload(
         as_json=as_json,
         text=text,
     )
-    if asked.searches():
-        map_nests(asked, jobs, wanted)
-    else:
-        map_dataflow(asked, jobs, wanted)
+    if nests is not None:
+        map_nests(asked, nests, jobs, wanted)
+    elif read is not None:
+        map_dataflow(asked, read, jobs, wanted)
+
+
+def _nest_inputs(asked: Asked) -> NestInputs:
+    """Read what the search of a mapspace needs."""
+    from simaccel.hardware.dataflow import parse_constraints
+
+    workload, accelerator, strategy, constraints, _ = gather(
+        asked.workload.read,
+        asked.accelerator,
+        asked.sought.strategy,
+        lambda: parse_constraints(asked.sought.constraints),
+        lambda: asked.names(several=False),
+    )
+    return workload, accelerator, strategy, constraints
 
 
 def _require_files(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,12 +10,13 @@ from typing import Final
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.cli.rows import Files
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.bandwidth import needed_bandwidth
-from simaccel.experiment.parallel import Team, noted
+from simaccel.experiment.parallel import noted
 from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import Compared, problem_lines
@@ -166,7 +168,7 @@ def _run_nothing(task: _Task) -> _Needed:
 
 
 def show_bandwidths(
-    asked: Asked, target: float | None, files: Files, team: Team, *, as_json: bool
+    asked: Asked, target: float | None, files: Files, jobs: Jobs, *, as_json: bool
 ) -> int:
     """Find the bandwidth that each dataflow needs at each length; return the exit code."""
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
@@ -182,7 +184,7 @@ def show_bandwidths(
         for workload in workloads
         for name in names
     ]
-    with Bar("finding bandwidths") as bar:
+    with jobs.working(os.cpu_count() or 1) as team, Bar("finding bandwidths") as bar:
         found = noted(team, _run, tasks, bar.show, lost=_lost)
     rows = [_saved(one.row, [each.row for each in found]) for one in found]
     varied = {"seq-len"} if len(workloads) > 1 else set[str]()

@@ -6,31 +6,36 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from simaccel.cli.asked import dataflow_names
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
+from simaccel.cli.loads import load_of, read_load, whole_load
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
-from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED
+from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.parameters import Parameter, Values
     from simaccel.experiment.exploration.explore import Exploration
-    from simaccel.experiment.exploration.figures import Limit
-    from simaccel.experiment.exploration.space import Dimension, Load, Space
+    from simaccel.experiment.exploration.limits import Limit
+    from simaccel.experiment.exploration.space import Dimension, Space
     from simaccel.experiment.parallel import Watch
     from simaccel.hardware import Accelerator
     from simaccel.schedulers import Options
+
+    Axis = tuple[Parameter, Sequence[Values], bool]
+    """As it was read: what varies, the values, and whether they multiply."""
 
 MOST_DESIGNS: Final = 100_000
 """More designs than these are a slip, or wait for --sample."""
@@ -85,17 +90,19 @@ class _Wanted:
             InputError: all faults together.
 
         """
-        from simaccel.experiment.exploration.space import Space, require_described, require_sizes
-
         count = len(self.workloads)
         found = gather(
             partial(_accelerators, self.hw, self.overrides),
             partial(_axes, self.axes),
             self._dataflows,
             self.sought.require_constraints,
-            *(partial(_load, text, self.sizes) for text in self.workloads),
+            *(partial(read_load, text, self.sizes) for text in self.workloads),
         )
-        hardware, axes, dataflows, loads = found[0], found[1], found[2], found[4 : 4 + count]
+        hardware, read, dataflows = found[:3]
+        loads = gather(*(partial(load_of, *one) for one in found[4 : 4 + count]))
+        from simaccel.experiment.exploration.space import Space, require_described, require_sizes
+
+        axes = tuple(_dimension(*one) for one in read)
         space = Space(hardware, tuple(loads), axes, dataflows, self._options())
         gather(
             partial(require_sizes, space),
@@ -111,7 +118,7 @@ class _Wanted:
             InputError: all that are none.
 
         """
-        from simaccel.experiment.exploration.figures import read_limit
+        from simaccel.experiment.exploration.limits import read_limit
 
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
 
@@ -144,13 +151,10 @@ class _Wanted:
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""
-        from simaccel.mapspace.space import STRATEGIES
-        from simaccel.schedulers import DATAFLOWS
-
         found: list[str] = []
         faults = []
         given = {
-            "--dataflow": (self.dataflow, [*DATAFLOWS, DIRECTIVES]),
+            "--dataflow": (self.dataflow, [*dataflow_names(), DIRECTIVES]),
             "--mapspace": (self.sought.mapspace, STRATEGIES),
         }
         for option, (text, known) in given.items():
@@ -174,46 +178,14 @@ def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelera
     return tuple(found)
 
 
-def _load(text: str, sizes: AskedWorkload) -> Load:
-    """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight."""
-    from simaccel.experiment.exploration.space import Load, description_of
-
-    try:
-        name, *words = shlex.split(text)
-    except ValueError as error:
-        raise InputError([fault("--workload", text, f"NAME OPTION=VALUE ...: {error}")]) from None
-    known = {field.name.replace("_", "-"): field.name for field in fields(AskedWorkload)[1:]}
-    known |= {"weight": "weight", "dim": "dims"}
-    given: dict[str, Any] = {}
-    for word in words:
-        option, equals, value = word.partition("=")
-        if not equals or option not in known:
-            allowed = f"OPTION=VALUE behind {name}; {suggest(option, known)}"
-            raise InputError([fault("--workload", word, allowed)])
-        field = known[option]
-        many = isinstance(getattr(sizes, field, None), tuple)
-        given[field] = (*given.get(field, ()), value) if many else value
-    weight = _weight(given.pop("weight", "1"))
-    return Load(replace(sizes, name=name, **given).read(), weight, description_of(name), name)
-
-
-def _weight(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 10**12:
-        raise InputError([fault("--workload weight", text, "a number above 0 and below 10^12")])
-    return int(value) if value == int(value) else value
-
-
-def _axes(texts: Sequence[str]) -> tuple[Dimension, ...]:
+def _axes(texts: Sequence[str]) -> tuple[Axis, ...]:
+    if not texts:
+        return ()
     from simaccel.cli.axes import read_axis
     from simaccel.cli.parameters import names, parameter_of
 
     read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
-    found = gather(*(partial(read, text) for text in texts))
-    return tuple(_dimension(*one) for one in found)
+    return tuple(gather(*(partial(read, text) for text in texts)))
 
 
 def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> Dimension:
@@ -265,7 +237,8 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     multiple=True,
     metavar="NAME=VALUES",
     help="What varies: array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
-    "workload.FIELD, dataflow, stationarity, pipeline or patience; can be repeated.",
+    "workload.FIELD, dataflow, stationarity, pipeline or patience; of a description's own space, "
+    "with --dataflow directives: pes, noc-bandwidth, l1, l2; can be repeated.",
 )
 @click.option(
     "--dataflow",
@@ -299,6 +272,13 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     help="What runs on the machine after the closed form: the best design, the frontier, or all.",
 )
 @click.option(
+    "--prices",
+    type=click.Choice(PRICES),
+    default=PRICES[0],
+    help="Of --axis pes, noc-bandwidth, l1, l2: area and power of MAESTRO's parts, as its tool has "
+    "them now or in the paper's era.",
+)
+@click.option(
     "--store", metavar="DIR", help="Keep what was run in this folder, and run it no more."
 )
 @jobs_options(AT_A_TIME)
@@ -326,19 +306,31 @@ def explore_command(
 ) -> None:
     """Explore a design space: the closed form screens it, the machine confirms the best.
 
-    The space is the product of --hw, --dataflow and every --axis, or a --sample of it.
+    The space is the product of --hw, --dataflow and every --axis, or a --sample of it; of a MAESTRO
+    description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
     """
+    from simaccel.cli import designs as directed
+
+    del given["prices"]  # of a description's own space alone
+    objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
+    sought = take_sought(given)
+    wanted = _wanted(given, asked, sought, objective)
+    is_directed = directed.is_directed_space(wanted.axes)
+    if not is_directed:
+        directed.require_no_prices(ctx)
+        space, limits = gather(wanted.space, wanted.limits)
     from simaccel.cli.explored import Outputs
     from simaccel.experiment.exploration.explore import Plan, explore
     from simaccel.experiment.exploration.space import draw
     from simaccel.experiment.exploration.store import Store
 
-    objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
-    sought = take_sought(given)
-    wanted = _wanted(given, asked, sought, objective)
     outputs = Outputs.taken(given, wanted.inputs())
+    if is_directed:
+        hardware = partial(_accelerators, wanted.hw, wanted.overrides)
+        loads = [partial(whole_load, text, asked) for text in wanted.workloads]
+        directed.explore_directed(ctx, directed.Readers(hardware, loads, wanted.limits), outputs)
+        return
     outputs.require(as_json=as_json)
-    space, limits = gather(wanted.space, wanted.limits)
     seed = sought.seed or 0
     designs = draw(space, sample, how, seed)
     require_none(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import yaml
@@ -27,6 +28,9 @@ from simaccel.report.units import bytes_text
 from simaccel.schedulers.accounts import Account
 from simaccel.verbs.estimating import fitting
 from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked import Inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +58,9 @@ class Wanted:
                 stream.write(mapping_text(mapping))
 
 
-def map_dataflow(asked: Asked, jobs: Jobs, wanted: Wanted) -> None:
+def map_dataflow(asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted) -> None:
     """Let a dataflow map a workload, save and print it."""
-    workload, accelerator, mapping, accounts = _mapped(asked, jobs, wanted)
+    workload, accelerator, mapping, accounts = _mapped(asked, read, jobs, wanted)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
     objective = asked.options.objective
@@ -80,10 +84,10 @@ def map_dataflow(asked: Asked, jobs: Jobs, wanted: Wanted) -> None:
 
 
 def _mapped(
-    asked: Asked, jobs: Jobs, wanted: Wanted
+    asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted
 ) -> tuple[Workload, Accelerator, Mapping, list[Account]]:
-    """Read everything, schedule, and refuse a mapping that doesn't fit the buffer."""
-    workload, accelerator, mapping = asked.read()
+    """Schedule, and refuse a mapping that doesn't fit the buffer."""
+    workload, accelerator, mapping = read
     accounts: list[Account] = []
     if isinstance(mapping, Mapping):
         allowed = "nothing with --dataflow directives, which decides it"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simaccel.cli.asked import Asked
-from simaccel.cli.faults import gather
 from simaccel.cli.jobs import Jobs
 from simaccel.cli.mapped import Wanted
 from simaccel.cli.output import show, show_json
@@ -18,7 +17,6 @@ from simaccel.experiment.precision import at_precision
 from simaccel.experiment.remembered import remembered
 from simaccel.experiment.scheduling import MachineJudge, scheduled
 from simaccel.hardware import Accelerator
-from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.accounts import account_json, accounts_table
 from simaccel.report.figures.convergence import draw_convergence
@@ -34,16 +32,13 @@ from simaccel.schedulers.accounts import Account
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 
+if TYPE_CHECKING:
+    from simaccel.cli.asked import NestInputs
 
-def map_nests(asked: Asked, jobs: Jobs, wanted: Wanted) -> None:
+
+def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> None:
     """Search, print, and save."""
-    workload, accelerator, strategy, constraints, _ = gather(
-        asked.workload.read,
-        asked.accelerator,
-        asked.sought.strategy,
-        lambda: parse_constraints(asked.sought.constraints),
-        lambda: asked.names(several=False),
-    )
+    workload, accelerator, strategy, constraints = read
     workload = at_precision(workload, accelerator)
     found = choices(workload, accelerator, strategy, constraints, asked.sought.stationarity)
     accounts: list[Account] = []

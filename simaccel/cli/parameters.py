@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
+from simaccel.cli.asked import dataflow_names
+from simaccel.cli.words import STRATEGIES
 from simaccel.errors import suggest
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.quantity import format_quantity, parse_quantity
-from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Axis, Point
-from simaccel.schedulers import DATAFLOWS
 from simaccel.workload.sizes import MAX_SIZE
 
 Of = Literal["accelerator", "workload", "mapping"]
@@ -172,7 +172,7 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 def _dataflow(text: str) -> str:
     """Read a scheduler's name; plug-ins are looked for only now."""
-    return _choice((*DATAFLOWS, *STRATEGIES))(text)
+    return _choice((*dataflow_names(), *STRATEGIES))(text)
 
 
 _MAPPING: Final[dict[str, Callable[[str], Value]]] = {

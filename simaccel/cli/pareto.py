@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.cli.rows import Files
 from simaccel.errors import SimaccelError, WorkerDiedError, suggest
-from simaccel.experiment.parallel import Team, noted
+from simaccel.experiment.parallel import noted
 from simaccel.experiment.pareto import pareto
 from simaccel.experiment.precision import at_precision
 from simaccel.files.targets import STDOUT
@@ -77,7 +79,7 @@ def read_front(text: str) -> AskedFront:
 
 
 def compare_fronts(
-    asked: Asked, text: str, files: Files, team: Team, *, as_json: bool, refused: dict[str, Any]
+    asked: Asked, text: str, files: Files, jobs: Jobs, *, as_json: bool, refused: dict[str, Any]
 ) -> int:
     """Find the front of each dataflow or mapspace, show and write them; return the exit code.
 
@@ -101,7 +103,7 @@ def compare_fronts(
     )
     workload = at_precision(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
-    with Bar("finding fronts") as bar:
+    with jobs.working(os.cpu_count() or 1) as team, Bar("finding fronts") as bar:
         rows = noted(team, _run, tasks, bar.show, lost=_lost)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,12 +39,13 @@ class Files:
             *checks, lambda: require_distinct({"--plot": self.plot, "--csv": self.table}.items())
         )
 
-    def write(self, text: Callable[[], str], draw: Callable[[], Any]) -> list[str]:
-        """Write the files that are asked for, ``draw`` a figure; a line for each."""
+    def write(self, text: Callable[[], str | Iterable[str]], draw: Callable[[], Any]) -> list[str]:
+        """Write the files that are asked for, ``text`` whole or in pieces; a line for each."""
         lines = []
         if self.table is not None:
             with writing_text(self.table, force=self.force, inputs=self.inputs) as stream:
-                stream.write(text())
+                found = text()
+                stream.writelines([found] if isinstance(found, str) else found)
             lines.append(f"table: {self.table}")
         if self.plot is not None:
             with style():

@@ -14,7 +14,7 @@ from simaccel.experiment.documents import workload_document
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.report.comparison import Point
-from simaccel.workload import Workload, parse_workload
+from simaccel.workload import Workload
 
 MOST_POINTS: Final = 1000
 """A longer sweep is a typing error, or work for a script."""
@@ -46,6 +46,8 @@ class Sweep:
             others = [name for name, one in PARAMETERS.items() if one.of == "accelerator"]
             allowed = f"{suggest('', others)}; workload {workload.name} has no {field}"
             raise InputError([fault("--sweep", point.axis.name, allowed)])
+
+        from simaccel.workload import parse_workload
 
         document = {**workload_document(workload), **settings}
         return parse_workload(document, source), accelerator, point

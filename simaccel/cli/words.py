@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 DATAFLOWS: Final = (
-    *("naive", "strips", "flex-m", "flex-b", "flex-h", "flex-r", "flex"),
+    *("naive-m", "naive-b", "naive-h", "naive-r", "naive", "strips"),
+    *("flex-m", "flex-b", "flex-h", "flex-r", "flex"),
     *("flat-m", "flat-b", "flat-h", "flat-r", "flat", "flash", "best"),
 )
 COMPARED: Final = ("naive", "flex", "flat", "flash")
@@ -29,10 +30,15 @@ SEQ_LEN: Final = 512
 BATCH: Final = 1
 SCOPE: Final = "block"
 FRONT_FIGURES: Final = ("cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint")
+EACH: Final = ("operator",)
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")
 CONFIRM: Final = ("best", "pareto", "all")
+TRACE_FORMATS: Final = ("perfetto", "csv", "vcd")
+DESIGN_AXES: Final = ("pes", "noc-bandwidth", "l1", "l2")
+"""Axes of a MAESTRO description's own design space."""
+PRICES: Final = ("present", "paper")
 HALOS: Final = ("exact", "machine", "tool", "tool-last")
 FUSIONS: Final = (
     *("none", "untiled", "full", "tiled-k", "tiled-n", "tiled-kn", "flat", "flash", "best"),

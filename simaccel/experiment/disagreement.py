@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.analytic.bounds.floor import Floor
+from simaccel.analytic.directives.runtime import OperatorTime
 from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import Space
@@ -37,14 +38,17 @@ def dram_of(run: OperatorRun) -> int:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What the directives say of time: cycles, or why they are silent.
+    """What the directives say of time, in all repetitions: cycles, or why they are silent.
 
-    ``written``: the directives, where there are any.
+    ``written``: the directives, where they are of a whole group. ``operators``: what they say of
+    each on a systolic array, once. ``memory``: the memory whose bytes take longer than the array.
     """
 
     written: str = ""
     cycles: int | None = None
     silent: str = ""
+    operators: tuple[OperatorTime, ...] = ()
+    memory: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +104,8 @@ def against_directives(
 ) -> Iterator[Disagreement]:
     """Yield where the directives' runtime and DRAM bytes by tensor differ from the machine's."""
     if runtime.cycles is not None:
-        yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, _DIRECTIVES)
+        assumed = _assumed(run, runtime) if runtime.operators else _DIRECTIVES
+        yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, assumed)
     for tensor, told in dram_bytes.items():
         machine = sum(run.moved.get((way, tensor), 0) for way in ("dram_read", "dram_write"))
         if machine != told:
@@ -133,6 +138,25 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
         other=floor.least_bytes,
         assumption=f"the bound assumes {assumed}; {cause}",
     )
+
+
+def _assumed(run: OperatorRun, runtime: Runtime) -> str:
+    """Say what the directives of a systolic array's folds assume, and what that is here."""
+    said = [one for one in runtime.operators if one.cycles is not None]
+    others = [one.operator for one in runtime.operators if one.cycles is None]
+    if runtime.memory:
+        found = [f"the directives take the bytes of {runtime.memory} at its full rate"]
+    else:
+        transfers = sum(one.transfers for one in said)
+        share = f"{100 * transfers / max(1, sum(one.cycles or 0 for one in said)):.0f}%"
+        found = [f"the directives pay the first fill of each block again ({share} of their cycles)"]
+    found.append("hide all else; know no skew or preload of a fold, no slots, no DRAM latency")
+    if len(said) > 1:
+        found.append("run one operator after the other")
+    if others:
+        busy = f"its SFU works {run.engines['sfu'].busy:,} cycles"
+        found.append(f"leave out {', '.join(others)} ({busy})")
+    return f"{'; '.join(found)} ({_waits(run, 'array')})"
 
 
 def _cycles(

@@ -3,7 +3,8 @@
 The *machine*: cycles and stalls. The *closed form*: its estimate, and what bounds it. The *bound*:
 what no mapping with these groups moves less than. The *directives*: from the tree, reuse by
 dimension and the bytes that it leaves to DRAM; from the run's counts, reuse by level, multicast and
-what each level needs; and MAESTRO's runtime where directives say the same tree.
+what each level needs; and MAESTRO's runtime, of the tree where directives say the same, or of the
+folds of a systolic array.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
 from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.dimensions import Dimension, dimensions_of, dram_bytes_of
 from simaccel.analytic.directives.hardware import hardware_of
+from simaccel.analytic.directives.runtime import operator_times
 from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.errors import SimaccelError
 from simaccel.experiment.disagreement import (
@@ -124,8 +126,11 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
         together = [parts[name] for name in names]
         for run, group, space in together:
             unit = "array" if run.engines["array"].busy else "sfu"
-            runtime = _runtime(result, group, written.get(group.name))
             bytes_told = {} if run.name in kept else _told(result, space, group)
+            if isinstance(accelerator.array, SpatialArraySpec):
+                runtime = _runtime(result, group, written.get(group.name))
+            else:
+                runtime = _systolic_runtime(result, space, group, run, bytes_told)
             told = [
                 *against_estimate(run, predicted[run.name], unit),
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
@@ -279,10 +284,6 @@ def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[Need, ...]:
 def _runtime(result: Result, group: Group, directed: Directed | None) -> Runtime:
     """Return the analytic runtime of a group's directives, or why there is none."""
     accelerator = result.accelerator
-    if not isinstance(accelerator.array, SpatialArraySpec):
-        return Runtime(
-            silent="a systolic array: directives describe PEs with memories of their own"
-        )
     if len(group.operators) > 1:
         return Runtime(silent="a fused group: directives describe one layer")
     directed = directed or directed_of(result.workload, group, accelerator)
@@ -293,5 +294,52 @@ def _runtime(result: Result, group: Group, directed: Directed | None) -> Runtime
         (found,) = analyse([directed], [hardware_of(accelerator)])
     except SimaccelError as error:
         return Runtime(written=written, silent=str(error))
-    cycles = found.figures()["runtime_cycles"]
-    return Runtime(written=written, cycles=int(cycles or 0))
+    cycles = result.workload.times(group.operators[0]) * int(found.figures()["runtime_cycles"] or 0)
+    return Runtime(written=written, cycles=cycles)
+
+
+def _systolic_runtime(
+    result: Result, space: Space, group: Group, run: OperatorRun, told: Map[str, int]
+) -> Runtime:
+    """Return the runtime of the folds as directives, or of the bytes that cross if that is more.
+
+    Those are what the directives tell; a tensor of which they tell nothing crosses once.
+    """
+    operators = operator_times(space, group, result.accelerator)
+    einsums = [
+        time
+        for time, seen in zip(operators, map(space.seen, group.operators), strict=True)
+        if _is_einsum(seen)
+    ]
+    silent = [one for one in einsums if one.cycles is None] or ([] if einsums else operators)
+    if silent:
+        reasons = dict.fromkeys(one.silent for one in silent)
+        return Runtime(silent="; ".join(reasons), operators=operators)
+    times = result.workload.times(group.operators[0])
+    cycles = times * sum(one.cycles or 0 for one in einsums)
+    memories = _memory_cycles(result, space, run, told)
+    slowest = max(memories, key=lambda name: memories[name], default="")
+    if slowest and memories[slowest] > cycles:
+        return Runtime(cycles=memories[slowest], operators=operators, memory=slowest)
+    return Runtime(cycles=cycles, operators=operators)
+
+
+def _memory_cycles(
+    result: Result, space: Space, run: OperatorRun, told: Map[str, int]
+) -> dict[str, int]:
+    """Return the cycles of the bytes that cross each memory's channels, by its name."""
+    crossing: dict[str, int] = {}
+    for name in dict.fromkeys(name for way, name in run.moved if way.startswith("dram_")):
+        tensor = result.workload.tensors[name.partition("#")[0]]
+        at = result.accelerator.memory(tensor.kind)
+        once = max(
+            view.n_bytes for seen in space.operators for one, view in seen.uses if one == name
+        )
+        n_bytes = told.get(name, result.workload.times(space.operators[0].name) * once)
+        crossing[at] = crossing.get(at, 0) + n_bytes
+    found = {}
+    for at, n_bytes in crossing.items():
+        one = result.accelerator.every_backing[at]
+        rate, channels = one.channel_rate, one.dram.channels
+        found[at] = -(-n_bytes * rate.n_cycles // (rate.n_bytes * channels))
+    return found

@@ -43,7 +43,7 @@ def remembered(
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
     one with a plug-in, whose code the key doesn't have.
     """
-    folder = _folder()
+    folder = cache_folder()
     timed = options.effort.budget_seconds is not None
     if folder is None or timed or _is_plugged(workload, dataflow):
         return search()
@@ -65,8 +65,8 @@ def _is_plugged(workload: Workload, dataflow: str) -> bool:
     return not ours or any(kind not in VECTORS.own for kind in kinds)
 
 
-def _folder() -> Path | None:
-    """Return where mappings are kept; None where nothing is to be remembered."""
+def cache_folder() -> Path | None:
+    """Return where results are kept; None where nothing is to be remembered."""
     given = os.environ.get(VARIABLE)
     if given == OFF:
         return None

@@ -74,12 +74,12 @@ class Accelerator(Spec):
     noc: NocPair
     sfu: SfuSpec
     dram: DramSpec
-    memories: MemoriesSpec = MemoriesSpec()
-    dma: DmaSpec = DmaSpec()
-    groups: GroupsSpec = GroupsSpec()
-    precision: PrecisionSpec = PrecisionSpec()
+    memories: MemoriesSpec = Field(default_factory=MemoriesSpec)
+    dma: DmaSpec = Field(default_factory=DmaSpec)
+    groups: GroupsSpec = Field(default_factory=GroupsSpec)
+    precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
-    area: AreaSpec = AreaSpec()
+    area: AreaSpec = Field(default_factory=AreaSpec)
     """Nothing runs by it."""
 
     @model_serializer(mode="wrap")

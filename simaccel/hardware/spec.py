@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 class Spec(BaseModel):
     """One unit of an accelerator as a section of ``hwconfigs/*.yaml`` describes it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
     REPLACED: ClassVar[Mapping[str, str]] = {}
     """Fields of before, and what stands in their place."""

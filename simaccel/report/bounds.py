@@ -83,6 +83,11 @@ def bound_lines(report: BoundReport) -> list[str]:
         f"{effectual}: more gains nothing",
         f"there {bytes_text(moved)}, {compulsory}{bytes_text(report.compulsory_bytes)}",
     ]
+    if not found.all_sizes:
+        lines.append(
+            "not all sizes were tried (windows: even pieces only; more than three tensors: no "
+            "second cut to a size between), so lower may be possible"
+        )
     if report.room is not None and report.chosen is None:
         smallest = bytes_text(found.smallest)
         lines.append(f"with {bytes_text(report.room)}: nothing runs; the least is {smallest}")
@@ -116,6 +121,7 @@ def bound_json(report: BoundReport) -> dict[str, Any]:
         "fingerprint": found.workload.fingerprint,
         "mapspace": {**vars(report.mapspace), "fuse": report.fuse},
         "mappings": found.mappings,
+        "all_sizes": found.all_sizes,
         "macs": found.workload.macs,
         "operations": found.operations,
         "compulsory_bytes": report.compulsory_bytes,

@@ -111,9 +111,9 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
         Section(
             "directives: time",
             ("group",),
-            ("cycles",),
+            ("cycles", "of them NoC"),
             ("as written, or why there is nothing to say",),
-            tuple(map(_runtime_row, explained)),
+            tuple(row for one in explained for row in _runtime_rows(one)),
         ),
         Section(
             f"where voices disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
@@ -205,10 +205,31 @@ def _need(need: Need) -> str:
     return f"{float(need.needed):,.1f} of {offered}"
 
 
-def _runtime_row(one: Explained) -> tuple[str, ...]:
+def _runtime_rows(one: Explained) -> list[tuple[str, ...]]:
+    """Return a row for a group, and one for each of its operators where they are told apart."""
     said = one.directives
-    cycles = "-" if said.cycles is None else cycles_text(said.cycles)
-    return (one.run.name, cycles, ": ".join(text for text in (said.written, said.silent) if text))
+    times = said.operators
+    memory = f"the bytes of {said.memory}" if said.memory else ""
+    if len(times) == 1:
+        (each,) = times
+        texts = (memory, each.written, said.silent)
+        return [_time_row(one.run.name, said.cycles, each.transfers, texts)]
+    rows = [_time_row(one.run.name, said.cycles, None, (memory, said.written, said.silent))]
+    return rows + [
+        _time_row(f"  {each.operator}", each.cycles, each.transfers, (each.written, each.silent))
+        for each in times
+    ]
+
+
+def _time_row(
+    name: str, cycles: int | None, transfers: int | None, texts: Sequence[str]
+) -> tuple[str, ...]:
+    return (
+        name,
+        "-" if cycles is None else cycles_text(cycles),
+        "-" if cycles is None or transfers is None else cycles_text(transfers),
+        ": ".join(filter(None, texts)),
+    )
 
 
 def _told(one: Explained, each: Disagreement) -> tuple[str, ...]:
@@ -237,7 +258,10 @@ def _group_json(one: Explained) -> dict[str, Any]:
         "dimensions": [_dimension_json(each) for each in one.dimensions],
         "reuse": [_reuse_json(each) for each in one.reuse],
         "needs": {each.level: _need_json(each) for each in one.needs},
-        "directives": vars(one.directives),
+        "directives": {
+            **vars(one.directives),
+            "operators": [vars(each) for each in one.directives.operators],
+        },
         "disagreements": [{**vars(each), "relative": each.relative} for each in one.disagreements],
     }
 

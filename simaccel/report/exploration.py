@@ -13,7 +13,8 @@ from rich.table import Table
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import Exploration, Explored
-from simaccel.experiment.exploration.figures import FIGURES, objective_of
+from simaccel.experiment.exploration.figures import objective_of
+from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.space import Space
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (

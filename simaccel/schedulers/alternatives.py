@@ -20,6 +20,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
 from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.choosing import Candidates
+from simaccel.schedulers.confirming import operators_of
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.front import (
     Alternative,
@@ -34,7 +35,7 @@ from simaccel.schedulers.front import (
 )
 from simaccel.schedulers.neighbours import limits_of, neighbours
 from simaccel.schedulers.problems import Judge, mapping_of
-from simaccel.schedulers.search import Goal, operators_of
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Vector, Workload
 
 EXACT: Final = 512
@@ -68,8 +69,6 @@ class Explorer:
         self.workload, self.asked, self.judge = workload, asked, judge
         self.goal = replace(goal, objective="edp", judge=None)
         self.search = Search(self.goal)
-        self._bounds: dict[int, Ints] = {}
-        self._grids: list[Candidates] = []
 
     @property
     def accelerator(self) -> Accelerator:
@@ -259,14 +258,8 @@ class Explorer:
     def _least(self, place: Place) -> Floats:
         """Return the parts of a candidate if it takes the work of its busiest resource."""
         grid, number = place
-        known = self._bounds.get(id(grid))
-        if known is None:
-            pairs = zip(grid.totals, grid.families, strict=True)
-            bounds = [np.broadcast_to(one.bound(), family.shape).ravel() for one, family in pairs]
-            known = self._bounds[id(grid)] = np.concatenate(bounds)
-            self._grids.append(grid)
         which = np.array([number])
-        row: Floats = self._rows(grid, which, known[which])[0]
+        row: Floats = self._rows(grid, which, grid.bounds[which])[0]
         return row
 
     def _run(self, place: Place, body_of: Callable[[Tree], Body]) -> Alternative | None:

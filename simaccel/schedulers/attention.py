@@ -140,7 +140,7 @@ def tiled_families(
     heads, rows, _ = (ints(list(one)).reshape(-1, 1, 1, 1, 1) for one in zip(*tiles, strict=True))
     rows_in, keys_in = (ints(list(one)).reshape(-1, 1, 1, 1) for one in zip(*inner, strict=True))
     first = ints([0, 1]).reshape(-1, 1, 1)
-    slots = ints([2, 1]).reshape(-1, 1)
+    slots = ints([3, 2, 1]).reshape(-1, 1)
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, -1)
     held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
     q, k, s, v, z = problem.tensors

@@ -19,10 +19,12 @@ from simaccel.schedulers.accounts import Account
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import Chosen
+from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.held import held_between
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of
-from simaccel.schedulers.resident import held_between
-from simaccel.schedulers.search import Goal, fastest, ranked
+from simaccel.schedulers.resident import GRANULARITIES
+from simaccel.schedulers.search import Goal, ranked
 from simaccel.workload import Einsum, Vector, Workload
 
 LONGEST = 5
@@ -164,7 +166,7 @@ def _attention(
 ) -> Iterator[tuple[float, Way]]:
     """Yield an attention as flat, flash and flex map it, each with what it promises."""
     goal, problem = search.goal, problem_of(workload, part)
-    for name, granularities in (("flat", flex.GRANULARITIES), ("flash", "")):
+    for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
         grids = flat.grids(problem, goal, options, granularities)
 
         def fused(_limit: float, grids: flat.Grids = grids, name: str = name) -> tuple[Body, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import Fork, Keep, Part, Tree
 from simaccel.mapspace.blocks import Objective
-from simaccel.schedulers.repeats import index_of, repeats
+from simaccel.schedulers.repeats import repeats
 
 UNLIMITED = 2**62
 CLOSE: Final = 0.001
@@ -57,7 +58,8 @@ def capacity(accelerator: Accelerator) -> int:
 class Chosen:
     """A candidate: its tree, estimated cycles, bytes to and from DRAM, buffer bytes.
 
-    ``value``: the objective by the closed form.
+    ``value``: the objective by the closed form; ``bound``: what it is not below on the machine, in
+    a space of which every candidate is to be run.
     """
 
     tree: Tree
@@ -65,6 +67,7 @@ class Chosen:
     cycles: int
     dram_bytes: int
     buffer_bytes: int
+    bound: float | None = None
 
     @property
     def kind(self) -> Tree:
@@ -258,6 +261,25 @@ class Candidates:
         found.curve, found.left, found.ended = [], 0.0, "all judged"
         return found
 
+    @cached_property
+    def bounds(self) -> Ints:
+        """Cycles that no run is below, by candidate."""
+        pairs = zip(self.totals, self.families, strict=True)
+        return np.concatenate(
+            [np.broadcast_to(one.bound(), family.shape).ravel() for one, family in pairs]
+        )
+
+    def every(self, room: int) -> list[Chosen]:
+        """Return all candidates that fit, the best by the closed form first, with their bounds."""
+        fits = self.first[self.space[self.first] <= room]
+        self._estimate(fits[self.cycles[fits] < 0])
+        bounds = self._value(fits, self.bounds)
+        found = [
+            replace(self.chosen(int(number)), bound=float(bound))
+            for number, bound in zip(fits, bounds, strict=True)
+        ]
+        return sorted(found, key=lambda one: one.rank)
+
     def one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
         family = self.families[int(self.family[number])]
@@ -314,6 +336,11 @@ _SMALL = {
     False: "array.accumulator.capacity_bytes takes the sums",
     True: "array.accumulator.capacity_bytes and memories.*.staging_bytes take sums and operands",
 }
+
+
+def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
+    """Return where candidates stand in a family of a shape; a family of one has none."""
+    return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()
 
 
 def tile_sizes(extent: int, side: int) -> list[int]:

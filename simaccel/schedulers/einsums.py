@@ -17,7 +17,8 @@ from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Around, Do, Group, Keep, Tree
 from simaccel.schedulers.alike import Names, key_of, names_of, renamed
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
-from simaccel.schedulers.search import Goal, fastest, ranked
+from simaccel.schedulers.confirming import fastest
+from simaccel.schedulers.search import Goal, ranked
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 

@@ -23,10 +23,12 @@ from simaccel.schedulers.attention import (
     tiled_families,
 )
 from simaccel.schedulers.choosing import Candidates, NothingFitsError, capacity, tile_sizes
+from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.flex import GRANULARITIES, schedule
+from simaccel.schedulers.flex import schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
-from simaccel.schedulers.search import Goal, Ranked, fastest, ranked
+from simaccel.schedulers.resident import GRANULARITIES
+from simaccel.schedulers.search import Goal, Ranked, ranked
 from simaccel.workload import Workload
 
 _SIDES = 16

@@ -20,6 +20,7 @@ from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.front import Asked, Body, Figure
 from simaccel.schedulers.problems import Attention, Judge, Options, attention_of, parts
+from simaccel.schedulers.resident import GRANULARITIES, few_counts, staged
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -65,14 +66,12 @@ def front(
 def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
     if dataflow in STRATEGIES:
         return _mapspace(explorer, _strategy(dataflow), options)
-    if dataflow == "naive":
-        mapping = naive.naive(explorer.workload, explorer.accelerator, options)
-        found = explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
-        return replace(found, seen=1, proved=True)
     if dataflow == "best":
         return _best(explorer, options)
     name, _, granularity = dataflow.partition("-")
-    which = granularity or flex.GRANULARITIES
+    which = granularity or GRANULARITIES
+    if name == "naive":
+        return _naive(explorer, options, which)
     attention: Callable[[Attention], Front]
     if name == "flex":
         attention = partial(_staged, explorer, granularities=which)
@@ -83,6 +82,19 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
         [
             attention(part) if isinstance(part, tuple) else explorer.operator(part)
             for part in parts(explorer.workload)
+        ]
+    )
+
+
+def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
+    """Return the front of the rows that stay on chip beside fixed tiles."""
+    workload, fixed = explorer.workload, naive.Fixed.of(explorer.goal, options)
+    return explorer.joined(
+        [
+            explorer.bodies(fixed.resident(workload, part, granularities))
+            if isinstance(part, tuple)
+            else explorer.bodies([(fixed.group(workload, part),)])
+            for part in parts(workload)
         ]
     )
 
@@ -108,9 +120,7 @@ def _staged(explorer: Explorer, part: Attention, *, granularities: str) -> Front
 
 def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Iterator[Body]:
     rows = {
-        rows
-        for one in granularities
-        for rows in flex.resident_rows(problem, one, explorer.accelerator)
+        rows for one in granularities for rows in few_counts(problem, one, explorer.accelerator)
     }
     objectives = {_OBJECTIVES[one] for one in (explorer.asked.x, explorer.asked.y)}
     for objective in sorted(objectives - {"footprint"} or objectives):
@@ -118,9 +128,9 @@ def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Itera
         for count in sorted(rows - {0}):
             left = capacity(explorer.accelerator) - count * problem.row_bytes
             for at in range(_ROOMS):
-                body = flex.staged(problem, count, search, left >> 2 * at)
-                if body is not None:
-                    yield body
+                placed = flex.placed(problem, search, count, left >> 2 * at)
+                if placed is not None:
+                    yield staged(problem, count, placed)
 
 
 def _best(explorer: Explorer, options: Options) -> Front:
@@ -145,8 +155,8 @@ def _runs(explorer: Explorer, names: Sequence[str], options: Options) -> Iterato
         return
     attention = attention_of(workload, names)
     if attention is not None:
-        yield _staged(explorer, attention, granularities=flex.GRANULARITIES)
-        for one in (flex.GRANULARITIES, ""):
+        yield _staged(explorer, attention, granularities=GRANULARITIES)
+        for one in (GRANULARITIES, ""):
             yield _fused(explorer, attention, options=options, granularities=one)
         return
     operators = [workload.operator(name) for name in names]

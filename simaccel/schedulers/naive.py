@@ -1,23 +1,38 @@
 """Naive: weight-stationary with fixed tiles, operator by operator (FLAT, Table 3).
 
 Weights are held fold by fold: B tiles of one fold, A streamed past them in tiles of fixed
-height, partial sums written back and read again for each step of the reduction.
+height, partial sums written back and read again for each step of the reduction. Between L, softmax
+and A as much of the intermediate stays on chip as fits beside these tiles (`resident`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Mapping as Sizes
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.mapping.tree import Around, Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
-from simaccel.schedulers.einsums import Search, roles
-from simaccel.schedulers.problems import Options, mapping_of
+from simaccel.schedulers.confirming import fastest
+from simaccel.schedulers.einsums import Merged, Search, roles
+from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
+from simaccel.schedulers.resident import (
+    ERROR,
+    GRANULARITIES,
+    Body,
+    Placed,
+    Stage,
+    few_counts,
+    parts_of,
+    staged,
+)
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Vector, Workload
 
@@ -25,41 +40,100 @@ _FOLDS_HIGH = 4
 """Height of the fixed A tile in array sides."""
 
 
-def naive(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
-    """Schedule each operator on its own with the fixed tile.
+@dataclass(frozen=True)
+class Fixed:
+    """The fixed tiles of operators on one accelerator; ``holds``: what the array does."""
 
-    Raises:
-        NotMappableError: the array can't do an operator.
-        NothingFitsError: not even a fold's weights and one row fit.
-        InputError: constraints, which it has no room for.
+    search: Search
+    holds: Stationarity = "ws"
 
-    """
-    if options.constraints:
-        allowed = "nothing with naive, whose tiles are fixed"
-        raise InputError(
-            [Fault("--constrain", "dataflow", ", ".join(options.constraints), allowed)]
+    @classmethod
+    def of(cls, goal: Goal, options: Options) -> Fixed:
+        """Return the tiles that a user asks for.
+
+        Raises:
+            InputError: constraints, which they have no room for.
+
+        """
+        if options.constraints:
+            allowed = "nothing with naive, whose tiles are fixed"
+            raise InputError(
+                [Fault("--constrain", "dataflow", ", ".join(options.constraints), allowed)]
+            )
+        return cls(Search(goal), options.stationarity or "ws")
+
+    def group(self, workload: Workload, name: str, merged: Merged | None = None) -> Group:
+        """Return an operator with its tile; ``merged`` as of `Search.einsum`.
+
+        Raises:
+            NotMappableError: the array can't do the operator.
+            NothingFitsError: not even a fold's weights and one row fit.
+
+        """
+        accelerator = self.search.accelerator
+        if not isinstance(workload.operator(name), Vector):
+            return _fixed(workload, name, accelerator, self.holds, merged)
+        rows = self.search.vector(workload, name, rows=accelerator.array.rows, merged=merged)
+        chosen = rows.best(capacity(accelerator))
+        if chosen is None:
+            raise NothingFitsError(f"{name}: not even one row fits into {capacity(accelerator)} B")
+        return replace(rows.group, tree=chosen.tree)
+
+    def placed(self, problem: Problem) -> list[Placed]:
+        """Return L, softmax and A with their tiles; errors as of ``group``."""
+        groups = (
+            (self.group(problem.workload, name, problem.merged_of(name)), held)
+            for name, held in parts_of(problem)
         )
-    search, body = Search(Goal.of(accelerator, options)), []
-    for operator in workload.operators:
-        if isinstance(operator, Vector):
-            rows = search.vector(workload, operator.name, rows=accelerator.array.rows)
-            chosen = rows.best(capacity(accelerator))
-            if chosen is None:
-                raise NothingFitsError(
-                    f"{operator.name}: not even one row fits into {capacity(accelerator)} B"
-                )
-            body.append(replace(rows.group, tree=chosen.tree))
+        return [(group, held, group.tree) for group, held in groups]
+
+    def attention(self, workload: Workload, part: Attention, granularities: str) -> Body:
+        """Return L, softmax and A with the rows that stay on chip."""
+        problem, goal = problem_of(workload, part), self.search.goal
+        fixed = self.placed(problem)
+        need = max(self._need(workload, group) for group, _, _ in fixed)
+        found = Stage(problem, goal, lambda _rows, _room: fixed, need).few(granularities)
+        bodies = list(found.values())
+        at, _ = fastest(goal, workload, bodies, error=ERROR)
+        return bodies[at][0]
+
+    def _need(self, workload: Workload, group: Group) -> int:
+        family = family_of(space_of(workload, group), group)
+        return int(evaluate(family, self.search.accelerator).buffer_bytes())
+
+    def resident(self, workload: Workload, part: Attention, granularities: str) -> Iterator[Body]:
+        """Yield L, softmax and A with some numbers of rows that stay, whether they fit or not."""
+        problem = problem_of(workload, part)
+        fixed, on = self.placed(problem), self.search.accelerator
+        counts = {rows for one in granularities for rows in few_counts(problem, one, on)}
+        yield from (staged(problem, rows, fixed) for rows in sorted(counts))
+
+
+def _schedule(
+    workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
+) -> Mapping:
+    """Schedule each operator on its own with the fixed tile; errors as of ``Fixed``."""
+    fixed = Fixed.of(Goal.of(accelerator, options), options)
+    body: list[Group | Around] = []
+    for part in parts(workload):
+        if isinstance(part, tuple):
+            body += fixed.attention(workload, part, granularities)
         else:
-            body.append(_fixed(workload, operator.name, accelerator, options.stationarity or "ws"))
-    return mapping_of(workload, "naive", body)
+            body.append(fixed.group(workload, part))
+    return mapping_of(workload, name, body)
 
 
 def _fixed(
-    workload: Workload, name: str, accelerator: Accelerator, stationarity: Stationarity
+    workload: Workload,
+    name: str,
+    accelerator: Accelerator,
+    stationarity: Stationarity,
+    merged: Merged | None,
 ) -> Group:
     """Return the fixed tile; lower only if the buffer is too small for it."""
     array = accelerator.systolic
-    group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
+    merged = dict(mergeable(workload, [name]) if merged is None else merged)
+    group = Group(operators=(name,), tree=(), merged=merged)
     space = space_of(workload, group)
     seen = space.seen(name)
     parts = roles(space, seen)
@@ -101,4 +175,8 @@ def _cut(sizes: Sizes[str, int], ranks: tuple[str, ...], most: int) -> list[Loop
     return found[::-1]
 
 
-SCHEDULERS = {"naive": naive}
+SCHEDULERS: dict[str, Scheduler] = {
+    f"naive-{one}": partial(_schedule, granularities=one, name=f"naive-{one}")
+    for one in GRANULARITIES
+}
+SCHEDULERS["naive"] = partial(_schedule, granularities=GRANULARITIES, name="naive")

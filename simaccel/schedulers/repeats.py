@@ -1,4 +1,4 @@
-"""Candidates by their numbers, and those that are others again, which need not be judged twice."""
+"""Which candidates of a family are others again."""
 
 from __future__ import annotations
 
@@ -45,8 +45,3 @@ def _seen_before(columns: list[Ints]) -> Bools:
     found = np.ones(code.size, dtype=np.bool_)
     found[first] = False
     return found
-
-
-def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
-    """Return where candidates stand in a family of a shape; a family of one has none."""
-    return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()

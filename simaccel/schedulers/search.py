@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.family import Family, Loops, branches_of, ints
-from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
-from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.search import Each
 from simaccel.schedulers.accounts import (
@@ -24,18 +23,15 @@ from simaccel.schedulers.accounts import (
     SAME,
     Account,
     Note,
-    decided,
-    floor_of_group,
-    together,
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
 from simaccel.schedulers.choosing import MANY, Candidates, Chosen, capacity
 from simaccel.schedulers.neighbours import Limit, limits_of, neighbours
-from simaccel.schedulers.problems import Judge, Options, mapping_of
-from simaccel.workload import Workload
+from simaccel.schedulers.problems import Judge, Options
 
-Body = Sequence[Group | Around]
+EXACT: Final = 512
+"""Spaces of so many candidates that fit run on the machine: all whose bound may be the best."""
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
 _MANY_NEAR = 24
@@ -46,8 +42,6 @@ _FEW = 4
 """Candidates of one kind that are run on the machine."""
 _OTHERS = 6
 """As many more, each with other tiles, orders or stationarity than those before."""
-_SURE = 3
-"""As many are run in any case; others where estimates that err as these do leave them a chance."""
 _OF_GRID = 2
 """Of the best from the grid, whatever is near: estimates err alike for what differs little."""
 _NEAR = 1.01
@@ -153,7 +147,7 @@ def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str 
             left, ended = grid.left, grid.ended
         if climb.firsts:
             below = min(below, climb.firsts[0].value * _NEAR)
-    unique: dict[object, Chosen] = {}
+    unique: dict[object, Chosen] = {one.tree: one for one in _all_of(grid, goal)}
     for one in sorted(found, key=lambda one: one.rank):
         unique.setdefault(one.tree, one)
     account = account_of(grid, room, name)
@@ -166,6 +160,13 @@ def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str 
         curve=_joined_curves([grid, *near]),
     )
     return Ranked(tuple(unique.values()), grid.smallest if not found else 0, account)
+
+
+def _all_of(grid: Candidates, goal: Goal) -> list[Chosen]:
+    """Return all candidates that fit, for the machine, where they are few and have all sizes."""
+    few = np.count_nonzero(grid.space[grid.first] <= goal.room) <= EXACT
+    run = goal.judge is not None and goal.timed and goal.patience is None
+    return grid.every(goal.room) if run and few and grid.is_complete() else []
 
 
 def account_of(grid: Candidates, room: int, name: str) -> Account:
@@ -294,94 +295,3 @@ def _unlike(best: Sequence[Chosen]) -> list[Chosen]:
         if one.value <= best[0].value * _NEAR**2:
             found.setdefault(one.kind, one)
     return list(found.values())[:_OTHERS]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """One mapping for the machine, as it is sent to a process."""
-
-    judge: Judge
-    workload: Workload
-    mapping: Mapping
-
-
-def _run(asked: _Asked) -> int | SimaccelError:
-    """Run a mapping; what the machine refuses is the result."""
-    try:
-        return asked.judge(asked.workload, asked.mapping)
-    except SimaccelError as error:  # the machine takes fewer trees than the closed form
-        return error
-
-
-def fastest(
-    goal: Goal,
-    workload: Workload,
-    bodies: Sequence[tuple[Body, Chosen]],
-    accounts: Sequence[Account] = (),
-    name: str = "",
-) -> tuple[int, float]:
-    """Return the number of the best of some mappings of a few operators, and its objective.
-
-    ``bodies``: each with its figures by the closed form. On the machine, if there is one to ask;
-    the first of equals. ``accounts``: of the searches that found them; one of all is noted as
-    ``name``.
-
-    Raises:
-        SimaccelError: the machine takes none of them.
-
-    """
-    estimates = [chosen.value for _, chosen in bodies]
-    values, refused = _confirmed(goal, workload, bodies)
-    known = values or dict(enumerate(estimates))
-    best = min(known, key=lambda at: (known[at], *bodies[at][1].rank[1:]))
-    if accounts:
-        operators = operators_of(bodies[0][0])
-        one = decided(together(name, operators, accounts), estimates, values, refused)
-        if not goal.held_bytes:  # what is held between groups need not move
-            floor = floor_of_group(workload, operators, goal.accelerator, goal.objective)
-            one = replace(one, floor=floor)
-        goal.note(one)
-    return best, known[best]
-
-
-def _confirmed(
-    goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]]
-) -> tuple[dict[int, float], int]:
-    """Return the objectives of mappings on the machine, by their numbers, and how many it refused.
-
-    Nothing without one. It is not asked about those whose estimates, were they as wrong as those of
-    the first few, are still above the best.
-
-    Raises:
-        SimaccelError: the machine takes none of them.
-
-    """
-    found: dict[int, float] = {}
-    if goal.judge is None or not goal.timed:
-        return found, 0
-    alone = workload.alone(operators_of(bodies[0][0]))
-    order = sorted(range(len(bodies)), key=lambda at: bodies[at][1].rank)
-    refused: list[SimaccelError] = []
-    error = 0.0
-    for which in (order[:_SURE], order[_SURE:]):
-        best = min(found.values(), default=float("inf"))
-        some = [at for at in which if bodies[at][1].value * (1 - error) <= best]
-        tasks = [_Asked(goal.judge, alone, mapping_of(alone, "", bodies[at][0])) for at in some]
-        for at, judged in zip(some, goal.each(_run, tasks), strict=True):
-            if isinstance(judged, SimaccelError):
-                refused.append(judged)
-                continue
-            expected = max(bodies[at][1].cycles, 1)
-            found[at] = judged * (bodies[at][1].value / expected)
-            error = max(error, abs(1 - judged / expected))
-    if refused and not found:
-        raise refused[-1]
-    return found, len(refused)
-
-
-def operators_of(body: Body) -> list[str]:
-    """Return the operators of some groups, in order."""
-    found: list[str] = []
-    for one in body:
-        found += operators_of(one.groups) if isinstance(one, Around) else one.operators
-    return found

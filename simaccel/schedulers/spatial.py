@@ -30,9 +30,10 @@ from simaccel.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
 from simaccel.schedulers.accounts import ROOM, Account
 from simaccel.schedulers.choosing import Chosen
+from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.problems import Options, Scheduler, mapping_of
-from simaccel.schedulers.search import Goal, fastest
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2

@@ -14,6 +14,7 @@ from typing import Any, Final
 import h5py
 import numpy as np
 
+from simaccel.trace.opening import TraceError
 from simaccel.trace.rows import damaged
 from simaccel.trace.schema import (
     COLUMNS,
@@ -25,7 +26,6 @@ from simaccel.trace.schema import (
     SEGMENT_FIELDS,
     TABLES,
     TEXTS,
-    TraceError,
 )
 from simaccel.trace.store import File
 

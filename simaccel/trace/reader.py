@@ -20,6 +20,7 @@ from simaccel.trace.forest import Stretch, make_track, nest, stretches
 from simaccel.trace.header import Reproduction, open_file, read_header, read_texts
 from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
 from simaccel.trace.layout import require_layout
+from simaccel.trace.opening import TraceError, require_hdf5
 from simaccel.trace.questions import BY, Stall, account, window
 from simaccel.trace.rows import Rows, damaged, reading
 from simaccel.trace.schema import (
@@ -29,7 +30,6 @@ from simaccel.trace.schema import (
     TABLES,
     Cycles,
     Events,
-    TraceError,
     WindowTooLargeError,
 )
 from simaccel.trace.series import (
@@ -127,8 +127,7 @@ class Trace(Reproduction):
         """
         path = Path(path)
         with reading(path):
-            if not path.is_file():
-                raise TraceError(path, _no_file(path), "a trace file")
+            require_hdf5(path)
             with ExitStack() as stack:
                 trace = cls(path, stack.enter_context(open_file(path)))
                 trace._closing = stack.pop_all()
@@ -372,13 +371,6 @@ class Trace(Reproduction):
 
     def _refused(self, problem: str, allowed: str) -> TraceError:
         return TraceError(self.path, problem, allowed)
-
-
-def _no_file(path: Path) -> str:
-    """Return what stands where a file should; opening a FIFO or a device could wait for ever."""
-    if path.is_dir():
-        return "is a folder"
-    return "is no regular file" if path.exists() else "no such file"
 
 
 def _cycles(total: Cycles) -> EngineCycles:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.errors import SimaccelError
 from simaccel.machine.accounts import Cause
+from simaccel.trace.opening import TraceError
 
 FORMAT: Final = "simaccel trace"
 SCHEMA_VERSION: Final = 3
@@ -70,18 +69,6 @@ Measures = npt.NDArray[Any]
 Events = npt.NDArray[Any]
 """A structured array of type ``EVENT``."""
 Cycles = npt.NDArray[np.int64]
-
-
-class TraceError(SimaccelError):
-    """A trace can't be written or read; the message names the file and what is allowed."""
-
-    def __init__(self, path: Path, problem: str, allowed: str) -> None:
-        super().__init__(path, problem, allowed)
-        self.path = path
-
-    def __str__(self) -> str:
-        path, problem, allowed = self.args
-        return f"{path}: {problem}; allowed: {allowed}"
 
 
 class WindowTooLargeError(TraceError):

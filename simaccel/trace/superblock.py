@@ -12,11 +12,10 @@ import os
 from pathlib import Path
 from typing import Final
 
+from simaccel.trace.opening import TraceError
 from simaccel.trace.rows import damaged
-from simaccel.trace.schema import TraceError
 
 SUPERBLOCK_BYTES: Final = 48
-_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 _VERSION_AND_SIZES: Final = bytes((3, 8, 8))
 """Version 3 of the format, with addresses and lengths of 8 bytes: as traces are written."""
 _FLAGS_AT, _BASE, _END, _SUM = 11, slice(12, 20), slice(28, 36), slice(44, 48)
@@ -33,8 +32,6 @@ def read_superblock(path: Path) -> bytes:
     """
     with path.open("rb") as stream:
         block = stream.read(SUPERBLOCK_BYTES)
-    if not block.startswith(_SIGNATURE):
-        raise TraceError(path, "is not an HDF5 file", "a trace file")
     if len(block) < SUPERBLOCK_BYTES:
         raise damaged(path, f"{len(block)} of {SUPERBLOCK_BYTES} bytes")
     if block[8:_FLAGS_AT] != _VERSION_AND_SIZES:

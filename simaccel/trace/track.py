@@ -97,7 +97,7 @@ class Leaf:
     @cached_property
     def total(self) -> Measures:
         """Sums by ``MEASURES``."""
-        measured = self._part.measured
+        measured = self.source.measured(self.block, self.lane)
         total: Measures = measured[self.high] - measured[self.low]
         return total
 
@@ -118,7 +118,7 @@ class Leaf:
 
     def measured(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge; within a row all goes on evenly."""
-        rows, measured = self.rows, self._part.measured
+        rows, measured = self.rows, self.source.measured(self.block, self.lane)
         at = np.maximum(np.searchsorted(rows["start"], edges, "right") - 1, 0)
         done: Measures = measured[self.low + at] - measured[self.low]
         cut = rows[at]

@@ -15,6 +15,7 @@ from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.machine.machine import EngineCycles
 from simaccel.trace.interrupts import undisturbed
+from simaccel.trace.opening import TraceError
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
@@ -24,7 +25,6 @@ from simaccel.trace.schema import (
     ROW,
     SEGMENT_FIELDS,
     USE,
-    TraceError,
     TraceHeader,
 )
 from simaccel.trace.space import create, take

@@ -13,7 +13,8 @@ from simaccel.errors import Fault, InputError, gather, require_none, suggest
 from simaccel.experiment.exploration.explore import CONFIRM, Confirm, Plan
 from simaccel.experiment.exploration.explore import Exploration as Points
 from simaccel.experiment.exploration.explore import explore as explored
-from simaccel.experiment.exploration.figures import OBJECTIVES, read_limit
+from simaccel.experiment.exploration.figures import OBJECTIVES
+from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.space import (
     DIRECTIVES,
     Dimension,

@@ -108,7 +108,7 @@ class Trace(trace.Trace):
 
         """
         from simaccel.experiment import diagnosis
-        from simaccel.experiment.what_if import what_if as free
+        from simaccel.experiment.remembered_what_if import remembered_what_if as free
         from simaccel.report.stalls import Analysis
 
         self.check()

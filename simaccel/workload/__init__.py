@@ -1,5 +1,8 @@
 """What is computed: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
 
+from typing import TYPE_CHECKING
+
+from simaccel.later import of_modules
 from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
 from simaccel.workload.building import (
     PLUGGED,
@@ -13,7 +16,6 @@ from simaccel.workload.building import (
 from simaccel.workload.catalogue import MODELS, Model, attention_model, find_model
 from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
-from simaccel.workload.described import DescribedLayer, load_described
 from simaccel.workload.einsum import (
     Affine,
     Einsum,
@@ -27,7 +29,6 @@ from simaccel.workload.einsum import (
     operands_of,
     softmax,
 )
-from simaccel.workload.files import load_document, parse_workload
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.gemm import GemmShape, gemm, parse_shape
 from simaccel.workload.language import (
@@ -55,9 +56,23 @@ from simaccel.workload.matmul import (
 from simaccel.workload.networks import NETWORKS, find_network, network, network_names
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
-from simaccel.workload.topology import load_estimates, load_topology, read_topology
 from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
+
+if TYPE_CHECKING:
+    from simaccel.workload.described import DescribedLayer, load_described
+    from simaccel.workload.files import load_document, parse_workload
+    from simaccel.workload.topology import load_estimates, load_topology, read_topology
+
+__getattr__ = of_modules(
+    __name__,
+    {
+        "described": ("DescribedLayer", "load_described"),
+        "files": ("load_document", "parse_workload"),
+        "topology": ("load_estimates", "load_topology", "read_topology"),
+    },
+)
+"""What reads files: their forms take longer to load than a workload of the catalogue to build."""
 
 __all__ = [
     "CAUSAL_BLOCKS",

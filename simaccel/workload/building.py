@@ -16,14 +16,11 @@ from simaccel.files.documents import read_text
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.catalogue import MODELS, attention_model
 from simaccel.workload.conv import conv2d, parse_conv
-from simaccel.workload.described import load_described
-from simaccel.workload.files import load_document
 from simaccel.workload.gemm import gemm, parse_shape
 from simaccel.workload.language import TRANSFORMERS, transformer, transformer_names
 from simaccel.workload.networks import NETWORKS, network, network_names
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
-from simaccel.workload.topology import load_topology
 from simaccel.workload.workload import Workload
 
 SEQ_LEN: Final = 512
@@ -307,9 +304,27 @@ def _onnx(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     return load_onnx(path, **given).workload
 
 
+def _topology(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.workload.topology import load_topology  # noqa: PLC0415 - seldom needed
+
+    return load_topology(path, **given)
+
+
+def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.workload.described import load_described  # noqa: PLC0415 - seldom needed
+
+    return load_described(path, **given)
+
+
+def _document(path: str) -> Workload:
+    from simaccel.workload.files import load_document  # noqa: PLC0415 - has forms of all kinds
+
+    return load_document(path)
+
+
 _READERS: Final[Mapping[str, Callable[..., Workload]]] = {
     "onnx": _onnx,
-    "topology": load_topology,
-    "description": load_described,
-    "document": load_document,
+    "topology": _topology,
+    "description": _described,
+    "document": _document,
 }

@@ -68,7 +68,7 @@ Pair = Annotated[tuple[LayerSize, LayerSize], BeforeValidator(_as_pair)]
 class Document(BaseModel):
     """A document that knows all its fields."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class AttentionForm(Document):

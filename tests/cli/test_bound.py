@@ -32,6 +32,7 @@ def test_json_has_the_points(cli: Call) -> None:
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(points))
     assert found["compulsory_bytes"] == 327680
     assert found["gap"] == 1.0
+    assert found["all_sizes"] is True
     assert found["operations_per_byte"][-1] == pytest.approx(
         (2 * 512 * 512 * 64 - 512 * 512) / 327680
     )

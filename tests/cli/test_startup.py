@@ -29,12 +29,16 @@ from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.exhibits import EXHIBITS, TARGET
 from simaccel.schedulers import COMPARED, DATAFLOWS
 from simaccel.schedulers.front import FIGURES
+from simaccel.trace.exports import FORMATS
+from simaccel.verbs.comparing import EACH
 from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
 
 HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
 ALL = HEAVY | {"simaccel.workload", "simaccel.hardware", "simaccel.mapping", "simaccel.schedulers"}
 DRAWN_OR_READ = {"networkx", "h5py", "matplotlib", "lark", "onnx"}
+READ = HEAVY - {"pydantic"} | {"simaccel.schedulers", "simaccel.machine", "simaccel.workload.forms"}
+"""What reading accelerators and workloads of the catalogue does without."""
 GEMM = "run --hw toy --workload gemm --shape M=9,K=7,N=5"
 RUNS: Mapping[str, set[str]] = {
     "--help": ALL,
@@ -57,9 +61,31 @@ RUNS: Mapping[str, set[str]] = {
     "hw list --help": ALL,
     "directives --help": ALL,
     "dram random-chunk --help": ALL,
-    "run --hw nonsense --workload nonsense": HEAVY - {"pydantic"},
-    "run --hw toy --workload bert --seq-len 0": HEAVY - {"pydantic"},
-    "run --hw toy --workload gemm --shape M=0,K=1,N=1": HEAVY - {"pydantic"},
+    "trace stalls nonsense.h5": ALL,
+    "trace info README.md": ALL,
+    "trace plot nonsense.h5 -o x.png": ALL,
+    "trace view nonsense.h5 -o x.html": ALL,
+    "trace export nonsense.h5 --format csv -o -": ALL,
+    "trace diff nonsense.h5 README.md": ALL,
+    "run --hw nonsense --workload nonsense": READ,
+    "run --hw toy --set array.nonsense=1 --workload bert": READ,
+    "run --hw toy --workload bert --seq-len 0": READ,
+    "run --hw toy --workload gemm --shape M=0,K=1,N=1": READ,
+    "run --hw toy --workload bert --dataflow nonsense": READ,
+    "compare --hw toy --workload nonsense": READ,
+    "compare --hw toy --workload bert --dataflow nonsense": READ,
+    "compare --hw toy --workload bert --each nonsense": READ,
+    "estimate --hw nonsense --workload bert": READ,
+    "explain --hw toy --workload nonsense": READ,
+    "map --hw nonsense --workload bert": READ,
+    "map --hw eyeriss_like --workload nonsense": READ,
+    "bound --workload nonsense": READ,
+    "hw show nonsense": READ,
+    "workload show nonsense": READ,
+    "dram sequential --part nonsense": READ,
+    "explore --hw nonsense --workload bert": READ,
+    "compare --hw toy --workload bert --sweep nonsense=1:2:x2": READ - {"rich"},
+    "explore --hw toy --workload bert --axis nonsense=1 --where cycles=1": READ - {"rich"},
     GEMM: DRAWN_OR_READ,
 }
 """Command lines, and what none of them loads."""
@@ -136,6 +162,8 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert words.SCOPES == SCOPES
     assert words.PHASES == PHASES
     assert words.HALOS == HALOS
+    assert words.EACH == EACH
+    assert tuple(FORMATS) == words.TRACE_FORMATS
     assert words.FUSIONS == FUSIONS
     assert words.UNFUSED == UNFUSED
     assert words.FRONT_FIGURES == FIGURES

@@ -2,7 +2,7 @@
 
 SIMACCEL_UPDATE_GOLDEN=1 writes what they print into the pages (`make golden`). A block with the
 comment `<!-- heavy -->` before it is run then only; one with `<!-- name.yaml -->` is that file, for
-the commands of the page. Whatever a page searches is remembered for the other pages.
+the commands of the page. Whatever is searched is remembered for all pages and tests.
 """
 
 import contextlib
@@ -36,11 +36,10 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 
 
 @pytest.fixture
-def _as_written(monkeypatch: pytest.MonkeyPatch, searched: Path) -> None:
-    """Let commands run in this process, with the width of a pipe, and share what they search."""
+def _as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands run in this process, with the width of a pipe."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setenv("SIMACCEL_CACHE", str(searched))
 
 
 def _blocks(page: Path) -> list[Block]:

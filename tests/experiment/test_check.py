@@ -25,6 +25,7 @@ from simaccel.workload import (
 from simaccel.workload.attention import Scope
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
+TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,8 @@ SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 )
 def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: Scope) -> None:
     """Each granularity of flex and flat computes attention in tests/schedulers/test_dataflows."""
-    rows = 7 if scope == "model" else 3
-    workload = attention(SMALL, batch=2, seq_len=rows, scope=scope)
+    rows, sizes = (7, SMALL) if scope == "model" else (3, TINY)
+    workload = attention(sizes, batch=2, seq_len=rows, scope=scope)
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:
         mapping = make_mapping(workload, accelerator, dataflow)

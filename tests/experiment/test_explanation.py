@@ -132,6 +132,35 @@ def test_what_softmax_makes_in_place_is_used_as_its_input(fused: Result) -> None
     assert reuse["S"].dram_bytes == 0
 
 
+def test_a_fused_group_is_told_by_operator_and_softmax_left_out_by_name(fused: Result) -> None:
+    (one,) = explain(fused)
+    first, softmax, second = one.directives.operators
+    assert (softmax.cycles, softmax.silent) == (
+        None,
+        "a vector operator: directives have MACs only",
+    )
+    assert first.cycles is not None
+    assert second.cycles is not None
+    array = first.cycles + second.cycles
+    assert (one.directives.cycles or 0) >= array >= fused.run.macs / 16
+    told = [each for each in one.disagreements if each.voice == "directives"]
+    for each in told:
+        assert "leave out softmax (its SFU works " in each.assumption
+
+
+def test_bytes_that_take_longer_than_the_array_are_the_directives_time() -> None:
+    """One byte a cycle: 2 (6 x 4 + 4 x 5 + 6 x 5) bytes, each once."""
+    workload = gemm(m=6, k=4, n=5)
+    toy = load_accelerator("toy", ["dram.bandwidth_bytes_per_second=1 GB/s"])
+    tree = TREE.replace("    loop m 40\n    loop n 16\n", "").replace(" x2", "")
+    (one,) = explain(simulate(workload, toy, parse_text(tree.format(workload=workload))))
+    assert toy.clock_hz == 10**9
+    assert (one.directives.cycles, one.directives.memory) == (2 * (24 + 20 + 30), "dram")
+    assert "at its full rate" in next(
+        each.assumption for each in one.disagreements if each.voice == "directives"
+    )
+
+
 def test_directives_speak_where_the_mapping_was_written_so(
     convolution: tuple[Result, tuple[Explained, ...]],
 ) -> None:
@@ -162,7 +191,8 @@ def test_silence_has_a_reason(
     (without,) = explain(convolution[0])
     assert without.directives.cycles is None
     assert "no directives" in without.directives.silent
-    assert "systolic" in explain(product)[0].directives.silent
+    (folded,) = explain(product)
+    assert folded.directives.cycles == folded.directives.operators[0].cycles
 
 
 def test_bytes_of_the_directives_are_compared(product: Result) -> None:

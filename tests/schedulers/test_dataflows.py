@@ -163,7 +163,9 @@ def _require_run(workload: Workload, on: Accelerator, mapping: Mapping) -> None:
     assert predicted.resource_bound_cycles <= min(run.cycles, predicted.cycles)
 
 
-_COMPUTES = [d for d in DATAFLOWS if d not in ("flex-b", "flex-h", "best", "strips")]
+_COMPUTES = [
+    d for d in DATAFLOWS if d not in ("flex-b", "flex-h", "naive-b", "naive-h", "best", "strips")
+]
 
 
 @pytest.mark.parametrize(
@@ -315,17 +317,18 @@ def test_flat_tiles_are_of_their_granularity(batch: int, seq_len: int, capacity:
         assert tile.rows < seq_len if granularity == "r" else tile.rows == seq_len
 
 
+@pytest.mark.parametrize("dataflow", ["naive", "flex"])
 @pytest.mark.parametrize("granularity", "mbhr")
 @pytest.mark.parametrize(("rows", "capacity"), [(5, "448 B"), (7, "4 KiB"), (7, "unlimited")])
-def test_the_resident_part_of_flex_is_whole_units(
-    granularity: str, rows: int, capacity: str
+def test_the_resident_part_is_whole_units(
+    dataflow: str, granularity: str, rows: int, capacity: str
 ) -> None:
-    """M: all or nothing; B: samples; H: heads; R: blocks of as many rows as the array has."""
+    """M: all or nothing; B: samples; H: heads; R: any number of rows."""
     batch = 2
-    mapping = small(batch, rows, capacity, f"flex-{granularity}")
+    mapping = small(batch, rows, capacity, f"{dataflow}-{granularity}")
     assert mapping is not None
     all_rows = batch * SMALL.heads * rows
-    unit = {"m": all_rows, "b": SMALL.heads * rows, "h": rows, "r": 4}[granularity]
+    unit = {"m": all_rows, "b": SMALL.heads * rows, "h": rows, "r": 1}[granularity]
     resident = resident_rows(mapping)
     assert resident % unit == 0
     assert resident * rows * 2 <= (toy(capacity).buffer.capacity_bytes or all_rows * rows * 2)
@@ -374,13 +377,26 @@ def test_naive_has_one_tile_for_every_gemm(hw: str, side: int) -> None:
         assert tree[-1] == Do("gemm", "array", "ws")
 
 
-def test_naive_does_not_keep_anything_between_operators() -> None:
-    workload = build("bert", batch=1, seq_len=64, scope="la")
-    on = load_accelerator("cloud")
-    mapping = make_mapping(workload, on, "naive")
-    assert all(isinstance(one, Group) for one in mapping.body)
-    moved = estimate(workload, mapping, on).moved
-    assert moved["dram_read", "S"] == moved["dram_write", "S"] == workload.tensor_bytes("S")
+@pytest.mark.parametrize(
+    ("capacity", "rows"),
+    [
+        ("448 B", {"m": 0, "b": 0, "h": 7, "r": 11, "": 11}),
+        ("583 B", {"m": 0, "b": 21, "h": 21, "r": 21, "": 21}),
+        ("unlimited", {"m": 42, "b": 42, "h": 42, "r": 42, "": 42}),
+    ],
+)
+def test_naive_keeps_rows_beside_its_tiles(capacity: str, rows: dict[str, int]) -> None:
+    """L and A take 2 slots of 7 x 4, 4 x 4 and 7 x 4 elements of 2 B, 288 B; a row takes 14 B.
+
+    2 samples of 3 heads of 7 rows: what moves fewest bytes has as many rows as fit.
+    """
+    workload, on = la(2, 7), toy(capacity)
+    for granularity, expected in rows.items():
+        dataflow = f"naive-{granularity}".rstrip("-")
+        mapping = make_mapping(workload, on, dataflow, Options(objective="dram-bytes"))
+        assert resident_rows(mapping) == expected
+        _require_sound(workload, on, mapping)
+        _require_run(workload, on, mapping)
 
 
 def test_naive_lowers_its_tile_only_if_it_must() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simaccel import load_accelerator, simulate
+from simaccel import load_accelerator
 from simaccel.analytic.directives.design import (
     OBJECTIVES,
     Design,
@@ -18,8 +18,8 @@ from simaccel.analytic.directives.design import (
     sweep,
 )
 from simaccel.analytic.directives.prices import PAPER_ERA
+from simaccel.experiment.exploration.directed import DirectedSpace, on_the_machine
 from simaccel.mapping.directives.reading import Directed
-from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.workload.layers import layers_workload
 from validation.maestro.exhibits import kc_p
 from validation.maestro.networks import cases
@@ -89,27 +89,20 @@ def _points(layer: str, name: str, found: Designs) -> list[Row]:
     ]
 
 
-def on_the_machine(best: Sequence[Row]) -> list[Row]:
+def best_on_the_machine(best: Sequence[Row]) -> list[Row]:
     """Run the designs of best throughput on the machine."""
     found = []
     for row in best:
         if row["objective"] != "throughput":
             continue
         directed = variants(row["layer"])[row["dataflow"]]
-        link = f"link_bytes_per_cycle={2 * row['bandwidth']}"
-        accelerator = load_accelerator(
-            "maestro_256",
-            [
-                f"array.cols={row['pes']}",
-                f"noc.distribution.{link}",
-                f"noc.collection.{link}",
-            ],
+        space = DirectedSpace(
+            directed=directed,
+            workload=layers_workload("layer", {directed.name: directed.layer.shape()}),
+            accelerator=load_accelerator("maestro_256"),
         )
-        workload = layers_workload("layer", {directed.name: directed.layer.shape()})
-        run = simulate(
-            workload, accelerator, directed_mapping([directed], workload, accelerator)
-        ).run
-        found.append({**row, "machine_cycles": run.cycles})
+        cycles = on_the_machine(space, _design(row))
+        found.append({**row, "machine_cycles": cycles})
     return found
 
 
@@ -142,9 +135,12 @@ def _value(row: Row, objective: str) -> float:
     return float(row["cycles"]) * (float(row["energy_xmac"]) if objective == "edp" else 1)
 
 
+def _design(row: Row) -> Design:
+    return Design(**{name: row[name] for name in Design.__dataclass_fields__})
+
+
 def _best_line(row: Row, measured: dict[tuple[str, str], int]) -> str:
-    fields = {name: row[name] for name in Design.__dataclass_fields__}
-    one = Design(**fields)
+    one = _design(row)
     macs = one.throughput * one.cycles
     machine = "-"
     if row["objective"] == "throughput":

@@ -1,10 +1,11 @@
-"""The machine against the analysis: cycles and traffic of five networks x five dataflows."""
+"""The machine against the analysis: cycles and traffic of seven networks x five dataflows."""
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +16,7 @@ from simaccel.analytic.directives.hardware import hardware_of
 from simaccel.analytic.directives.limits import limits_of
 from simaccel.errors import SimaccelError
 from simaccel.experiment.run import Result
-from validation.maestro.networks import DATAFLOWS, TABLES, Case, cases
+from validation.maestro.networks import DATAFLOWS, NETWORKS, Case, cases
 
 BANDWIDTHS = (8, 32, 1000)
 """Elements per cycle of the NoC, each way."""
@@ -23,12 +24,12 @@ _BYTES = 2
 Row = dict[str, Any]
 
 
-def compare(networks: Sequence[str] = tuple(TABLES), every: int = 1) -> Iterator[Row]:
+def compare(networks: Sequence[str] = NETWORKS, every: int = 1) -> Iterator[Row]:
     """Yield a row for each layer, dataflow and bandwidth; each ``every``-th layer."""
-    for network in networks:
-        for case in list(cases(network))[::every]:
-            for bandwidth in BANDWIDTHS:
-                yield _row(case, bandwidth)
+    some = [case for network in networks for case in list(cases(network))[::every]]
+    every_run = [(case, bandwidth) for case in some for bandwidth in BANDWIDTHS]
+    with ProcessPoolExecutor() as pool:
+        yield from pool.map(_row, *zip(*every_run, strict=True), chunksize=8)
 
 
 def _row(case: Case, bandwidth: int) -> Row:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import Directed, parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Workload
 from simaccel.workload.layers import layers_workload
-from validation.maestro.reference import all_runs
+from validation.maestro import described
+from validation.maestro.reference import all_runs, description
 
 TABLES = {
     "VGG16": "table3_vgg16",
@@ -20,6 +22,9 @@ TABLES = {
     "AlexNet": "table3_alexnet_n1",
     "Transformer": "table3_transformer",
 }
+NETWORKS = (*TABLES, *described.NETWORKS)
+OF_THE_PAPER = ("ResNet-50", "VGG16", "ResNeXt50", "MobileNetV2", "UNet")
+"""The networks of the paper's Fig. 10."""
 DATAFLOWS = ("C-P", "X-P", "YX-P", "YR-P", "KC-P")
 
 
@@ -45,12 +50,31 @@ class Case:
 def cases(network: str) -> Iterator[Case]:
     """Yield the distinct layers of a network, each with each dataflow."""
     found: dict[tuple[str, object, object], list[Directed]] = {}
-    for runs in all_runs([TABLES[network]]):
-        directed = runs.directed()
+    for name, directed, repeats in _layers(network):
         layer = directed.layer
         shape = (layer.kind, tuple(layer.sizes.items()), layer.stride)
-        rows = runs.rows[0]["mapping_name"], shape, directed.dataflow
-        repeats = len({row["layer"] for row in runs.rows})
-        found.setdefault(rows, []).extend([directed] * repeats)
+        key = name, shape, directed.dataflow
+        found.setdefault(key, []).extend([directed] * repeats)
+    known: Counter[tuple[str, str]] = Counter()
     for (dataflow, _, _), same in found.items():
-        yield Case(network, dataflow, same[0], len(same))
+        known[dataflow, same[0].name] += 1
+        yield Case(network, dataflow, _numbered(same[0], known[dataflow, same[0].name]), len(same))
+
+
+def _numbered(directed: Directed, number: int) -> Directed:
+    """Tell layers of one name apart; MobileNetV2's model has two Bottleneck5_2_3."""
+    if number == 1:
+        return directed
+    name = f"{directed.name}_{number}"
+    return replace(directed, layer=replace(directed.layer, name=name))
+
+
+def _layers(network: str) -> Iterator[tuple[str, Directed, int]]:
+    """Yield dataflow, layer and how often it is there, of what ran or of a network's paper."""
+    if network in described.NETWORKS:
+        for row in described.described_rows(network):
+            yield row["mapping_name"], parse_directives(description(row)).layers[0], 1
+        return
+    for runs in all_runs([TABLES[network]]):
+        repeats = len({row["layer"] for row in runs.rows})
+        yield runs.rows[0]["mapping_name"], runs.directed(), repeats

@@ -65,10 +65,11 @@ def draw_fig_9(rows: Sequence[Row], path: Path) -> None:
 
 
 def draw_fig_10(rows: Sequence[Row], path: Path) -> None:
-    """Draw cycles (analysis and machine) and energy of each dataflow by network."""
+    """Draw cycles (analysis and machine) and energy of each dataflow by network or operator."""
     plt = plots()
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    figure, panels = plt.subplots(3, 1, figsize=(6.6, 6.4), layout="constrained", sharex=True)
+    column = next(iter(rows[0]))
+    groups = list(dict.fromkeys(row[column] for row in rows))
+    figure, panels = plt.subplots(3, 1, figsize=(8.2, 6.4), layout="constrained", sharex=True)
     names = {
         "analysis_cycles": "cycles, analysis",
         "machine_cycles": "cycles, machine",
@@ -76,14 +77,15 @@ def draw_fig_10(rows: Sequence[Row], path: Path) -> None:
     }
     for axes, (name, label) in zip(panels, names.items(), strict=True):
         for at, dataflow in enumerate(COLOURS):
-            some = {row["network"]: row[name] for row in rows if row["dataflow"] == dataflow}
-            places = [place + 0.14 * at for place in range(len(networks))]
-            values = [some[network] for network in networks]
+            some = {row[column]: row[name] for row in rows if row["dataflow"] == dataflow}
+            places = [place + 0.14 * at for place in range(len(groups))]
+            values = [some[group] for group in groups]
             axes.bar(places, values, 0.13, color=COLOURS[dataflow], label=dataflow)
         axes.set(yscale="log", ylabel=label)
         bare(axes)
     panels[0].legend(frameon=False, fontsize=8, ncols=6, loc="lower left", bbox_to_anchor=(0, 1))
-    panels[-1].set_xticks([place + 0.35 for place in range(len(networks))], networks)
+    labels = [group.replace(" ", "\n") for group in groups]
+    panels[-1].set_xticks([place + 0.35 for place in range(len(groups))], labels, fontsize=8)
     _save(plt, figure, path)
 
 
@@ -127,7 +129,7 @@ def draw_fig_12(rows: Sequence[Row], path: Path) -> None:
     plt = plots()
     operators = list(dict.fromkeys(row["operator"] for row in rows))
     figure, panels = plt.subplots(
-        1, len(operators), figsize=(7.4, 2.8), layout="constrained", sharey=True
+        1, len(operators), figsize=(9.2, 2.8), layout="constrained", sharey=True
     )
     parts = {"mac": "#444444", "l1": "#56B4E9", "l2": "#D55E00"}
     for axes, operator in zip(panels, operators, strict=True):

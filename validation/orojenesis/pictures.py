@@ -26,12 +26,13 @@ HERE = Path(__file__).parent
 Points = Sequence[tuple[float, float]]
 
 
-def _slope(axes: Axes, points: Points, label: str, at: int, *, dashed: bool = False) -> None:
+def _slope(axes: Axes, points: Points, label: str, at: int, *, of: int = 1) -> None:
+    """Draw steps; the first of several is the widest, so that those it coincides with show."""
     rooms = [room for room, _ in points] + [points[-1][0] * 4]
     moved = [n for _, n in points] + [points[-1][1]]
     colour = SERIES_COLOURS[at % len(SERIES_COLOURS)]
-    line = "--" if dashed else "-"
-    axes.step(rooms, moved, where="post", label=label, color=colour, linestyle=line)
+    width = 0.8 + 0.7 * (of - 1 - at)
+    axes.step(rooms, moved, where="post", label=label, color=colour, linewidth=width)
 
 
 def _finish(axes: Axes, title: str, label: str, *, log: bool = True) -> None:
@@ -59,8 +60,8 @@ def draw_singles(name: str, titles: str, bounds: Mapping[str, Bound] | Mapping[i
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.6)
         left, right = figure.subplots(1, 2)
         for at, (label, one) in enumerate(bounds.items()):
-            _slope(left, one.front.points(), str(label), at)
-            _slope(right, _intensity(one), str(label), at)
+            _slope(left, one.front.points(), str(label), at, of=len(bounds))
+            _slope(right, _intensity(one), str(label), at, of=len(bounds))
         _finish(left, titles, "bytes to and from DRAM")
         _finish(right, "operational intensity", "operations per byte")
         save_figure(figure, HERE / name, force=True)
@@ -86,7 +87,7 @@ def draw_chains(name: str, title: str, found: Chains, names: Mapping[str, str]) 
         base: Front | None = None
         for at, (key, label) in enumerate(names.items()):
             front = found.fronts[key]
-            _slope(left, front.points(), label, at)
+            _slope(left, front.points(), label, at, of=len(names))
             if base is None:
                 base = front
                 continue
@@ -95,7 +96,7 @@ def draw_chains(name: str, title: str, found: Chains, names: Mapping[str, str]) 
                 one, two = base.at(room), front.at(room)
                 if one is not None and two is not None:
                     ratios.append((room, base.accesses[one] / front.accesses[two]))
-            _slope(right, ratios, label, at)
+            _slope(right, ratios, label, at, of=len(names))
         right.axhline(1, color="black", linewidth=0.6)
         _finish(left, title, "bytes to and from DRAM")
         _finish(right, "times fewer bytes than unfused", "ratio", log=False)
@@ -108,13 +109,14 @@ def draw_mountains(name: str, mountains: Mapping[str, Mountain]) -> None:
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.4)
         panels = figure.subplots(1, len(mountains), sharey=True)
         for axes, (title, one) in zip(panels, mountains.items(), strict=True):
-            axes.plot(one.shares, one.memory, label="DRAM", color=SERIES_COLOURS[1])
-            axes.plot(one.shares, one.compute, label="MACs", color=SERIES_COLOURS[0])
-            least = [min(pair) for pair in zip(one.memory, one.compute, strict=True)]
+            memory, compute = ([n / 1e12 for n in each] for each in (one.memory, one.compute))
+            axes.plot(one.shares, memory, label="DRAM", color=SERIES_COLOURS[1])
+            axes.plot(one.shares, compute, label="MACs", color=SERIES_COLOURS[0])
+            least = [min(pair) for pair in zip(memory, compute, strict=True)]
             axes.plot(one.shares, least, label="both", color=SERIES_COLOURS[2], linewidth=2)
             axes.axvline(one.best[0], color="black", linestyle="--", linewidth=0.8)
             axes.set(title=title, xlabel="share of the area that is buffer")
-            axes.set_ylim(0, max(one.compute) * 1.1)
+            axes.set_ylim(0, max(compute) * 1.1)
             axes.legend(fontsize="x-small")
-        panels[0].set_ylabel("operations per second")
+        panels[0].set_ylabel("10^12 operations per second")
         save_figure(figure, HERE / name, force=True)

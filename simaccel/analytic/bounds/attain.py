@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from simaccel.analytic.bounds.problem import Problem
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Unit
 
-_FACTORS = 2
+FACTORS = 2
 """Tensors that a systolic array multiplies."""
 
 
@@ -20,20 +20,20 @@ def even_group(problem: Problem, tiles: Mapping[str, int], order: Sequence[str])
         if sizes[rank] < problem.sizes[rank]
     )
     keeps = tuple(Keep(one.name, BUFFER) for one in problem.operands)
-    unit = _unit(problem, sizes)
+    unit = unit_of(problem, sizes)
     leaf = Do(problem.operator.name, unit, "ws" if unit == "array" else None)
     return Group(
         operators=(problem.operator.name,), tree=(*loops, *keeps, leaf), merged=problem.merged
     )
 
 
-def _unit(problem: Problem, tiles: Mapping[str, int]) -> Unit:
+def unit_of(problem: Problem, tiles: Mapping[str, int]) -> Unit:
     """Return which array takes the tiles: a systolic one where it can, else PEs with memories."""
     whole = any(tiles[rank] > 1 for rank in problem.free if is_alone(problem, rank))
-    factors = len(problem.operator.inputs) == _FACTORS
+    factors = len(problem.operator.inputs) == FACTORS
     return "array" if factors and not whole else "mac"
 
 
 def is_alone(problem: Problem, rank: str) -> bool:
     """Return whether a rank is in one tensor only, which a systolic array can't fold."""
-    return sum(rank in one.ranks for one in problem.operands) < _FACTORS
+    return sum(rank in one.ranks for one in problem.operands) < FACTORS

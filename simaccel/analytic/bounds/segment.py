@@ -21,7 +21,8 @@ class Segment:
     """Operators that run as one group (or one operator), and their front.
 
     ``group``: the tree of a point, None if the machine can't run it. ``moved``: bytes that the
-    machine moves with it. ``mappings``: how many there are.
+    machine moves with it. ``mappings``: how many there are; ``all_sizes``: whether no tile size
+    that may matter was left out.
     """
 
     operators: tuple[str, ...]
@@ -29,6 +30,7 @@ class Segment:
     group: Callable[[int], Group | None]
     moved: Callable[[int], int]
     mappings: int = 0
+    all_sizes: bool = True
 
 
 def of_families(group: Group, families: Sequence[Family]) -> Segment:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.bounds.attain import even_group, is_alone
+from simaccel.analytic.bounds.attain import FACTORS, even_group, is_alone
 from simaccel.analytic.bounds.front import Front
 from simaccel.analytic.bounds.halo import Cut, Cuts, Halo, tile_elements
 from simaccel.analytic.bounds.orders import best_order, traffic, traffic_in
 from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem
 from simaccel.analytic.bounds.sizes import divisors, orders
 from simaccel.analytic.bounds.tilings import options, tilings
-from simaccel.analytic.bounds.uneven import uneven_front, uneven_group
+from simaccel.analytic.bounds.uneven import is_proved, uneven_front, uneven_group
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE
@@ -58,7 +58,8 @@ class Bound:
     """The front of an einsum over a mapspace; ``mappings``: how many it is over.
 
     ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
-    many). Origins: which tensors are kept and the tiles, or as in ``uneven`` (below 0).
+    many), and uneven trees of more than three tensors every second cut. Origins: which tensors are
+    kept and the tiles, or as in ``uneven`` (below 0).
     """
 
     problem: Problem
@@ -92,21 +93,32 @@ def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
     """Return the front of an einsum: all tilings, orders and, if asked, what passes by.
 
     Raises:
-        NoBoundError: an uneven bound of what is no product of two tensors, or elements of 4 bits,
-            which ``workload_bound`` counts in half bytes.
+        NoBoundError: an uneven bound for a systolic array that can't fold the einsum, or elements
+            of 4 bits, which ``workload_bound`` counts in half bytes.
 
     """
     if any(one.bits % BYTE for one in problem.operands):
         raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
     front, complete = Front(), True
+    if mapspace.uneven and mapspace.array:
+        _require_folds(problem)
     if mapspace.uneven:
         front, complete = uneven_front(problem, imperfect=mapspace.imperfect)
-    if problem.sliding or not mapspace.uneven:
+    if problem.sliding or not (mapspace.uneven and is_proved(problem)):
         even, all_sizes = _even_front(problem, mapspace)
         front.add(even.buffer, even.accesses, even.origin)
         complete = complete and all_sizes
     return Bound(problem, mapspace, front, mappings_of(problem, mapspace), complete)
+
+
+def _require_folds(problem: Problem) -> None:
+    """Refuse an einsum that a systolic array can't take with tiles at depths of their own."""
+    name = problem.operator.name
+    alone = [rank for rank in problem.free if is_alone(problem, rank)]
+    if alone or len(problem.operator.inputs) != FACTORS:
+        why = f"rank {alone[0]} is in one tensor only" if alone else "it has not two factors"
+        raise NoBoundError(f"operator {name}: no uneven bound for a systolic array; {why}")
 
 
 def _even_front(problem: Problem, mapspace: Mapspace) -> tuple[Front, bool]:

@@ -1,4 +1,4 @@
-"""Uneven bounds of products and convolutions: each tensor kept at its own depth, ranks cut twice.
+"""Uneven bounds of einsums: each tensor kept at its own depth, ranks cut twice.
 
 The tensors are kept one inside the other, and outside of each keep stand the loops that tensor
 needs and no more, as any other loop could as well stand further in::
@@ -9,14 +9,16 @@ needs and no more, as any other loop could as well stand further in::
 
 - The first tensor is kept in tiles of any size.
 - The second: a rank that the first lacks goes in steps of 1, or of any size if a window slides
-  along it; one that the first has is cut again, to 1, if a window slides along it.
-- The third goes element by element; of a sum of ranks it is the whole window, or one that slides
+  along it or a tensor inside lacks it; one that the first has is cut again, to 1, if a window
+  slides along it. Of more tensors, the third and so on likewise, and any rank may be cut again.
+- The last goes element by element; of a sum of ranks it is the whole window, or one that slides
   along one of them.
 
 A window slides along the innermost of the loops outside its keep, as simaccel's machine does; so
 each of them may be that loop. For a product (no sums) that is a tile of the first tensor, a vector
 of the second and an element of the third. Brute force over all trees with two cuts a rank has the
-same fronts (tests).
+same fronts (tests), also for ranks in one tensor only, one factor, and three; for three, where a
+rank may be cut again to a size between, that is known of small shapes only.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simaccel.analytic.bounds.attain import is_alone, unit_of
 from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem, Terms
+from simaccel.analytic.bounds.problem import Operand, Problem, Terms
 from simaccel.analytic.bounds.tilings import options, tilings
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
 
-_TENSORS = 3
+_PROVED = 3
 Pieces = list[tuple[Ints, Ints]]
 """Pieces of a rank: how many of which size."""
 
@@ -62,29 +65,23 @@ Depths = tuple[Stage, ...]
 
 
 def depths(problem: Problem) -> list[Depths]:
-    """Return every way to keep the three tensors of a product, one inside the other.
-
-    Raises:
-        NoBoundError: it has not two factors, or a rank of more than one position is in one
-            tensor only.
-
-    """
-    name = problem.operator.name
-    if len(problem.operands) != _TENSORS:
-        raise NoBoundError(f"operator {name}: uneven bounds are of products of two tensors")
-    for rank in problem.free:
-        if sum(rank in one.ranks for one in problem.operands) < _TENSORS - 1:
-            raise NoBoundError(f"operator {name}: rank {rank} isn't in two of three tensors")
+    """Return every way to keep the tensors of an einsum, one inside the other."""
     found: list[Depths] = []
-    for first, second, third in itertools.permutations(problem.operands):
-        for last in _along(first, first.ranks):
-            one = Stage(first, _ordered(problem, first.ranks), (), last)
-            for two in _second(problem, first, second):
-                found += [(one, two, three) for three in _third(problem, third)]
+    for first, *middle, third in itertools.permutations(problem.operands):
+        ways: list[Depths] = [
+            (Stage(first, _ordered(problem, first.ranks), (), last),)
+            for last in _along(first, first.ranks)
+        ]
+        for at, second in enumerate(middle):
+            outside = (first, *middle[:at])
+            inside = (*middle[at + 1 :], third)
+            stages = list(_second(problem, outside, second, inside))
+            ways = [(*way, stage) for way in ways for stage in stages]
+        found += [(*way, stage) for way in ways for stage in _third(problem, third)]
     return found
 
 
-def _ordered(problem: Problem, ranks: frozenset[str]) -> tuple[str, ...]:
+def _ordered(problem: Problem, ranks: frozenset[str] | set[str]) -> tuple[str, ...]:
     return tuple(rank for rank in problem.free if rank in ranks)
 
 
@@ -94,11 +91,19 @@ def _along(operand: Operand, ranks: frozenset[str] | set[str]) -> list[str]:
     return found or [""]
 
 
-def _second(problem: Problem, first: Operand, second: Operand) -> Iterator[Stage]:
-    new = second.ranks - first.ranks
-    tiled = _ordered(problem, new & problem.sliding)
-    fixed = new - problem.sliding
-    again = _ordered(problem, second.ranks & first.ranks & problem.sliding)
+def _second(
+    problem: Problem, outside: Sequence[Operand], second: Operand, inside: Sequence[Operand]
+) -> Iterator[Stage]:
+    """Yield the cuts outside of a keep between ``outside`` and ``inside``.
+
+    What all tensors inside have, too, goes in steps of 1: that costs nothing.
+    """
+    cut = frozenset().union(*(one.ranks for one in outside))
+    plain = second.ranks - problem.sliding
+    fixed = {rank for rank in plain if all(rank in one.ranks for one in inside)}
+    tiled = _ordered(problem, second.ranks - cut - fixed)
+    several = plain - fixed if len(outside) > 1 else frozenset()
+    again = _ordered(problem, second.ranks & cut & (problem.sliding | several))
     for count in range(len(again) + 1):
         for more in itertools.combinations(again, count):
             single = _ordered(problem, fixed | {*more})
@@ -119,16 +124,21 @@ def _third(problem: Problem, third: Operand) -> Iterator[Stage]:
                 yield Stage(third, (), _ordered(problem, frozenset(ranks)), last)
 
 
+def is_proved(problem: Problem) -> bool:
+    """Return whether no other cuts than those of ``depths`` are on the front.
+
+    With more than three tensors a second cut to a size between may be.
+    """
+    return len(problem.operands) <= _PROVED
+
+
 def uneven_front(problem: Problem, *, imperfect: bool) -> tuple[Front, bool]:
     """Return the front, and whether it is over all sizes that matter.
 
     Origins are (-1 - number of the way to keep the tensors, size of each free rank).
-
-    Raises:
-        NoBoundError: as ``depths``.
-
     """
     front, (sizes, complete) = Front(), options(problem, imperfect=imperfect)
+    complete = complete and is_proved(problem)
     for number, stages in enumerate(depths(problem)):
         free = [rank for stage in stages for rank in stage.tiled]
         for tiles in tilings([sizes[rank] for rank in free]):
@@ -235,5 +245,9 @@ def uneven_group(problem: Problem, origin: Sequence[int]) -> Group:
         for rank in stage.loops():
             cut(rank, tiles[rank] if rank in stage.tiled else 1)
         tree.append(Keep(stage.operand.name, BUFFER))
-    tree.append(Do(problem.operator.name, "array", "ws"))
+    for rank in problem.free:
+        if is_alone(problem, rank):  # which a systolic array can't fold, but take one by one
+            cut(rank, 1)
+    unit = unit_of(problem, left)
+    tree.append(Do(problem.operator.name, unit, "ws" if unit == "array" else None))
     return Group(operators=(problem.operator.name,), tree=tuple(tree), merged=problem.merged)

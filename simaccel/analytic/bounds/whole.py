@@ -109,6 +109,11 @@ class WorkloadBound:
         """Mappings of all segments."""
         return sum(segment.mappings for segment in self.segments.values())
 
+    @property
+    def all_sizes(self) -> bool:
+        """Whether each operator on its own took every size that may matter."""
+        return all(segment.all_sizes for segment in self.segments.values())
+
 
 def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> WorkloadBound:
     """Return the front over all ways to cut ``count`` operators into segments.
@@ -153,6 +158,7 @@ def single_segment(workload: Workload, operator: Operator, mapspace: Mapspace) -
         lambda number: found.point(number).group,
         lambda number: found.point(number).moved_bytes,
         found.mappings,
+        found.all_sizes,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,7 @@ class Space:
     element_bytes: int = 1
     lanes: int = 1
     noc_latency: int = 1
+    offchip_bandwidth: int = DirectiveHardware.offchip_bandwidth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,33 +102,57 @@ class Designs:
             NoDesignError: none is valid.
 
         """
-        found = np.argwhere(self.is_valid)
-        if not len(found):
-            raise NoDesignError("no design within the limits of area and power")
-        pes, bandwidth = found[:, 0], found[:, 1]
-        keys = (
-            self.area_um2[self.is_valid],
-            self.cycles[pes, bandwidth],
-            self.values(objective)[pes, bandwidth],
+        return self.best_few(objective, 1)[0]
+
+    def best_few(self, objective: Objective, most: int) -> list[Design]:
+        """Return the best valid designs, each of other PEs or bandwidth, in smallest buffers.
+
+        Raises:
+            NoDesignError: none is valid.
+
+        """
+        area = np.where(self.is_valid, self.area_um2, np.inf)
+        area = area.reshape(*self.cycles.shape, -1)
+        least = area.min(axis=2)
+        pes, bandwidth = np.nonzero(np.isfinite(least))
+        if not len(pes):
+            raise NoDesignError(
+                "no design within the limits of area and power, and with L1 and L2 large enough "
+                f"({int(self.l1_demand.min()):,} B and {int(self.l2_demand.min()):,} B or more)"
+            )
+        some = pes, bandwidth
+        order = np.lexsort((least[some], self.cycles[some], self.values(objective)[some]))[:most]
+        found = []
+        for one in order:
+            at = int(pes[one]), int(bandwidth[one])
+            buffers = np.unravel_index(int(area[at].argmin()), self.is_valid.shape[2:])
+            found.append(self.design((*at, *map(int, buffers))))
+        return found
+
+    def columns(self, at: tuple[Ints, ...]) -> dict[str, NDArray[Any]]:
+        """Return the figures of designs by name, from their places on the four axes."""
+        pes, bandwidth, l1, l2 = at
+        sizes = (self.l1_bytes, self.l1_demand, l1), (self.l2_bytes, self.l2_demand, l2)
+        l1_bytes, l2_bytes = (
+            given[place] if len(given) else demand[pes] for given, demand, place in sizes
         )
-        return self.design(tuple(int(at) for at in found[np.lexsort(keys)[0]]))
+        cycles = self.cycles[pes, bandwidth]
+        return {
+            "pes": self.pes[pes],
+            "bandwidth": self.bandwidths[bandwidth],
+            "l1_bytes": l1_bytes,
+            "l2_bytes": l2_bytes,
+            "cycles": cycles,
+            "throughput": self.macs / np.maximum(cycles, 1),
+            "energy_xmac": self.energy_xmac[pes],
+            "area_um2": self.area_um2[at],
+            "power_mw": self.power_mw[at],
+        }
 
     def design(self, at: tuple[int, ...]) -> Design:
         """Return one point by its places."""
-        pes, bandwidth, l1, l2 = at
-        cycles = int(self.cycles[pes, bandwidth])
-        exact_l1, exact_l2 = int(self.l1_demand[pes]), int(self.l2_demand[pes])
-        return Design(
-            pes=int(self.pes[pes]),
-            bandwidth=int(self.bandwidths[bandwidth]),
-            l1_bytes=int(self.l1_bytes[l1]) if len(self.l1_bytes) else exact_l1,
-            l2_bytes=int(self.l2_bytes[l2]) if len(self.l2_bytes) else exact_l2,
-            cycles=cycles,
-            throughput=self.macs / max(cycles, 1),
-            energy_xmac=float(self.energy_xmac[pes]),
-            area_um2=float(self.area_um2[at]),
-            power_mw=float(self.power_mw[at]),
-        )
+        found = self.columns(tuple(np.array([place]) for place in at))
+        return Design(**{name: values.tolist()[0] for name, values in found.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +202,7 @@ def sweep(
             noc_bandwidth=(int(bandwidth),),
             noc_latency=(space.noc_latency,),
             simd_lanes=space.lanes,
+            offchip_bandwidth=space.offchip_bandwidth,
         )
         for n in pes
         for bandwidth in bandwidths

@@ -250,14 +250,14 @@ def _times(space: Space, outside: Sequence[Node], name: str, view: View) -> dict
     pieces = {rank: {size: 1} for rank, size in space.sizes.items() if rank not in view.names}
     for loop in loops[: last + 1]:
         if loop.rank in pieces:
-            pieces[loop.rank] = _cut(pieces[loop.rank], loop.tile)
+            pieces[loop.rank] = cut(pieces[loop.rank], loop.tile)
     return {rank: sum(one.values()) for rank, one in pieces.items()}
 
 
-def _cut(pieces: Mapping[int, int], tile: int) -> dict[int, int]:
+def cut(pieces: Mapping[int, int], tile: int) -> dict[int, int]:
     """Cut pieces (count by size) into smaller ones, the last of each smaller still.
 
-    >>> _cut({10: 2}, 4)
+    >>> cut({10: 2}, 4)
     {4: 4, 2: 2}
     """
     found: dict[int, int] = {}

@@ -23,7 +23,10 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     The rows of each table add up to the difference exactly. Operators that only one run has
     fused are compared together.
     """
-    from simaccel.experiment.difference import compare
+    with sound(a) as first, sound(b) as second:
+        from simaccel.experiment.difference import compare
+
+        found = compare(first, second, engine)
     from simaccel.report.trace_diff import (
         causes_table,
         difference_json,
@@ -31,8 +34,6 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
         groups_table,
     )
 
-    with sound(a) as first, sound(b) as second:
-        found = compare(first, second, engine)
     if as_json:
         show_json(difference_json(found))
         return

@@ -12,6 +12,7 @@ from simaccel.cli.faults import fault, require_stdout_free
 from simaccel.cli.options import force_option, json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import sound
+from simaccel.cli.words import TRACE_FORMATS
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing_text
 from simaccel.report.units import cycles_text
@@ -76,13 +77,13 @@ def export(
     csv        a table for pandas and spreadsheets
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
-    from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
-
-    if name not in FORMATS:
-        raise InputError([fault("--format", name, suggest(name, FORMATS))])
+    if name not in TRACE_FORMATS:
+        raise InputError([fault("--format", name, suggest(name, TRACE_FORMATS))])
     require_stdout_free(output, "-o", others={"--json": as_json})
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as trace:
+        from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
+
         ends = {"--from": start or "0", "--to": str(trace.cycles) if end is None else end}
         window = _numbers(trace, {"--bins": bins, "--at-most": at_most, **ends})
         how: dict[str, Any] = {

@@ -49,13 +49,13 @@ def plot(
     timeline and occupancy show a window of cycles: by default one steady period of the run with
     the fill before it. bandwidth and stalls show all cycles, unless --from or --to is given.
     """
-    # h5py and matplotlib only where they are needed
-    from simaccel.report.figures.page import Asked, plot_trace
     from simaccel.report.figures.style import require_figure_target
 
     kinds = KINDS if kind == "all" else (kind,)
     require_figure_target(output, force=force, inputs=(file,))
     with sound(file) as trace:
+        from simaccel.report.figures.page import Asked, plot_trace
+
         shown = plot_trace(trace, output, Asked(kinds=kinds, **asked), force=force)
     for one in kinds:
         first, last = shown.cycles(one)

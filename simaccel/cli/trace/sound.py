@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,8 +19,13 @@ def sound(file: str) -> Iterator[Trace]:
         TraceError: they don't, or it is no trace.
 
     """
+    from simaccel.trace.opening import require_hdf5
+
+    path = Path(file)
+    with suppress(OSError):  # which reading the trace reports
+        require_hdf5(path)
     from simaccel.trace import Trace
 
-    with Trace.open(file) as trace:
+    with Trace.open(path) as trace:
         trace.check()
         yield trace

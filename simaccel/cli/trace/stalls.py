@@ -54,11 +54,11 @@ def stalls(
     fewer bytes, if the closed form finds one. A window (--from, --to) has accounts of its own;
     what could be gained is always of the whole run.
     """
-    from simaccel.experiment.diagnosis import diagnose
-    from simaccel.report.stalls import Analysis, stalls_json
-    from simaccel.trace import TraceError
-
     with sound(file) as opened:
+        from simaccel.experiment.diagnosis import diagnose
+        from simaccel.report.stalls import Analysis, stalls_json
+        from simaccel.trace import TraceError
+
         if not opened.cycles:
             raise TraceError(opened.path, "holds no cycle", "a trace of a run")
         found = diagnose(opened, *window(start, end, opened.cycles))
@@ -114,7 +114,7 @@ def _accelerator(trace: Trace) -> Accelerator | None:
 
 def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | None, str]:
     """Run the trace's program with resources freed, or say why not."""
-    from simaccel.experiment.what_if import what_if
+    from simaccel.experiment.remembered_what_if import remembered_what_if
 
     if trace.partial:
         return None, "the trace is partial, there is no whole run to compare with"
@@ -123,7 +123,7 @@ def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | No
     if missing := trace.unreadable():
         return None, missing
     with Bar("what if") as bar:
-        return what_if(accelerator, trace.program(), progress=bar.show), ""
+        return remembered_what_if(accelerator, trace.program(), bar.show), ""
 
 
 def _proposal(trace: Trace, found: Diagnosis) -> Proposal | None:

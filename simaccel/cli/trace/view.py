@@ -30,10 +30,10 @@ def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
 
     On top stands what `simaccel trace stalls` says of the run.
     """
-    from simaccel.report.page import write_page
-
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as opened:
+        from simaccel.report.page import write_page
+
         said = said_of(opened, what_if=what_if) if opened.cycles else []
         n_bytes = write_page(opened, output, force=force, said=said)
     if output != STDOUT:

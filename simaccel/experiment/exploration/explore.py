@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from simaccel.experiment.exploration.figures import (
     Figures,
-    Limit,
     figures_of,
     frontier,
     objective_of,
     static_figures,
 )
+from simaccel.experiment.exploration.limits import Limit
 from simaccel.experiment.exploration.runs import Asked, How, Record, Task, run
 from simaccel.experiment.exploration.space import DIRECTIVES, Design, Dimension
 from simaccel.experiment.exploration.store import Store

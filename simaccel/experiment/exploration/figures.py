@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import math
-import operator
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.exploration.runs import Record
 from simaccel.experiment.exploration.space import Design
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
-from simaccel.hardware.quantity import parse_quantity
 
 Figures = dict[str, float | int | None]
 """By name, with the unit in it; None is unknown."""
-FIGURES: Final = (
-    "cycles",
-    "seconds",
-    "energy_pj",
-    "edp_js",
-    "area_mm2",
-    "power_mw",
-    "chip_power_mw",
-    "buffer_bytes",
-    "dram_bytes",
-    "utilisation",
-)
 OBJECTIVES: Final = {
     "cycles": "seconds",
     "energy": "energy_pj",
@@ -44,13 +27,6 @@ OBJECTIVES: Final = {
 """What can be made small, and its figure; cycles are compared in seconds, as clocks may differ."""
 FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "buffer_bytes")
 """What the Pareto frontier weighs against each other."""
-_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
-}
-_LIMIT: Final = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*(.+?)\s*")
 
 
 def figures_of(design: Design, records: Sequence[Record]) -> Figures:
@@ -89,57 +65,6 @@ def _sum(numbers: Iterable[float]) -> float:
     """Sum; whole numbers stay whole."""
     total = sum(numbers)
     return int(total) if total == int(total) else total
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A figure that must be so large or so small; what is unknown is never within a limit."""
-
-    figure: str
-    sign: str
-    value: float
-
-    def __str__(self) -> str:
-        """Write it as it is given."""
-        return f"{self.figure}{self.sign}{self.value:g}"
-
-    def holds(self, figures: Mapping[str, float | int | None]) -> bool:
-        """Say whether figures are within the limit."""
-        found = figures[self.figure]
-        return found is not None and _OPERATORS[self.sign](found, self.value)
-
-
-def read_limit(text: str) -> Limit:
-    """Read a limit, such as ``area_mm2<=16`` or ``buffer_bytes<=1MiB``.
-
-    Raises:
-        InputError: it is none, or of a figure that isn't.
-
-    """
-    found = _LIMIT.fullmatch(text)
-    if found is None:
-        allowed = "FIGURE<=NUMBER (or <, >=, >), as in area_mm2<=16"
-        raise InputError([Fault("command line", "--where", text, allowed)])
-    name, sign, value = found.groups()
-    if name not in FIGURES:
-        raise InputError([Fault("command line", "--where", name, suggest(name, FIGURES))])
-    number = _number(value, name)
-    if number is None:
-        unit = ", perhaps with a unit (64 KiB)" if name.endswith("_bytes") else ""
-        allowed = f"a number{unit} behind {name}{sign}"
-        raise InputError([Fault("command line", "--where", value, allowed)])
-    return Limit(name, sign, number)
-
-
-def _number(text: str, name: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        try:
-            return parse_quantity(text, "B") if name.endswith("_bytes") else None
-        except ValueError:
-            return None
-    return number if math.isfinite(number) else None
 
 
 def static_figures(accelerator: Accelerator) -> Figures:

@@ -77,7 +77,7 @@ DRAM_PJ_PER_BYTE: Final[dict[str, tuple[float, str]]] = {
     "DDR3": (162.5, "1,300 pJ per 64 bit: Jouppi et al., ISCA 2021, Table 2"),
     "DDR4": (162.5, "1,300 pJ per 64 bit: Jouppi et al., ISCA 2021, Table 2"),
 }
-"""Energy per byte, and its source, by family of parts: a part's name up to its first hyphen."""
+"""Energy per byte, and its source, by family of parts (a part's name up to its first hyphen)."""
 
 
 def numbers_of(node: Node) -> tuple[Number, ...]:

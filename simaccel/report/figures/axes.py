@@ -93,7 +93,9 @@ def settle(figure: Figure) -> None:
     The layout's solver leaves noise in the last bits, and names of clip paths in SVG hash all of
     them: places are rounded, so that the same figure gives the same bytes.
     """
-    figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if engine is not None:  # drawing it, without rendering, would do the same and draw all besides
+        engine.execute(figure)
     figure.set_layout_engine("none")
     for part in (figure, *figure.subfigs):
         if isinstance(part, SubFigure):

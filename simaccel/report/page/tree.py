@@ -15,6 +15,8 @@ import numpy as np
 from simaccel.trace.schema import KEY, Cycles, Events
 from simaccel.trace.track import Chain, Leaf, Node, Repeat
 
+_MOST_CODES = 2**62
+"""More numbers would not fit their type."""
 Activity = tuple[int, ...]
 """What makes a row's activity: the numbers of the columns ``KEY``."""
 
@@ -68,16 +70,37 @@ class Activities:
 
     def number(self, rows: Events) -> Cycles:
         """Return the number of each row's activity."""
-        keys = np.stack([rows[name].astype(np.int64) for name in KEY], axis=1)
-        found, back = np.unique(keys, axis=0, return_inverse=True)
-        known = self._numbers
-        numbers = [known.setdefault(tuple(key), len(known)) for key in found.tolist()]
-        return np.array(numbers, dtype=np.int64)[back.reshape(-1)]
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        found, back = np.unique(_codes(rows), return_inverse=True)
+        first = np.empty(len(found), np.int64)
+        first[back] = np.arange(len(rows))
+        known, keys = self._numbers, rows[first]
+        columns = [keys[name].tolist() for name in KEY]
+        numbers = [known.setdefault(key, len(known)) for key in zip(*columns, strict=True)]
+        return np.array(numbers, dtype=np.int64)[back]
 
     def column(self, name: str) -> Cycles:
         """Return one column of all activities, by number."""
         at = KEY.index(name)
         return np.array([activity[at] for activity in self], dtype=np.int64)
+
+
+def _codes(rows: Events) -> Cycles:
+    """Return a number for each row, in the order of their activities, the same for the same."""
+    codes = np.zeros(len(rows), np.int64)
+    many = 1
+    for name in KEY:
+        column = rows[name].astype(np.int64)
+        column -= column.min()
+        size = int(column.max()) + 1
+        if many * size >= _MOST_CODES:  # of so many rows, fewer differ
+            found, codes = np.unique(codes, return_inverse=True)
+            many = len(found)
+        codes *= size
+        codes += column
+        many *= size
+    return codes
 
 
 def lane_tree(track: Chain, activities: Activities) -> Tree:

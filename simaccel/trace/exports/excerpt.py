@@ -9,8 +9,9 @@ import numpy as np
 
 from simaccel.errors import suggest
 from simaccel.trace.events import Event
+from simaccel.trace.opening import TraceError
 from simaccel.trace.reader import Trace
-from simaccel.trace.schema import LANES, Events, TraceError, WindowTooLargeError
+from simaccel.trace.schema import LANES, Events, WindowTooLargeError
 from simaccel.trace.track import NOTHING
 
 MOST_EVENTS = 500_000

@@ -15,7 +15,8 @@ from typing import TextIO
 from simaccel.trace.events import Event
 from simaccel.trace.exports.arrows import Arrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
-from simaccel.trace.schema import IN_PES, TraceError
+from simaccel.trace.opening import TraceError
+from simaccel.trace.schema import IN_PES
 
 LAST_CYCLE = 2**52
 """Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""

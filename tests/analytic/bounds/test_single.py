@@ -165,31 +165,60 @@ def test_a_convolution_in_two_directions_is_what_brute_force_finds() -> None:
         assert found == oracle.even_front(ranks, tensors, imperfect=imperfect)
 
 
-def test_an_einsum_of_three_factors_is_what_brute_force_finds() -> None:
-    """A rank in one tensor only, and three inputs."""
-    dims = (["i", "j"], ["j", "k"], ["k"])
+def _einsum(text: str, **ranks: int) -> tuple[Workload, list[Tensor]]:
+    """Return an einsum such as "ij jk -> ik", one byte an element, and its tensors."""
+    factors, _, result = text.partition(" -> ")
+    inputs = dict(zip("XYW", factors.split(), strict=False))
     document = {
         "kind": "einsums",
         "name": "mine",
         "tensors": {
-            **{name: {"kind": "input", "bytes_per_element": 1} for name in "XYW"},
+            **{name: {"kind": "input", "bytes_per_element": 1} for name in inputs},
             "Z": {"kind": "output", "bytes_per_element": 1},
         },
         "operators": {
             "e": {
-                "ranks": {"i": 4, "j": 2, "k": 3},
-                "inputs": [
-                    {"tensor": name, "projection": dim}
-                    for name, dim in zip("XYW", dims, strict=True)
-                ],
-                "output": {"tensor": "Z", "projection": ["i"]},
+                "ranks": ranks,
+                "inputs": [{"tensor": n, "projection": [*dims]} for n, dims in inputs.items()],
+                "output": {"tensor": "Z", "projection": [*result]},
             }
         },
     }
-    tensors = [Tensor(tuple({rank: 1} for rank in dim)) for dim in dims]
-    tensors.append(Tensor(({"i": 1},), is_output=True))
-    found = bound_of(parse_workload(document)).front.points()
-    assert found == oracle.even_front({"i": 4, "j": 2, "k": 3}, tensors)
+    tensors = [Tensor(tuple({rank: 1} for rank in dims)) for dims in inputs.values()]
+    tensors.append(Tensor(tuple({rank: 1} for rank in result), is_output=True))
+    return parse_workload(document), tensors
+
+
+def test_an_einsum_of_three_factors_is_what_brute_force_finds() -> None:
+    """A rank in one tensor only, and three inputs."""
+    ranks = {"i": 4, "j": 2, "k": 3}
+    workload, tensors = _einsum("ij jk k -> i", **ranks)
+    assert bound_of(workload).front.points() == oracle.even_front(ranks, tensors)
+
+
+@pytest.mark.parametrize("imperfect", [False, True])
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("ijk kn -> in", (2, 2, 2, 3)),
+        ("ijk ji -> i", (4, 3, 2, 1)),
+        ("ij -> i", (4, 3, 1, 1)),
+        ("ij -> ji", (4, 3, 1, 1)),
+        ("ij jk k -> i", (4, 2, 3, 1)),
+        ("ikn kj nj -> ij", (3, 2, 2, 2)),
+        ("ij jk kn -> in", (2, 3, 2, 2)),
+        ("ij jk ki -> i", (3, 3, 2, 1)),
+    ],
+)
+def test_uneven_bounds_of_any_einsum_are_what_brute_force_finds(
+    text: str, sizes: tuple[int, int, int, int], *, imperfect: bool
+) -> None:
+    """Ranks in one tensor only, one factor, three; over all trees with up to two loops a rank."""
+    ranks = {rank: n for rank, n in zip("ijkn", sizes, strict=True) if rank in text}
+    workload, tensors = _einsum(text, **ranks)
+    found = bound_of(workload, Mapspace(uneven=True, imperfect=imperfect))
+    assert found.front.points() == oracle.uneven_front(ranks, tensors, imperfect=imperfect)
+    assert found.all_sizes == (len(tensors) <= 3)
 
 
 @pytest.mark.parametrize("imperfect", [False, True])
@@ -300,6 +329,7 @@ MACHINE_CASES: Sequence[tuple[Workload, Mapspace]] = (
     (gemm(m=13, k=7, n=5, bytes_by_tensor={"A": 3}), Mapspace(imperfect=True, uneven=True)),
     (gemm(m=1, k=7, n=5, batch=3), Mapspace(imperfect=True, uneven=True)),
     (gemm(m=1, k=1, n=1), Mapspace(uneven=True)),
+    (_einsum("ijk kn -> in", i=4, j=3, k=2, n=5)[0], Mapspace(uneven=True, imperfect=True)),
     (gbmm(g=2, h=4, m=3, k=2, n=5), Mapspace(imperfect=True, uneven=False)),
     (conv2d(m=2, c=2, p=4, q=4, r=3, s=2), Mapspace()),
     (conv2d(m=2, c=2, p=5, q=4, r=3, s=2, stride=2), Mapspace(halo="machine", imperfect=True)),
@@ -378,7 +408,7 @@ def test_bounds_are_fast() -> None:
 
 
 def test_what_has_no_bound_is_refused() -> None:
-    with pytest.raises(NoBoundError, match="rank k isn't in two of three tensors"):
-        bound_of(_summed(), Mapspace(uneven=True))
+    with pytest.raises(NoBoundError, match="rank k is in one tensor only"):
+        bound_of(_summed(), Mapspace(uneven=True, array=True))
     with pytest.raises(NoBoundError, match=r"2\^62"):
         bound_of(gemm(m=2**30, k=2**30, n=2**10))

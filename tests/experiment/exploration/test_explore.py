@@ -9,7 +9,7 @@ import pytest
 
 from simaccel.analytic.estimate import estimate
 from simaccel.experiment.exploration.explore import Confirm, Exploration, Plan, explore
-from simaccel.experiment.exploration.figures import read_limit
+from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.space import Dimension, Load, Setting, Space
 from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import working

@@ -13,8 +13,8 @@ from simaccel.experiment.exploration.figures import (
     Figures,
     figures_of,
     frontier,
-    read_limit,
 )
+from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.space import Load, Space
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import gemm

@@ -1,0 +1,192 @@
+"""What no estimate of a family is below: a search leaves out whatever can't be better by this.
+
+The array works on one block after the other. In a fork it also waits for the vector operators that
+stand between two of its operators, and each of its stays there, a *phase*, is no shorter than the
+transfers of its own tiles that no slot can take before or after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simaccel.analytic.family import Cut, Entry, Family, Fan, Forked, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent, number
+from simaccel.analytic.totals import Counts
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import BUFFER
+from simaccel.numbers import in_bytes
+
+
+@dataclass
+class _Phases:
+    """A unit's paths by phase, and the vector operators that it waits for between them.
+
+    ``inside``: entries of a path from here on are of its phase alone.
+    """
+
+    paths: list[list[Path]] = field(default_factory=lambda: [[]])
+    between: list[str] = field(default_factory=list)
+    inside: int = 0
+
+
+def least(family: Family, accelerator: Accelerator, counts: Counts) -> Ints:
+    """Return what no estimate is below: the first load, phases, what is between, the last store."""
+    phases = _phases(family)
+    found = sum((counts.chains[name] for name in phases.between), start=ints(0))
+    for paths in phases.paths:
+        found = found + _phase(family, accelerator, counts, paths, phases)
+    return ints(found + first_loads(family, accelerator) + last_store(family, accelerator))
+
+
+def _phases(family: Family) -> _Phases:
+    """Return the phases of the array, or of the SFU alone."""
+    found, paths = _Phases(), list(family.paths())
+    *outside, last = family.branch
+    found.inside = len(outside) * isinstance(last, Forked)
+    if len(paths) == 1:
+        found.paths = [paths]
+        return found
+    waits: list[str] | None = None
+    before = ""
+    is_plain = isinstance(last, Forked) and not last.ahead and len(paths) == len(last.branches)
+    for path in paths:
+        seen = family.space.seen(path.leaf.operator)
+        follows = before in {view.name for view in seen.inputs}
+        before = seen.output.name
+        if path.leaf.unit == "sfu":
+            waits = [*waits, seen.name] if waits is not None and follows else None
+            continue
+        if waits and follows and is_plain:
+            found.between += waits
+            found.paths.append([])
+        found.paths[-1].append(path)
+        waits = []
+    return found
+
+
+def _phase(
+    family: Family,
+    accelerator: Accelerator,
+    counts: Counts,
+    paths: Sequence[Path],
+    phases: _Phases,
+) -> Ints:
+    """Return the cycles of all stays in a phase.
+
+    Tiles of one slot come and go while the unit doesn't work. Of others as many as have slots may
+    move before a stay or behind it, the rest moves in it.
+    """
+    operators = {path.leaf.operator for path in paths}
+    work = sum((counts.chains[name] for name in operators), start=ints(0))
+    every = [path for some in phases.paths for path in some]
+    shared = len({path.leaf.operator for path in every}) < len(every)
+    if shared or any(path.leaf.unit != "array" for path in paths):
+        return work  # tiles of several paths or passes, or with copies in PEs, are less bound
+    uses = Counter(_tensor(keep) for path in every for keep in _kept(path.entries))
+    all_of, single = _Service(accelerator), _Service(accelerator)
+    for path in paths:
+        cuts, times = Cuts(family.space, path), ints(1)
+        for rank in family.space.sizes:
+            times = times * number(cuts.pieces(rank, phases.inside))
+        for keep in _kept(path.entries[phases.inside :]):
+            kind = family.space.workload.tensors[_tensor(keep)].kind
+            if uses[_tensor(keep)] > 1 or accelerator.memory(kind) != "dram":
+                continue
+            tile = counts.tile_bytes(BUFFER, keep.tensor)
+            reads, writes = (
+                ints(counts.moved.get((level, keep.tensor), 0)) - times * tile * keep.slots
+                for level in ("dram_read", "dram_write")
+            )
+            all_of.add(reads * (keep.slots > 0), writes * (keep.slots > 0), tile)
+            single.add(reads * (keep.slots == 1), writes * (keep.slots == 1), tile)
+    return ints(np.maximum(work + single.alone(), all_of.cycles()))
+
+
+def _kept(entries: Sequence[Entry]) -> list[Kept]:
+    return [one for one in entries if isinstance(one, Kept) and one.level == BUFFER]
+
+
+def _tensor(keep: Kept) -> str:
+    """Return the tensor itself, of which an operator may have several uses."""
+    return keep.tensor.partition("#")[0]
+
+
+@dataclass
+class _Service:
+    """Transfers with the DRAM, one after the other."""
+
+    accelerator: Accelerator
+    read: Ints = field(default_factory=lambda: ints(0))
+    written: Ints = field(default_factory=lambda: ints(0))
+    loads: Ints = field(default_factory=lambda: ints(0))
+
+    def add(self, read: Ints, written: Ints, tile_bytes: Ints) -> None:
+        """Add bytes, in tiles of so many at most; less than nothing is nothing."""
+        read, written = (ints(one.clip(0) * (tile_bytes > 0)) for one in (read, written))
+        self.read, self.written = self.read + read, self.written + written
+        self.loads = np.maximum(self.loads, -(-read // tile_bytes.clip(1)))
+
+    def cycles(self) -> Ints:
+        """Return the cycles of the channel."""
+        channels = self.accelerator.dram.channels
+        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
+        going = self.accelerator.channel_rate.cycles(self.written // channels)
+        return ints(coming + going - 1).clip(0)
+
+    def alone(self) -> Ints:
+        """Return the cycles in which nobody works, as each tile is waited for."""
+        channels, latency = self.accelerator.dram.channels, self.accelerator.dram.latency_cycles
+        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
+        return ints(np.maximum(self.cycles(), coming + latency * self.loads))
+
+
+def first_loads(family: Family, accelerator: Accelerator) -> Ints:
+    """Return the cycles before the first command of the array: its inputs come from DRAM."""
+    path = next(family.paths())
+    seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
+    found: dict[str, Ints] = {}
+    for use, view in seen.uses[:-1]:
+        for at, entry in enumerate(path.entries):
+            if not isinstance(entry, Kept) or entry.tensor != use or use in family.space.made:
+                continue
+            sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
+            n_bytes = in_bytes(math.prod(sizes, start=ints(1)), view.bits)
+            backing = accelerator.backing(view.kind)
+            spec = backing.dram
+            service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
+            name = accelerator.memory(view.kind)
+            here = found.get(name, ints(spec.latency_cycles))
+            found[name] = here + service * (entry.slots > 0)
+            break
+    slowest = ints(0)
+    for cycles_of in found.values():
+        slowest = np.maximum(slowest, cycles_of)
+    return slowest
+
+
+def last_store(family: Family, accelerator: Accelerator) -> Ints:
+    """Return the cycles after the last command of the array: what it made goes to DRAM."""
+    *_, path = family.paths()
+    output = family.space.seen(path.leaf.operator).output
+    if path.leaf.unit != "array" or output.name not in family.space.escapes:
+        return ints(0)
+    sizes: dict[str, Ints] = {rank: ints(size) for rank, size in family.space.sizes.items()}
+    for entry in path.entries:
+        if isinstance(entry, Kept) and entry.tensor == output.name and entry.level == BUFFER:
+            sides = (extent(dim, sizes) for dim in expanded(family.space, output))
+            n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
+            spec = accelerator.dram
+            service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+            return ints(service * (entry.slots > 0))
+        if isinstance(entry, Loops):
+            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
+                piece = np.minimum(tile, sizes[rank])
+                sizes[rank] = ints(sizes[rank] - (-(-sizes[rank] // piece) - 1) * piece)
+        elif isinstance(entry, Cut | Fan):
+            break  # the last of these are not in one piece
+    return ints(0)

@@ -1,0 +1,247 @@
+"""`simaccel explore` of a MAESTRO description's own space: PEs, NoC bandwidth, L1 and L2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
+from simaccel.cli.output import show, show_json
+from simaccel.cli.words import DESIGN_AXES, DIRECTIVES
+from simaccel.errors import InputError, suggest
+from simaccel.files.targets import STDOUT
+
+if TYPE_CHECKING:
+    from simaccel.analytic.directives.design import Limits, Objective
+    from simaccel.cli.explored import Outputs
+    from simaccel.cli.parameters import Parameter
+    from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
+    from simaccel.experiment.exploration.limits import Limit
+    from simaccel.experiment.exploration.space import Load
+    from simaccel.hardware import Accelerator
+
+MOST_DESIGNS: Final = 10_000_000
+"""All figures of so many are in memory at once."""
+_MOST_ANALYSED: Final = 200_000
+"""Pairs of PEs and bandwidth: each is another analysis."""
+_UM2_PER_MM2: Final = 1e6
+_TAKEN: Final = frozenset(
+    {
+        *("hw", "overrides", "workloads", "axes", "dataflow", "objective", "where", "limits"),
+        *("layer", "bytes_per_element", "confirm", "prices", "table", "plot_frontier"),
+        *("force", "as_json"),
+    }
+)
+_OBJECTIVES: Final[dict[str, Objective]] = {
+    "cycles": "throughput",
+    "energy": "energy",
+    "edp": "edp",
+}
+
+
+def is_directed_space(axes: Sequence[str]) -> bool:
+    """Return whether an axis is one of a description's own design space."""
+    return any(text.partition("=")[0].strip() in DESIGN_AXES for text in axes)
+
+
+@dataclass(frozen=True)
+class Readers:
+    """How accelerators, workloads and limits that were given are read."""
+
+    accelerators: Callable[[], tuple[Accelerator, ...]]
+    loads: Sequence[Callable[[], Load]]
+    limits: Callable[[], tuple[Limit, ...]]
+
+
+def require_no_prices(ctx: click.Context) -> None:
+    """Refuse prices without a space that has them.
+
+    Raises:
+        InputError: --prices is given.
+
+    """
+    if _is_given(ctx, "prices"):
+        allowed = f"an --axis of {', '.join(DESIGN_AXES)}; accelerators have areas of their own"
+        raise InputError([fault("--prices", ctx.params["prices"], allowed)])
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> None:
+    """Sweep the space, run the best few on the machine, show and write.
+
+    Raises:
+        InputError: all faults of what was given.
+        NoDesignError: no design is within the limits.
+
+    """
+    from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
+    from simaccel.cli.rows import Files
+    from simaccel.experiment.exploration.directed import SHOWN, sweep_directed
+    from simaccel.report.designs import (
+        designs_csv,
+        designs_effort,
+        designs_json,
+        designs_lines,
+        designs_table,
+        designs_title,
+    )
+    from simaccel.report.figures.designs import draw_designs
+
+    asked, as_json = ctx.params, ctx.params["as_json"]
+    require_stdout_free(outputs.table, "--csv", others={"--json": as_json})
+    plot = outputs.plots.get("plot_frontier")
+    files = Files(outputs.table, plot, outputs.force, outputs.inputs)
+    space, limits, objectives, _, _ = gather(
+        partial(_space, asked, readers),
+        partial(_limits, readers),
+        partial(_objectives, ctx),
+        partial(_require_no_others, ctx),
+        files.require,
+    )
+    prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
+    runs = 1 if asked["confirm"] == "best" else SHOWN
+    found: DirectedDesigns = sweep_directed(space, prices, limits, objectives, runs)
+    title = designs_title(found)
+    written = files.write(lambda: designs_csv(found), partial(draw_designs, found, title))
+    quiet = as_json or files.table == STDOUT
+    if as_json:
+        show_json(designs_json(found))
+    elif not quiet:
+        show(title, designs_table(found), *designs_lines(found))
+    for line in written:
+        click.echo(line, err=quiet)
+    click.echo(designs_effort(found), err=True)
+
+
+def _space(asked: dict[str, Any], readers: Readers) -> DirectedSpace:
+    """Read what is swept."""
+    from simaccel.experiment.exploration.directed import DirectedSpace
+    from simaccel.hardware import SpatialArraySpec
+
+    if asked["dataflow"] != DIRECTIVES:
+        allowed = f"{DIRECTIVES}, with {', '.join(DESIGN_AXES)} as axes"
+        raise InputError([fault("--dataflow", asked["dataflow"] or "nothing", allowed)])
+    accelerators, axes, *loads = gather(
+        readers.accelerators, partial(_axes, asked["axes"]), *readers.loads
+    )
+    (load,), (accelerator,) = _one("--workload", loads), _one("--hw", accelerators)
+    if not isinstance(accelerator.array, SpatialArraySpec):
+        allowed = "an accelerator with a spatial array, as maestro_256"
+        raise InputError([fault("--hw", accelerator.name, allowed)])
+    workload, directed = load.workload, _directed(load)
+    return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **axes)
+
+
+def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
+    allowed = "one, where a description's own design space is explored"
+    require_none(fault(option, f"{len(given)} of them", allowed) for _ in [0] if len(given) != 1)
+    return given
+
+
+def _directed(load: Load) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
+    from simaccel.experiment.exploration.space import Space, require_described
+    from simaccel.mapping.directives.reading import parse_directives
+
+    require_described(Space((), (load,), dataflows=(DIRECTIVES,)))
+    names = [one.name for one in load.workload.operators]
+    if len(names) > 1:
+        allowed = "one layer of the description"
+        raise InputError([fault("--layer", f"{len(names)} layers", allowed)])
+    found = parse_directives(load.description, load.source).only(names[0]).layers[0]
+    if load.workload.operators[0].ranks != found.layer.shape().ranks:
+        raise InputError([fault("--workload", load.source, "the layer as it is described")])
+    return found
+
+
+def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    from simaccel.cli.axes import read_axis
+
+    known = _parameters()
+    read = partial(read_axis, "--axis", find=known.get, names=[*known], limit=MOST_DESIGNS)
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name = text.partition("=")[0].strip()
+        if "=" in text and name not in known:
+            allowed = f"{', '.join(known)} alone, as a description's own design space; " + suggest(
+                name, known
+            )
+            raise InputError([fault("--axis", name, allowed)])
+    for parameter, points, _ in gather(*(partial(read, text) for text in texts)):
+        field = parameter.fields[0]
+        require_none(fault("--axis", parameter.axis.name, "once") for _ in [0] if field in found)
+        found[field] = tuple(sorted(int(values[0]) for values in points))
+    pairs = len(found.get("pes", " ")) * len(found.get("bandwidths", " "))
+    every = pairs * len(found.get("l1_bytes", " ")) * len(found.get("l2_bytes", " "))
+    for count, most, what in (
+        (every, MOST_DESIGNS, "designs"),
+        (pairs, _MOST_ANALYSED, "pairs of PEs and bandwidth"),
+    ):
+        if count > most:
+            raise InputError([fault("--axis", f"{count:,} {what}", f"at most {most:,}")])
+    return found
+
+
+def _parameters() -> dict[str, Parameter]:
+    """Return what can be swept, by name."""
+    from simaccel.cli.parameters import Parameter, whole_number
+    from simaccel.hardware.quantity import format_quantity, parse_quantity
+    from simaccel.report.comparison import Axis
+
+    counted = {"read": partial(whole_number, least=1, most=2**20), "write": str}
+    sized = {
+        "read": partial(parse_quantity, kind="B"),
+        "write": partial(format_quantity, kind="B"),
+    }
+    hows: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("pes", counted),
+        ("bandwidths", counted),
+        ("l1_bytes", sized),
+        ("l2_bytes", sized),
+    )
+    return {
+        name: Parameter(axis=Axis(name, field, name), fields=(field,), **how)
+        for name, (field, how) in zip(DESIGN_AXES, hows, strict=True)
+    }
+
+
+def _limits(readers: Readers) -> Limits:
+    from simaccel.analytic.directives.design import Limits
+
+    found = {"area_mm2": float("inf"), "power_mw": float("inf")}
+    for one in readers.limits():
+        if one.figure not in found or one.sign != "<=":
+            allowed = "area_mm2<=NUMBER or power_mw<=NUMBER, with a description's own design space"
+            raise InputError([fault("--where", str(one), allowed)])
+        found[one.figure] = min(found[one.figure], one.value)
+    return Limits(area_um2=found["area_mm2"] * _UM2_PER_MM2, power_mw=found["power_mw"])
+
+
+def _objectives(ctx: click.Context) -> list[Objective]:
+    """Read by what designs are best: by all, if nothing is said."""
+    asked = ctx.params["objective"]
+    if not _is_given(ctx, "objective"):
+        return [*_OBJECTIVES.values()]
+    if asked not in _OBJECTIVES:
+        allowed = f"{', '.join(_OBJECTIVES)}, with a description's own design space"
+        raise InputError([fault("--objective", asked, allowed)])
+    return [_OBJECTIVES[asked]]
+
+
+def _require_no_others(ctx: click.Context) -> None:
+    """Refuse options that have no part in such a space."""
+    allowed = f"nothing beside --axis {', '.join(DESIGN_AXES)}"
+    require_none(
+        fault(one.opts[0], "given", allowed)
+        for one in ctx.command.params
+        if one.name is not None and one.name not in _TAKEN and _is_given(ctx, one.name)
+    )
+    if ctx.params["confirm"] == "all":
+        raise InputError([fault("--confirm", "all", "best, or pareto for the best few")])

@@ -1,0 +1,177 @@
+"""The design space of a description's own dataflow: swept by the analysis, the best run.
+
+The analysis says cycles, energy and what L1 and L2 must hold; the machine runs the same dataflow
+on as many PEs and as wide a NoC, with memories as large as its mapping needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.analytic.directives.design import Design, Designs, Limits, Objective, Space, sweep
+from simaccel.analytic.directives.hardware import ELEMENT_BYTES, UNLIMITED, hardware_of
+from simaccel.analytic.directives.prices import Prices
+from simaccel.errors import Fault, InputError, SimaccelError
+from simaccel.experiment.run import simulate
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import with_values
+from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.workload import Workload
+
+SHOWN: Final = 3
+"""The best few designs by each objective."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectedSpace:
+    """A described layer, the accelerator whose NoC and lanes are taken, and what is swept.
+
+    Sizes that are empty are those of the accelerator (PEs, elements per cycle) or what the analysis
+    demands (bytes of L1 and L2).
+    """
+
+    directed: Directed
+    workload: Workload
+    accelerator: Accelerator
+    pes: Sequence[int] = ()
+    bandwidths: Sequence[int] = ()
+    l1_bytes: Sequence[int] = ()
+    l2_bytes: Sequence[int] = ()
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element.
+
+        Raises:
+            InputError: tensors of the layer differ.
+
+        """
+        found = {one.bytes_per_element for one in self.workload.tensors.values()}
+        if len(found) > 1:
+            sizes = ", ".join(f"{n:g}" for n in sorted(found))
+            allowed = "one size for all tensors: the analysis counts elements"
+            raise InputError([Fault(self.workload.name, "bytes of an element", sizes, allowed)])
+        return int(found.pop())
+
+    def space(self) -> Space:
+        """Return what the analysis sweeps."""
+        base, width = hardware_of(self.accelerator), self.element_bytes
+        return Space(
+            pes=self.pes or (base.pes,),
+            bandwidths=self.bandwidths or (_elements(base.noc_bandwidth[0], width),),
+            l1_bytes=self.l1_bytes,
+            l2_bytes=self.l2_bytes,
+            element_bytes=width,
+            lanes=base.simd_lanes,
+            noc_latency=base.noc_latency[0],
+            offchip_bandwidth=_elements(base.offchip_bandwidth, width),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """One of the best designs by an objective, ``rank`` 1 the best.
+
+    ``machine_cycles`` is None where it wasn't run or, with a ``problem``, doesn't run.
+    """
+
+    objective: Objective
+    rank: int
+    design: Design
+    machine_cycles: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectedDesigns:
+    """A space that was swept in ``seconds``, and the best of it."""
+
+    space: DirectedSpace
+    prices: Prices
+    limits: Limits
+    designs: Designs
+    best: tuple[Best, ...]
+    seconds: float
+
+
+def sweep_directed(
+    space: DirectedSpace,
+    prices: Prices,
+    limits: Limits,
+    objectives: Sequence[Objective],
+    runs: int = SHOWN,
+) -> DirectedDesigns:
+    """Sweep a space, and run the ``runs`` best designs by each objective on the machine.
+
+    Raises:
+        NoDesignError: no design is within the limits, or has PEs enough for a cluster.
+        InputError: the accelerator hasn't what is swept.
+
+    """
+    started = time.perf_counter()
+    one = space.directed
+    designs = sweep(one.layer, one.dataflow, space.space(), prices, limits)
+    few = {objective: designs.best_few(objective, SHOWN) for objective in objectives}
+    seconds = time.perf_counter() - started
+    known: dict[tuple[int, int], tuple[int | None, str]] = {}
+    best = []
+    for objective, some in few.items():
+        for rank, design in enumerate(some, 1):
+            cycles: int | None = None
+            problem = ""
+            if rank <= runs:
+                key = design.pes, design.bandwidth
+                known[key] = known.get(key) or _run(space, design)
+                cycles, problem = known[key]
+            best.append(
+                Best(
+                    objective=objective,
+                    rank=rank,
+                    design=design,
+                    machine_cycles=cycles,
+                    problem=problem,
+                )
+            )
+    return DirectedDesigns(
+        space=space,
+        prices=prices,
+        limits=limits,
+        designs=designs,
+        best=tuple(best),
+        seconds=seconds,
+    )
+
+
+def on_the_machine(space: DirectedSpace, design: Design) -> int:
+    """Return the machine's cycles of a design.
+
+    Raises:
+        SimaccelError: no tree says the dataflow, or the accelerator hasn't such an array or NoC.
+
+    """
+    link = design.bandwidth * space.element_bytes
+    values = {
+        "array.rows": 1,
+        "array.cols": design.pes,
+        "noc.distribution.link_bytes_per_cycle": link,
+        "noc.collection.link_bytes_per_cycle": link,
+    }
+    accelerator = with_values(space.accelerator, values, "design")
+    mapping = directed_mapping([space.directed], space.workload, accelerator)
+    return simulate(space.workload, accelerator, mapping).run.cycles
+
+
+def _run(space: DirectedSpace, design: Design) -> tuple[int | None, str]:
+    try:
+        return on_the_machine(space, design), ""
+    except SimaccelError as error:
+        return None, str(error).partition("\n")[0]
+
+
+def _elements(rate: int, width: int) -> int:
+    """Return a rate in elements of ``width`` bytes, from one in the analysis's elements."""
+    return rate if rate == UNLIMITED else max(1, rate * ELEMENT_BYTES // width)

@@ -1,0 +1,85 @@
+"""Limits of figures, as they are written: ``area_mm2<=16``."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware.quantity import parse_quantity
+
+FIGURES: Final = (
+    "cycles",
+    "seconds",
+    "energy_pj",
+    "edp_js",
+    "area_mm2",
+    "power_mw",
+    "chip_power_mw",
+    "buffer_bytes",
+    "dram_bytes",
+    "utilisation",
+)
+"""Figures of designs, by name, with the unit in it."""
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_LIMIT: Final = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*(.+?)\s*")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A figure that must be so large or so small; what is unknown is never within a limit."""
+
+    figure: str
+    sign: str
+    value: float
+
+    def __str__(self) -> str:
+        """Write it as it is given."""
+        return f"{self.figure}{self.sign}{self.value:g}"
+
+    def holds(self, figures: Mapping[str, float | int | None]) -> bool:
+        """Say whether figures are within the limit."""
+        found = figures[self.figure]
+        return found is not None and _OPERATORS[self.sign](found, self.value)
+
+
+def read_limit(text: str) -> Limit:
+    """Read a limit, such as ``area_mm2<=16`` or ``buffer_bytes<=1MiB``.
+
+    Raises:
+        InputError: it is none, or of a figure that isn't.
+
+    """
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        allowed = "FIGURE<=NUMBER (or <, >=, >), as in area_mm2<=16"
+        raise InputError([Fault("command line", "--where", text, allowed)])
+    name, sign, value = found.groups()
+    if name not in FIGURES:
+        raise InputError([Fault("command line", "--where", name, suggest(name, FIGURES))])
+    number = _number(value, name)
+    if number is None:
+        unit = ", perhaps with a unit (64 KiB)" if name.endswith("_bytes") else ""
+        allowed = f"a number{unit} behind {name}{sign}"
+        raise InputError([Fault("command line", "--where", value, allowed)])
+    return Limit(name, sign, number)
+
+
+def _number(text: str, name: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        try:
+            return parse_quantity(text, "B") if name.endswith("_bytes") else None
+        except ValueError:
+            return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,66 @@
+"""What-if runs that were done before, kept on disk under a key of all that decides them.
+
+They stand beside the mappings (``remembered``), by the same rules: other code runs again, files may
+be deleted at any time, and one that is damaged is run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from simaccel.errors import SimaccelError
+from simaccel.experiment.code import code_digest
+from simaccel.experiment.remembered import cache_folder
+from simaccel.experiment.what_if import Freed, Progress, WhatIf, what_if
+from simaccel.files.targets import writing_text
+from simaccel.hardware import Accelerator
+from simaccel.program.program import Program, Sfu, commands
+from simaccel.program.text import program_text
+from simaccel.workload import VECTORS
+
+
+def remembered_what_if(
+    accelerator: Accelerator, program: Program, progress: Progress | None = None
+) -> WhatIf:
+    """Return what ``what_if`` gives for all its cases, from an earlier time if there was one.
+
+    Nothing is remembered of a program with a plug-in's operator, whose code the key doesn't have.
+    """
+    folder = cache_folder()
+    works = {one.work for one in commands(program.body) if isinstance(one, Sfu)}
+    if folder is None or not works <= VECTORS.own.keys():
+        return what_if(accelerator, program, progress=progress)
+    text = "\n".join((code_digest(), repr(accelerator), program_text(program)))
+    path = folder / f"what-if-{hashlib.sha256(text.encode()).hexdigest()}.json"
+    with suppress(OSError, ValueError, TypeError, LookupError):  # not there, or damaged
+        return _read(path)
+    found = what_if(accelerator, program, progress=progress)
+    with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
+        folder.mkdir(parents=True, exist_ok=True)
+        with writing_text(path, force=True) as stream:
+            json.dump(asdict(found), stream)
+    return found
+
+
+def _read(path: Path) -> WhatIf:
+    """Read a file.
+
+    Raises:
+        OSError, ValueError, TypeError, LookupError: it is not there, or damaged.
+
+    """
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return WhatIf(_freed(found["base"]), tuple(map(_freed, found["freed"])))
+
+
+def _freed(given: dict[str, Any]) -> Freed:
+    resources, operators = given["resources"], given["operators"]
+    if not all(isinstance(name, str) for name in resources):
+        raise TypeError("resources are names")
+    cycles = {str(name): int(n) for name, n in operators.items()}
+    return Freed(tuple(resources), int(given["cycles"]), cycles)

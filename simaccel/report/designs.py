@@ -1,0 +1,132 @@
+"""Tables of a directives' design space: for people, as CSV and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any, Final
+
+import numpy as np
+from rich.table import Table
+
+from simaccel.analytic.directives.design import Design
+from simaccel.experiment.exploration.directed import Best, DirectedDesigns
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import area_text, bytes_text, power_text, rounded_count
+
+_UM2_PER_MM2: Final = 1e6
+_CHUNK: Final = 100_000
+_COLUMNS: Final = {
+    "pes": "pes",
+    "bandwidth": "noc_elements_per_cycle",
+    "l1_bytes": "l1_bytes",
+    "l2_bytes": "l2_bytes",
+    "cycles": "cycles",
+    "throughput": "macs_per_cycle",
+    "energy_xmac": "energy_xmac",
+    "area_um2": "area_um2",
+    "power_mw": "power_mw",
+}
+
+
+def designs_title(found: DirectedDesigns) -> str:
+    """Return what was explored, and within which limits."""
+    units = {"area_mm2": "mm2", "power_mw": "mW"}
+    given = [f"{most:g} {units[name]}" for name, most in _limits(found).items() if most is not None]
+    within = f", within {' and '.join(given)}" if given else ""
+    name = found.space.directed.name
+    return f"{name} as its directives say: {found.designs.count:,} designs{within}"
+
+
+def _limits(found: DirectedDesigns) -> dict[str, float | None]:
+    """Return the limits by name, None where there is none."""
+    given = {
+        "area_mm2": found.limits.area_um2 / _UM2_PER_MM2,
+        "power_mw": found.limits.power_mw,
+    }
+    return {name: most if isfinite(most) else None for name, most in given.items()}
+
+
+def designs_table(found: DirectedDesigns) -> Table:
+    """Tabulate the best few designs by each objective, with what the machine makes of them."""
+    table = make_table(
+        ("best by",),
+        (
+            *("PEs", "NoC el/cycle", "L1", "L2", "MACs/cycle", "machine", "ratio"),
+            *("energy", "area", "power"),
+        ),
+    )
+    for one in found.best:
+        add_row(table, _cells(one), style="bold" if one.rank == 1 else "")
+    return table
+
+
+def _cells(one: Best) -> tuple[str, ...]:
+    design, cycles = one.design, one.machine_cycles
+    ran = ("-", "-")
+    if cycles is not None:
+        rate = design.throughput * design.cycles / cycles
+        ran = f"{rate:.1f}", f"{design.cycles / cycles:.2f}"
+    return (
+        one.objective if one.rank == 1 else "",
+        f"{design.pes:,}",
+        f"{design.bandwidth:,}",
+        bytes_text(design.l1_bytes),
+        bytes_text(design.l2_bytes),
+        f"{design.throughput:.1f}",
+        *ran,
+        rounded_count(design.energy_xmac),
+        area_text(design.area_um2 / _UM2_PER_MM2),
+        power_text(design.power_mw),
+    )
+
+
+def designs_lines(found: DirectedDesigns) -> list[str]:
+    """Count the designs, and say what the figures are."""
+    valid = int(found.designs.is_valid.sum())
+    problems = dict.fromkeys(one.problem for one in found.best if one.problem)
+    return [
+        f"{found.designs.count:,} designs: {valid:,} within the limits, L1 and L2 large enough",
+        "machine: MACs/cycle there; ratio: cycles of the analysis / of the machine; energy in MACs",
+        f"area and power: {found.prices.source}",
+        *(f"not on the machine: {problem}" for problem in problems),
+    ]
+
+
+def designs_effort(found: DirectedDesigns) -> str:
+    """Say how long the sweep took; of all that is said, only this is another in a second run."""
+    rate = found.designs.count / max(found.seconds, 1e-9)
+    return f"swept in {found.seconds:.2f} s, {rounded_count(rate)} designs a second"
+
+
+def designs_csv(found: DirectedDesigns) -> Iterator[str]:
+    """Yield lines of all valid designs, PEs first and L2 last, after one of names."""
+    yield ",".join(_COLUMNS.values()) + "\n"
+    places = np.nonzero(found.designs.is_valid)
+    for start in range(0, len(places[0]), _CHUNK):
+        columns = found.designs.columns(tuple(at[start : start + _CHUNK] for at in places))
+        rows = zip(*(columns[name].tolist() for name in _COLUMNS), strict=True)
+        yield "".join(",".join(map(repr, row)) + "\n" for row in rows)
+
+
+def designs_json(found: DirectedDesigns) -> dict[str, Any]:
+    """Return the space and the best few as one JSON object."""
+    one = found.space.directed
+    return {
+        "layer": one.name,
+        "directives": "; ".join(map(str, one.dataflow)),
+        "prices": found.prices.source,
+        "limits": _limits(found),
+        "designs": found.designs.count,
+        "valid": int(found.designs.is_valid.sum()),
+        "best": [_best_json(each) for each in found.best],
+    }
+
+
+def _best_json(one: Best) -> dict[str, Any]:
+    told = {"machine_cycles": one.machine_cycles, "problem": one.problem or None}
+    return {"objective": one.objective, "rank": one.rank, **_design_json(one.design), **told}
+
+
+def _design_json(design: Design) -> dict[str, Any]:
+    return {column: getattr(design, name) for name, column in _COLUMNS.items()}

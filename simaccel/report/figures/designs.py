@@ -1,0 +1,67 @@
+"""Figure of a directives' design space: throughput over area and buffers (MAESTRO, Fig. 13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from simaccel.experiment.exploration.directed import DirectedDesigns
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    SERIES_COLOURS,
+    SERIES_MARKERS,
+    new_figure,
+)
+from simaccel.report.units import bytes_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_POINTS: Final = 20_000
+"""Of more designs, every so many are drawn."""
+
+
+def draw_designs(found: DirectedDesigns, title: str) -> Figure:
+    """Draw the designs within the limits, coloured by PEs, and the best by each objective.
+
+    Call it inside ``style()``.
+    """
+    designs = found.designs
+    places = np.nonzero(designs.is_valid)
+    every = max(1, -(-len(places[0]) // MOST_POINTS))
+    points = designs.columns(tuple(at[::every] for at in places))
+    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8)
+    panels = figure.subplots(1, 2, sharey=True)
+    n_bytes = points["pes"] * points["l1_bytes"] + points["l2_bytes"]
+    shown = None
+    for axes, xs, label in zip(
+        panels, (points["area_um2"] / 1e6, n_bytes), ("area (mm2)", "all L1 and L2"), strict=True
+    ):
+        shown = axes.scatter(xs, points["throughput"], s=3, c=points["pes"], cmap="viridis")
+        axes.set_xlabel(label)
+        axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+    panels[1].set_xscale("log", base=2)
+    panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
+    first = [one for one in found.best if one.rank == 1]
+    for number, one in enumerate(first):
+        design = one.design
+        where = design.area_um2 / 1e6, design.buffer_bytes
+        for axes, x in zip(panels, where, strict=True):
+            axes.plot(
+                x,
+                design.throughput,
+                SERIES_MARKERS[number],
+                markersize=9 - 2 * number,
+                markerfacecolor="none",
+                markeredgecolor=(SERIES_COLOURS[5], LIMIT_COLOUR, SERIES_COLOURS[3])[number],
+                label=f"best by {one.objective}",
+            )
+    panels[0].set_ylabel("MACs per cycle")
+    if shown is not None:
+        figure.colorbar(shown, ax=panels, label="PEs")
+    note = f" (one of {every:,} drawn)" if every > 1 else ""
+    figure.suptitle(title + note, fontsize="medium", x=0.01, ha="left")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
