@@ -7,6 +7,10 @@ trees are written down here by hand, apart from the schedulers. Cases go on wher
 
 from __future__ import annotations
 
+import argparse
+import csv
+import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from simaccel.analytic.estimate import estimate
+from simaccel.errors import SimaccelError
+from simaccel.experiment.code import code_digest
 from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.hardware.load import load_accelerator
@@ -60,7 +66,7 @@ class Case:
     @cached_property
     def workload(self) -> Workload:
         """The operators."""
-        if len(self.shape) == 3:
+        if len(self.shape) == 3:  # noqa: PLR2004 - m, k, n
             m, k, n = self.shape
             return gemm(m=m, k=k, n=n)
         batch, heads, tokens, size = self.shape
@@ -86,7 +92,7 @@ class Case:
 
     def bodies(self) -> Iterator[Body]:
         """Yield all mappings of the scheduler's space, those too that don't fit."""
-        if len(self.shape) == 3:
+        if len(self.shape) == 3:  # noqa: PLR2004 - m, k, n
             yield from gemm_bodies(self)
         elif self.dataflow.startswith(("flat", "flash")):
             yield from fused_bodies(self)
