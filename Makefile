@@ -40,6 +40,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.orojenesis.run
+	$(BIN)/python -m validation.orojenesis.attained
 	$(BIN)/python -m validation.flat.run
 	$(BIN)/python -m validation.fast_forward.run
 	$(BIN)/python -m validation.robust.run
