@@ -41,12 +41,14 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.orojenesis.run
+	$(BIN)/python -m validation.orojenesis.attained
 	$(BIN)/python -m validation.flat.run
 	$(BIN)/python -m validation.fast_forward.run
 	$(BIN)/python -m validation.robust.run
 	$(BIN)/python -m validation.explore.run
 	$(BIN)/python -m validation.maestro.run
 	$(BIN)/python -m validation.language_models.run
+	$(BIN)/python -m validation.residency.run
 	$(BIN)/python -m validation.onnx.run
 	$(BIN)/python -m validation.dram.run
 	$(BIN)/python -m validation.rtl.run

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -82,8 +83,12 @@ def _exploring() -> list[Row]:
 
 def _tracing() -> list[Row]:
     small = {"hw": "edge", "seq_len": 8, "dataflow": "naive"}
-    look = {"what": "info", "full": False}
-    return [tracing.record_both({"what": "record"} | small), tracing.look(small | look)]
+    look = {"what": "look", "full": False}
+    cost = {"cpu_seconds": 1.0, "peak_rss_bytes": 10**8}
+    looked = small | look | {"rows": 8, "commands": dict.fromkeys(tracing.LOOKS, cost)}
+    with patch.multiple(tracing, LOOKS={"info": ()}, STARTS={"help": ("--help",)}, REPEATS=1):
+        found = [tracing.record_both({"what": "record"} | small), tracing.look(small | look)]
+        return [*found, tracing.start({"what": "start"}), looked]
 
 
 @pytest.fixture(scope="module")

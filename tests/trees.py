@@ -11,7 +11,7 @@ from textwrap import dedent, indent
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.space import Seen, Space, space_of
+from simaccel.mapping.space import Seen, Space, held_around, space_of
 from simaccel.mapping.text import parse_text
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.mapping.view import View
@@ -212,6 +212,27 @@ class Dram:
             cut = array[tuple(slice(size) for size in sizes)]
             cut = cut.reshape([whole.shape[at] for at in order])
             self.tensors[name] = cut.transpose(np.argsort(order))
+
+    def _dims(self, operator: str, tensor: str) -> list[tuple[int, ...]] | None:
+        around = next(keeps for one, keeps in self.mapping.placed() if one.name == operator)
+        for name, (_, dims) in self.views.items():
+            if held_around(self.of, name, around) == tensor:
+                return dims
+        return None
+
+    def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
+        """Give a group what is kept around it."""
+        dims = self._dims(operator, tensor)
+        if dims is None:
+            return None
+        turned = values.transpose([at for dim in dims for at in dim])
+        return turned.reshape([math.prod(values.shape[at] for at in dim) for dim in dims]).copy()
+
+    def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
+        """Take it back."""
+        order = [at for dim in self._dims(operator, tensor) or [] for at in dim]
+        cut = seen.reshape([values.shape[at] for at in order])
+        values[...] = cut.transpose(np.argsort(order))
 
 
 def interpreted(of: Workload, one: Mapping) -> dict[str, Array]:

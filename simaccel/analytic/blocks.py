@@ -214,11 +214,12 @@ class Units(Widths):
         cuts = Cuts(self.family.space, path)
         if work.do.unit == "mac":
             return self._pass(work, cuts, sizes)
-        adds = self.fold(path, cuts, sizes, accumulate=True)
         around = self._edges(path, cuts, sizes)
-        if everywhere(begun):
-            return Block(adds.cycles, adds.read_port, adds.write_port, around)
-        starts = self.fold(path, cuts, sizes, accumulate=False)
+        fold = partial(self.fold, path, cuts, sizes)
+        if everywhere(begun) or not anywhere(begun):
+            one = fold(accumulate=everywhere(begun))
+            return Block(one.cycles, one.read_port, one.write_port, around)
+        adds, starts = fold(accumulate=True), fold(accumulate=False)
         return Block(
             np.where(begun, adds.cycles, starts.cycles),
             np.where(begun, adds.read_port, starts.read_port),

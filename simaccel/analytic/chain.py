@@ -16,7 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from simaccel.analytic.blocks import Units
-from simaccel.analytic.family import Family, Floats, Kept
+from simaccel.analytic.family import Family, Floats, Kept, branches_of
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import Timeline, timeline
 from simaccel.analytic.times import (
@@ -71,9 +71,18 @@ class Link:
         """The tensors that leaves use and that are kept around the group."""
         space = self.family.space
         names = {name for seen in space.operators for name, _ in seen.uses}
-        kept = {keep.tensor for keep in self.around}
+        whole = {keep.tensor: not keep.region for keep in self.around}
+        own = {
+            one.tensor.partition("#")[0]
+            for one in branches_of(self.family.branch)
+            if isinstance(one, Kept)
+        }
         held = {name: held_around(space.workload, name, self.around) for name in names}
-        return {name: tensor for name, tensor in held.items() if tensor in kept}
+        return {
+            name: tensor
+            for name, tensor in held.items()
+            if tensor in whole and (tensor == name or not whole[tensor] or name not in own)
+        }
 
     def taken_first(self) -> list[str]:
         """Name the tensors that the first leaf takes and that the buffer has tiles of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +28,9 @@ from simaccel.analytic.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.mapping.space import Space, held_around, space_of
-from simaccel.mapping.tree import BUFFER, Keep, Mapping
-from simaccel.numbers import in_bytes
+from simaccel.mapping.around import bytes_around, lives
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping
 from simaccel.workload import Workload
 
 
@@ -232,10 +232,9 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     """
     require_countable(workload)
     every: list[tuple[str, Totals, Link]] = []
-    for group, around in mapping.placed():
+    for group, around, kept in _placed(workload, mapping):
         space = space_of(workload, group)
         totals = evaluate(family_of(space, group, around), accelerator)
-        kept = sum(_around_bytes(workload, space, around, keep) for keep in around)
         times = workload.times(group.operators[0])
         link = Link(totals.family, totals.counts, around, times, kept)
         every.append((group.name, totals, link))
@@ -246,19 +245,15 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     return Estimate(tuple(figures), chain.bound(works), chain.buffer_bytes())
 
 
-def _around_bytes(workload: Workload, space: Space, around: tuple[Keep, ...], keep: Keep) -> int:
-    """Return the bytes of what is kept around groups: as wide as all that is made in it."""
-    width = max(
-        tensor.bits
-        for name, tensor in workload.tensors.items()
-        if held_around(workload, name, around) == keep.tensor
-    )
-    spans = [span.stop - span.start for span in keep.region]
-    if not spans:
-        views = (view for seen in space.operators for _, view in seen.uses)
-        shapes = [view.shape for view in views if view.name == keep.tensor]
-        spans = list(shapes[0] if shapes else workload.shapes[keep.tensor])
-    return keep.slots * in_bytes(math.prod(spans), width)
+def _placed(workload: Workload, mapping: Mapping) -> Iterator[tuple[Group, tuple[Keep, ...], int]]:
+    """Yield each group with what is kept around it, and the bytes of what lives there then."""
+    for one in mapping.body:
+        if isinstance(one, Group):
+            yield one, (), 0
+            continue
+        living = lives(workload, one)
+        for at, group in enumerate(one.groups):
+            yield group, one.keeps, bytes_around(living, at)
 
 
 def _figures(name: str, totals: Totals, link: Link, cycles: int) -> OperatorEstimate:

@@ -30,8 +30,10 @@ EARLIER: Final = (-1, -2)
 CHANNEL: Final = "channel"
 """When the DRAM channel has served all loads so far."""
 DRAM, LOADS, STORES = "dram", "batches of loads", "batches of stores"
+MET: Final = "loads beside stores"
+"""How often loads and stores waited for one another, so that the channel changed direction."""
 READ, WRITE = "read port", "write port"
-COUNTERS: Final = frozenset({DRAM, LOADS, STORES, READ, WRITE})
+COUNTERS: Final = frozenset({DRAM, LOADS, STORES, MET, READ, WRITE})
 
 
 def pick(where: Bools, new: Floats, old: Floats) -> Floats:

@@ -20,6 +20,7 @@ from simaccel.analytic.times import (
     DRAM,
     EARLIER,
     LOADS,
+    MET,
     NOC_OUT,
     READ,
     RING,
@@ -138,7 +139,7 @@ class Traffic(Systolic):
         }
         """The channels of DRAM and of the memories beside it."""
         self.counters = COUNTERS | {
-            line.key(what) for line in self.lines.values() for what in (DRAM, LOADS, STORES)
+            line.key(what) for line in self.lines.values() for what in (DRAM, LOADS, STORES, MET)
         }
 
     def load(self, tiled: Tiled, sizes: Sizes, free: Floats, where: Bools, arrival: object) -> None:
@@ -301,6 +302,7 @@ class Traffic(Systolic):
             if not anywhere(pairs):
                 continue
             turns = 2 * turn * np.floor(pairs)
+            self.add(line.key(MET), there, turns)
             past = since + pairs * (batch + other) + turns
             self.x[first] = np.where(pairs > 0, past, self.get(first))
             self._delay_store(line, n, pairs * batch + turns)
@@ -335,6 +337,7 @@ class Traffic(Systolic):
                 if anywhere(mine):
                     self._shift(line, one, np.where(mine, more, 0))
                     more = np.where(mine, 0, more)
+        self.add(line.key(MET), there & (left > batch), turns)
         between = np.minimum(left, batch * turns) + 2 * turn * (turns - 1)
         begin = begin + np.where(left > batch, between, left) + turn * ~line.wrote
         line.wrote = np.where(there, left <= batch, line.wrote)
@@ -371,8 +374,8 @@ class Traffic(Systolic):
         """Return the steady interval: of engines, and of the work of each resource."""
         found: Floats = ZERO
         for line in self.lines.values():
-            loads, stores = (growth.get(line.key(what), ZERO) for what in (LOADS, STORES))
-            turns = 2 * line.at.dram.turnaround_cycles * np.minimum(loads, stores)
+            loads, stores, met = (growth.get(line.key(n), ZERO) for n in (LOADS, STORES, MET))
+            turns = 2 * line.at.dram.turnaround_cycles * np.minimum(loads, stores) * (met > 0)
             found = np.maximum(found, growth.get(line.key(DRAM), ZERO) + turns)
         for key in (READ, WRITE, ARRAY, SFU, DMA_OUT, NOC_OUT):
             found = np.maximum(found, growth.get(key, ZERO))

@@ -39,7 +39,6 @@ _MOVED = (
 )
 _HELD = (("accumulator_read", -1, "held_read"), ("accumulator_write", -1, "held_write"))
 Shape = tuple[Ints, Ints, Ints, Ints]
-_FOLDED = (*dict.fromkeys(what for *_, what in (*_WORK, *_MOVED, *_HELD)), "cycles")
 
 
 @dataclass
@@ -130,10 +129,11 @@ class WorkCounter:
         )
         totals: dict[str, Ints] = {}
         held = () if self.accelerator.systolic.accumulator is None else _HELD
+        figures = dict.fromkeys(("cycles", *(what for *_, what in (*_WORK, *_MOVED, *held))))
 
         def add(count: Ints, sizes: dict[str, Ints], *, accumulate: bool) -> None:
             one = self.units.fold(path, cuts, sizes, accumulate=accumulate)
-            for what in _FOLDED:
+            for what in figures:
                 totals[what] = totals.get(what, ints(0)) + count * getattr(one, what)
 
         for count, sizes in blocks_of(cuts, seen.ranks, upto=upto):

@@ -56,7 +56,8 @@ _SIZES = (
     click.option(
         "--scope",
         metavar="SCOPE",
-        help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}).",
+        help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}); of a network: layers, each "
+        "alone, or model, linked (default layers).",
     ),
     click.option(
         "--phase",

@@ -126,6 +126,28 @@ class _Memory:
             may_stay = layout.natural(group.may_stay(seen))
             self.found[seen.name] = self._compare(seen.operator, made, may_stay)
 
+    def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
+        """Return a tensor that is kept around a group as it sees it; None if it doesn't."""
+        layout = self.groups[operator].layout_around(tensor)
+        if layout is None:
+            return None
+        values[~self._written(tensor)] = 0.0
+        return layout.laid(values)
+
+    def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
+        """Put what a group saw of a tensor kept around it back into all of its values."""
+        layout = self.groups[operator].layout_around(tensor)
+        assert layout is not None  # noqa: S101 - it has been laid out
+        values[layout.box] = layout.natural(seen)
+
+    def _written(self, tensor: str) -> Booleans:
+        """Say of each element of a tensor whether an operator writes it; the others are zero."""
+        found = np.zeros(self.workload.shapes[tensor], dtype=np.bool_)
+        for one in self.workload.operators:
+            if one.output.tensor == tensor:
+                found[one.output.box(one.ranks)] = True
+        return found
+
     def _compare(self, operator: Operator, made: Array, may_stay: Booleans) -> Checked:
         expected = self.expected[operator.output.tensor][operator.output.box(operator.ranks)]
         written = ~np.isnan(made)
@@ -173,6 +195,14 @@ class _Stay:
     def layout(self, seen: Seen, number: int) -> Layout:
         """Return the layout of an input of an operator, or (the last number) of its output."""
         return Layout.of(self.space, self.group, seen, number)
+
+    def layout_around(self, tensor: str) -> Layout | None:
+        """Return the layout of a tensor that is kept around the group, or of one in its place."""
+        for seen in self.space.operators:
+            for number, (_, view) in enumerate(seen.uses):
+                if held_around(self.workload, view.name, self.around.keeps) == tensor:
+                    return self.layout(seen, number)
+        return None
 
     def may_stay(self, seen: Seen) -> Booleans:
         """Say of each element of an output, in the group's layout, whether it may stay on chip."""

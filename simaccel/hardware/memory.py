@@ -196,6 +196,11 @@ class DmaSpec(Spec):
 
 
 class GroupsSpec(Spec):
-    """How groups follow one another. ``overlap``: tiles of the next may come while one drains."""
+    """How groups follow one another.
+
+    ``overlap``: tiles of the next may come while one drains. ``resident``: dataflows hold what goes
+    from one group to a later one in the buffer, where that is worth it (``best`` does anyhow).
+    """
 
     overlap: bool = True
+    resident: bool = False

@@ -212,7 +212,9 @@ class Engine(Stateful):
             self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
         elif act is Act.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
-        if tokens is not None and (act is Act.RELEASE or act is Act.POST):
+        if tokens is not None and op.empty:
+            tokens.pass_empty()
+        elif tokens is not None and (act is Act.RELEASE or act is Act.POST):
             tokens.hand_on(self.lag(tokens))
         elif tokens is not None:
             self.note(tokens)

@@ -28,9 +28,10 @@ from simaccel.machine.tokens import Delay, Tokens
 from simaccel.machine.turns import Turns
 from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
+from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import near_by, overlaps
-from simaccel.program.program import BUFFER, STREAM, Program, require_fit, require_staged
+from simaccel.program.program import BUFFER, STREAM, Program
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.DMA_IN: DmaIn,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simaccel.machine.lanes import TileLane
 from simaccel.machine.stateful import Stateful
-from simaccel.program.program import BUFFER, Loop, Node, Operator, Program, rings
+from simaccel.program.program import BUFFER, Program, enclosed, rings
 
 
 @dataclass(eq=False)
@@ -78,14 +78,7 @@ class Occupancy(Stateful):
 def enclosing_bytes(program: Program) -> dict[str, dict[str, int]]:
     """Return the bytes of all slots of the tiles that live around each operator, by tile."""
     found: dict[str, dict[str, int]] = {}
-
-    def visit(body: Sequence[Node], outer: dict[str, int]) -> None:
-        for node in body:
-            if isinstance(node, Operator):
-                own = rings(node.body, node.tiles)
-                found[node.name] = {name: n for name, n in outer.items() if name not in own}
-            elif isinstance(node, Loop):
-                visit(node.body, outer | {t.name: t.n_bytes * t.slots for t in node.tiles})
-
-    visit(program.body, {})
+    for operator, tiles in enclosed(program.body):
+        own = rings(operator.body, operator.tiles)
+        found[operator.name] = {t.name: t.n_bytes * t.slots for t in tiles if t.name not in own}
     return found

@@ -86,6 +86,8 @@ class Op:
     amounts: Amounts = ()
     begins: Edge | None = None
     ends: Edge | None = None
+    empty: bool = False
+    """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
     within: tuple[int, ...] = ()
     """Depths of loops around it in whose first (a claim or wait) or last iteration it is done."""
 
@@ -123,6 +125,7 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
         for op in _ops(step, accelerator):
             add(op, step.within)
     _charge_waits(plan.ops)
+    _mark_empty(plan.ops)
     plan.around += _trips_around(plan.ops)
     plan.uneven += _uneven_around(plan.ops)
     return plan
@@ -183,6 +186,16 @@ def _charge_waits(ops: list[Op]) -> None:
             ops[at] = replace(ops[at], site=site or ops[at].site)
 
 
+def _mark_empty(ops: list[Op]) -> None:
+    """Mark what a reservation passes on."""
+    empty = False
+    for at, op in enumerate(ops):
+        if op.act is Act.COMMAND:
+            empty = op.empty
+        elif op.act is Act.POST and empty:
+            ops[at] = replace(op, empty=True)
+
+
 def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
     command = step.command
     if isinstance(command, Compute):
@@ -210,7 +223,7 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
 
 def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
     if isinstance(command, Reserve):
-        return Op(Act.COMMAND, site=step.site, operator=step.operator)
+        return Op(Act.COMMAND, site=step.site, operator=step.operator, empty=True)
     carried, (view, _) = transfer(command, accelerator), transferred(command)
     backing = accelerator.backing(view.kind)
     rows = dram_rows(command) if backing.dram.model == "banked" and carried.dram else None

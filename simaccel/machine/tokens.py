@@ -48,7 +48,8 @@ class Tokens(Stateful):
         self.delay = delay
         self.source = source
         self.target = target
-        self.in_flight = 0
+        self.in_flight: deque[bool] = deque()
+        """Whose data are on their way, the first first; False has none and comes behind others."""
         self.waiter: simpy.Event | None = None
         self.needed: list[Tokens] = []
         """Of those that the waiting engine needs together, the ones that are still to come."""
@@ -66,10 +67,10 @@ class Tokens(Stateful):
         """Only the target waits, so whether somebody does is enough."""
         waits = self.waiter is not None
         if not self.posted:
-            return self.count, self.in_flight, waits, self.blamed
+            return self.count, tuple(self.in_flight), waits, self.blamed
         now, memory = self.clock.cycle, self.memory
         ages = tuple(min(now - cycle, memory) for cycle in self.posted)
-        return self.count, self.in_flight, waits, self.blamed, ages
+        return self.count, tuple(self.in_flight), waits, self.blamed, ages
 
     def skip(self, skip: Skip) -> None:
         """Let tokens be as old as before."""
@@ -150,13 +151,23 @@ class Tokens(Stateful):
         if cycles == 0:
             self.post()
             return
-        self.in_flight += 1
+        self.in_flight.append(True)
         if self.waiter is not None:
             self._blame()
         else:
             self._tell()
         self.clock.call_in(cycles, self._arrive)
 
+    def pass_empty(self) -> None:
+        """Put a token down of a slot that was reserved: no data of it are on their way."""
+        if self.in_flight:
+            self.in_flight.append(False)
+        else:
+            self.post()
+
     def _arrive(self, _: simpy.Event) -> None:
-        self.in_flight -= 1
+        self.in_flight.popleft()
         self.post()
+        while self.in_flight and not self.in_flight[0]:
+            self.in_flight.popleft()
+            self.post()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from simaccel.errors import Fault, InputError, suggest
@@ -138,7 +139,8 @@ def _operands(
         regions = [keep for keep in around if keep.tensor == held]
         inside = [keep for keep in regions if _covers(keep, view, site)]
         kept = next(site.keeps(name), None) is not None
-        if kept and any(_meets(keep, view, site) for keep in regions):
+        apart = held != name and not any(keep.region for keep in regions)
+        if kept and not apart and any(_meets(keep, view, site) for keep in regions):
             allowed = f"no keep {name} here: {held} is kept around the group"
             yield site.place, node_text(site.do), allowed
         elif not kept and not inside and regions and any(_meets(k, view, site) for k in regions):
@@ -199,6 +201,8 @@ def _kept(workload: Workload, around: Around, at: int, walks: list[Walk]) -> Ite
     elif not any(_uses(workload, one, keep, around) for one in walks):
         yield place, text, f"parts of {keep.tensor} that a group inside uses from here"
     yield from _needed(workload, around, keep, place)
+    yield from _overwritten(around, keep, walks, place)
+    yield from _padded(workload, around, keep, views, place)
     for other in around.keeps[:at]:
         if other.tensor == keep.tensor and _overlap(other, keep):
             yield place, text, f"regions of {keep.tensor} that don't overlap"
@@ -244,11 +248,41 @@ def _needed(workload: Workload, around: Around, keep: Keep, place: str) -> Itera
     if workload.tensors[keep.tensor].kind in {"output", "cache"}:
         yield place, node_text(keep), "no output of the workload, and no cache"
     shape = workload.shapes[keep.tensor]
-    for operator in workload.operators:
+    for operator in workload.operators if keep.region else ():
         for _, given in operands_of(operator):
             if given.tensor == keep.tensor and given.shape(operator.ranks) != shape:
-                allowed = f"a tensor that is used whole; {operator.name} uses a box of it"
+                allowed = f"no region, as {operator.name} uses a box of {keep.tensor}"
                 yield place, node_text(keep), allowed
+
+
+def _padded(
+    workload: Workload, around: Around, keep: Keep, views: list[View], place: str
+) -> Iterator[Finding]:
+    """Yield a tensor kept whole that a group sees padded."""
+    whole = math.prod(workload.shapes[keep.tensor])
+    padded = any(group.padded for group in around.groups)
+    if padded and not keep.region and any(math.prod(view.shape) > whole for view in views):
+        yield place, node_text(keep), f"a tensor that no group pads; {keep.tensor} is"
+
+
+def _overwritten(around: Around, keep: Keep, walks: list[Walk], place: str) -> Iterator[Finding]:
+    """Yield what is made in place over a kept tensor that a later group still reads."""
+    over: set[str] = set()
+    for one in walks:
+        for seen in one.space.operators:
+            for name in over & {view.name for view in seen.inputs}:
+                allowed = f"a keep of what is made over {name}, which {seen.name} reads later"
+                yield place, node_text(keep), allowed
+        over |= {
+            seen.names[0]
+            for seen in one.space.operators
+            if one.aliases.get(seen.output.name) and _held_by(keep, seen.names[0], around, one)
+        }
+
+
+def _held_by(keep: Keep, name: str, around: Around, one: Walk) -> bool:
+    held = held_around(one.space.workload, one.root(name), around.keeps)
+    return held == keep.tensor
 
 
 def _overlap(one: Keep, two: Keep) -> bool:

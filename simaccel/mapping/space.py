@@ -324,7 +324,7 @@ def held_around(workload: Workload, name: str, around: Sequence[Keep]) -> str:
     The name itself if it is kept, or if nothing around holds it.
     """
     kept, found = {keep.tensor for keep in around}, name
-    made = {one.output.tensor: one for one in workload.operators if isinstance(one, Vector)}
+    made = workload.in_place if kept else {}
     while found not in kept and found in made:
-        found = made[found].input.tensor
+        found = made[found]
     return found if found in kept else name

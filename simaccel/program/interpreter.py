@@ -37,10 +37,14 @@ Coordinates = dict[str, int]
 
 @dataclass
 class _Slot:
-    """A living tile: where its block starts, and its values (NaN = not written yet)."""
+    """A living tile: where its block starts, and its values (NaN = not written yet).
+
+    ``tensor``: the one that is kept whole around operators, in its own dimensions; else empty.
+    """
 
     start: tuple[int, ...]
     values: Array
+    tensor: str = ""
 
 
 @dataclass
@@ -60,6 +64,12 @@ class Surroundings(Protocol):
     def leave(self, operator: str, tensors: dict[str, Array]) -> None:
         """Take what the operator leaves in DRAM."""
 
+    def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
+        """Return a tensor that is kept around an operator as it sees it; None if it doesn't."""
+
+    def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
+        """Put what an operator saw of a tensor kept around it back into all of its values."""
+
 
 @dataclass
 class _State:
@@ -71,6 +81,8 @@ class _State:
     derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
     statistics: dict[str, _Rows] = field(default_factory=dict)
     """Of the rows that vector operators are at, by operator."""
+    outside: bool = True
+    """Whether it is outside of operators."""
 
 
 def interpret_operator(operator: Operator, tensors: Mapping[str, Array]) -> dict[str, Array]:
@@ -117,7 +129,8 @@ def _open(tiles: Sequence[Tile], at: Coordinates, state: _State) -> None:
             raise ProgramError(f"tile {tile.name} is declared while it is alive")
         origin = tile.origin or (0,) * len(tile.shape)
         start = tuple(s + o for s, o in zip(tile.view.start(at), origin, strict=True))
-        state.slots[tile.name] = _Slot(start, np.full(tile.shape, np.nan))
+        whole = tile.view.name if state.outside and not tile.origin else ""
+        state.slots[tile.name] = _Slot(start, np.full(tile.shape, np.nan), whole)
 
 
 def _close(tiles: Sequence[Tile], state: _State) -> None:
@@ -127,7 +140,9 @@ def _close(tiles: Sequence[Tile], state: _State) -> None:
 
 def _node(node: Node, at: Coordinates, state: _State) -> None:
     if isinstance(node, Operator):
+        state.outside = False
         _operator(node, at, state)
+        state.outside = True
     elif isinstance(node, Loop):
         _loop(node, at, state)
     else:
@@ -141,8 +156,26 @@ def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
         return
     state.dram = state.surroundings.enter(operator.name)
     state.statistics.clear()
+    around = _seen_around(operator, state, state.surroundings)
+    state.slots |= {name: seen for name, (_, seen) in around.items()}
     _body(operator.body, at, state, operator.tiles)
+    for name, (whole, seen) in around.items():
+        state.surroundings.put(operator.name, whole.tensor, seen.values, whole.values)
+        state.slots[name] = whole
     state.surroundings.leave(operator.name, state.dram)
+
+
+def _seen_around(
+    operator: Operator, state: _State, surroundings: Surroundings
+) -> dict[str, tuple[_Slot, _Slot]]:
+    """Return what is kept whole around an operator, and how it sees it: the tensor's own way."""
+    found = {}
+    for name, slot in state.slots.items():
+        if slot.tensor:
+            seen = surroundings.lay(operator.name, slot.tensor, slot.values)
+            if seen is not None:
+                found[name] = slot, _Slot((0,) * seen.ndim, seen)
+    return found
 
 
 def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
@@ -249,21 +282,6 @@ def _written(values: Array, what: str) -> Array:
     if np.isnan(values).any():
         raise ProgramError(f"{what} is read before it is written")
     return values
-
-
-def _block(tile: Tile, shape: Mapping[str, int], at: Coordinates, state: _State) -> Array:
-    """Return the part of a tile that a command at ``at`` means: ``shape`` by rank name."""
-    slot = _slot(tile, state)
-    where = []
-    for rank, start, extent in zip(tile.view.ranks, slot.start, tile.shape, strict=True):
-        low = at.get(rank, 0) - start
-        if low < 0 or low + shape[rank] > extent:
-            raise ProgramError(
-                f"rank {rank} {low + start}..{low + start + shape[rank]} is outside tile "
-                f"{tile.name} {start}..{start + extent}"
-            )
-        where.append(slice(low, low + shape[rank]))
-    return slot.values[tuple(where)]
 
 
 def _compute(command: Compute, at: Coordinates, state: _State) -> None:

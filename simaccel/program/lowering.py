@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from simaccel.mapping.space import Space, aliases_of, held_around, space_of
-from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping, Span
+from simaccel.mapping.around import holder
+from simaccel.mapping.space import Space, aliases_of, space_of
+from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping
 from simaccel.mapping.view import View
 from simaccel.program.bodies import Body, Held, Item, Leaf, Outline, Parts
 from simaccel.program.outline import outline
@@ -78,29 +79,35 @@ def _lower(workload: Workload, one: Group | Around) -> Node:
 
 
 def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
-    """Declare what is kept around several groups, as wide as all that is made in it in place."""
+    """Declare what is kept around several groups, as wide as all that is made in it in place.
+
+    What is kept whole has the tensor's own dimensions, ``0``, ``1``, ...: operators see boxes of
+    it, in ranks of their own.
+    """
     keep = around.keeps[at]
     views: list[View] = []
     for group in around.groups:
         space = space_of(workload, group)
         aliases = aliases_of(space, group.tree, around.keeps)
         for seen in space.operators:
-            names = ((aliases.get(use, use), view) for use, view in seen.uses)
             views += [
                 view
-                for name, view in names
-                if held_around(workload, name, around.keeps) == keep.tensor
+                for use, view in seen.uses
+                if holder(workload, group, aliases.get(use, use), around.keeps) == keep.tensor
             ]
     own = next(view for view in views if view.name == keep.tensor)
-    width = max(view.bits for view in views)
-    spans = keep.region or tuple(Span(0, size) for size in own.shape)
     number = [one.tensor for one in around.keeps[:at]].count(keep.tensor)
+    name, width = f"{keep.tensor}_kept{number or ''}", max(view.bits for view in views)
+    if not keep.region:
+        shape = workload.shapes[keep.tensor]
+        own = replace(own, ranks=tuple(map(str, range(len(shape)))), shape=shape)
+        return Tile(name=name, view=own.as_wide(width), shape=shape, slots=keep.slots)
     return Tile(
-        name=f"{keep.tensor}_kept{number or ''}",
+        name=name,
         view=own.as_wide(width),
-        shape=tuple(span.stop - span.start for span in spans),
+        shape=tuple(span.stop - span.start for span in keep.region),
         slots=keep.slots,
-        origin=tuple(span.start for span in spans),
+        origin=tuple(span.start for span in keep.region),
     )
 
 
@@ -261,6 +268,8 @@ class _Lowering:
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
         seen = replace(view.as_wide(known.bits), name=known.name, kind=known.kind)
+        if held is None and not tile.origin:
+            return None, replace(tile, view=seen, shape=seen.shape)
         return held, tile if seen == known else replace(tile, view=seen)
 
     def _shape(self, leaf: Leaf, state: State) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ timed (``simaccel.machine``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -310,22 +310,48 @@ def reserved(
 ) -> dict[str, dict[str, tuple[int, int]]]:
     """Use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
 
-    Tiles of enclosing bodies (a resident intermediate) count for every operator inside. With
-    ``kind``: of tensors of that class.
+    Tiles of enclosing bodies (a resident intermediate) count from the first operator that touches
+    them to the last. With ``kind``: of tensors of that class.
     """
     found: dict[str, dict[str, tuple[int, int]]] = {}
-
-    def visit(body: Sequence[Node], outer: dict[str, tuple[int, int]]) -> None:
-        for node in body:
-            if isinstance(node, Operator):
-                found[node.name] = outer | rings(node.body, node.tiles, place, kind)
-            elif isinstance(node, Loop):
-                here = (t for t in node.tiles if t.place == place and kind in (None, t.view.kind))
-                around = {t.name: (t.n_bytes, t.slots) for t in here}
-                visit(node.body, outer | around)
-
-    visit(program.body, {})
+    for operator, tiles in enclosed(program.body):
+        here = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
+        around = {t.name: (t.n_bytes, t.slots) for t in here}
+        found[operator.name] = around | rings(operator.body, operator.tiles, place, kind)
     return found
+
+
+def enclosed(
+    body: Sequence[Node], outer: tuple[Tile, ...] = ()
+) -> Iterator[tuple[Operator, tuple[Tile, ...]]]:
+    """Yield each operator with the tiles of enclosing bodies that live while it runs.
+
+    Such a tile lives from the first node of its body that touches it to the last.
+    """
+    for node in body:
+        if isinstance(node, Operator):
+            yield node, outer
+        elif isinstance(node, Loop):
+            for inner, living in zip(node.body, _living(node), strict=True):
+                yield from enclosed((inner,), (*outer, *living))
+
+
+def _living(loop: Loop) -> list[tuple[Tile, ...]]:
+    """Return the tiles of a loop that live while each node of its body runs."""
+    if not loop.tiles:
+        return [()] * len(loop.body)
+    touched = [
+        {tile.name for command in commands((node,)) for tile in tiles_of(command)}
+        for node in loop.body
+    ]
+    lives = []
+    for tile in loop.tiles:
+        at = [number for number, names in enumerate(touched) if tile.name in names]
+        lives.append((tile, at[0] if at else 0, at[-1] if at else len(touched)))
+    return [
+        tuple(tile for tile, first, last in lives if first <= number <= last)
+        for number in range(len(loop.body))
+    ]
 
 
 def reserved_bytes(program: Program) -> int:
@@ -333,52 +359,3 @@ def reserved_bytes(program: Program) -> int:
     return max(
         (sum(b * s for b, s in use.values()) for use in reserved(program).values()), default=0
     )
-
-
-def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | None]) -> None:
-    """Refuse a program that needs more than a memory has.
-
-    ``capacities``: bytes by the places that share a memory; None is unlimited.
-
-    Raises:
-        DoesNotFitError: names the operator and lists its tiles with their bytes.
-
-    """
-    for places, capacity in capacities.items():
-        uses = [reserved(program, place) for place in places] if capacity is not None else []
-        for operator in uses[0] if uses else ():
-            held = {name: ring for use in uses for name, ring in use[operator].items()}
-            total = sum(n_bytes * slots for n_bytes, slots in held.values())
-            if capacity is not None and total > capacity:
-                tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
-                raise DoesNotFitError(
-                    f"{operator}: tiles need {total} B, the {_memory(places)} has {capacity} B, "
-                    f"{total - capacity} B too many: {tiles}"
-                )
-
-
-def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
-    """Refuse a program whose tiles of a memory need more of the buffer than it may take.
-
-    ``staging``: bytes by the class of the memory's tensors; None is unlimited.
-
-    Raises:
-        DoesNotFitError: names the operator and lists its tiles of that memory with their bytes.
-
-    """
-    for kind, capacity in staging.items():
-        uses = reserved(program, kind=kind) if capacity is not None else {}
-        for operator, held in uses.items():
-            total = sum(n_bytes * slots for n_bytes, slots in held.values())
-            if capacity is not None and total > capacity:
-                tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
-                raise DoesNotFitError(
-                    f"{operator}: tiles need {total} B, memories.{kind}.staging_bytes is "
-                    f"{capacity} B, {total - capacity} B too many: {tiles}"
-                )
-
-
-def _memory(places: Sequence[str]) -> str:
-    if tuple(places) == (BUFFER,):
-        return BUFFER
-    return f"memory of a PE ({', '.join(places)})"

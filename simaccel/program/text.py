@@ -1,9 +1,13 @@
-"""The text form of a program: an indented loop tree that prints and parses back."""
+"""The text form of a program: an indented loop tree that prints and parses back.
+
+A tile that lives around operators is seen in other ranks by each of them: ``X_kept@m=4,pq=9``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from simaccel.errors import suggest
@@ -33,11 +37,11 @@ from simaccel.workload.vectors import VECTORS
 
 def program_text(program: Program) -> str:
     """Print a program, one node a line, two spaces a level."""
-    return "\n".join([f"program {program.name}", *_body_lines(program.body, 1), ""])
+    return "\n".join([f"program {program.name}", *_body_lines(program.body, 1, {}), ""])
 
 
 def _view_text(view: View) -> str:
-    ranks = ",".join(f"{r}={s}" for r, s in zip(view.ranks, view.shape, strict=True))
+    ranks = _sizes_text(view.ranks, view.shape, ",")
     kind = f" {view.kind}" if view.kind else ""
     width = "4b" if view.packed else f"{view.bytes_per_element}B"
     return f"{view.name}[{ranks}] {width}{kind}"
@@ -51,7 +55,22 @@ def _tile_line(tile: Tile) -> str:
     return f"tile {tile.name} {shape} x{tile.slots}{origin}{place} of {_view_text(tile.view)}"
 
 
-def _command_line(command: Command) -> str:
+_Scope = Mapping[str, Tile]
+"""Tiles by their names: those that live around an operator."""
+
+
+def _operand_text(tile: Tile, around: _Scope) -> str:
+    known = around.get(tile.name)
+    if known is None or tile.view == known.view:
+        return tile.name
+    return f"{tile.name}@{_sizes_text(tile.view.ranks, tile.view.shape, ',')}"
+
+
+def _sizes_text(ranks: Sequence[str], shape: Sequence[int], separator: str = " ") -> str:
+    return separator.join(f"{r}={s}" for r, s in zip(ranks, shape, strict=True))
+
+
+def _command_line(command: Command, around: _Scope) -> str:
     if isinstance(command, Reserve):
         return f"reserve {command.tile.name} queue {command.queue}{' noc' * command.noc}"
     if isinstance(command, Load):
@@ -61,8 +80,8 @@ def _command_line(command: Command) -> str:
         tile = f" into tile {command.target.name}" if command.target else ""
         return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
     if isinstance(command, Compute):
-        return _compute_line(command)
-    return _sfu_line(command)
+        return _compute_line(command, around)
+    return _sfu_line(command, around)
 
 
 def _load_line(load: Load) -> str:
@@ -72,12 +91,12 @@ def _load_line(load: Load) -> str:
     return f"load {load.tile.name} queue {load.queue}{tensor}{tile}{how}{_moves_text(load.moved)}"
 
 
-def _compute_line(command: Compute) -> str:
-    sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
+def _compute_line(command: Compute, around: _Scope) -> str:
+    sizes = _sizes_text(command.ranks, command.shape)
     sign = "+=" if command.accumulate else "="
-    inputs = " ".join(tile.name for tile in command.inputs)
+    inputs = " ".join(_operand_text(tile, around) for tile in command.inputs)
     on = _folds_text(command.on) if isinstance(command.on, Folds) else _steps_text(command.on)
-    return f"compute {command.out.name} {sign} {inputs} over {sizes} {on}"
+    return f"compute {_operand_text(command.out, around)} {sign} {inputs} over {sizes} {on}"
 
 
 def _folds_text(folds: Folds) -> str:
@@ -96,9 +115,10 @@ def _steps_text(one: Steps) -> str:
     return f"steps {one.steps} on {pes} reads {reads} writes {_moved_text(one.writes)}"
 
 
-def _sfu_line(command: Sfu) -> str:
-    sizes = " ".join(f"{r}={s}" for r, s in zip(command.ranks, command.shape, strict=True))
-    names = f"{command.out.name} = {' '.join(tile.name for tile in command.inputs)}"
+def _sfu_line(command: Sfu, around: _Scope) -> str:
+    sizes = _sizes_text(command.ranks, command.shape)
+    inputs = " ".join(_operand_text(tile, around) for tile in command.inputs)
+    names = f"{_operand_text(command.out, around)} = {inputs}"
     axis = f" axis {command.axis}" if command.axis else ""
     scale = "" if command.scale == 1.0 else f" scale {command.scale!r}"
     seen = "" if command.visible is None else f" visible {_visible_text(command.visible)}"
@@ -119,10 +139,11 @@ def _moves_text(moved: Moved | None) -> str:
     return f" moves {_moved_text(moved)}" if moved else ""
 
 
-def _body_lines(body: Sequence[Node], depth: int) -> list[str]:
+def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
     pad = "  " * depth
     lines: list[str] = []
     for node in body:
+        inside = around
         if isinstance(node, Operator):
             lines.append(f"{pad}operator {node.name}")
         elif isinstance(node, Loop):
@@ -130,11 +151,13 @@ def _body_lines(body: Sequence[Node], depth: int) -> list[str]:
             lines.append(
                 f"{pad}loop {node.rank} {node.trips} from {node.start} step {node.step}{ahead}"
             )
+            if any(isinstance(one, Operator) for one in node.body):
+                inside = {**around, **{tile.name: tile for tile in node.tiles}}
         else:
-            lines.append(pad + _command_line(node))
+            lines.append(pad + _command_line(node, around))
             continue
         lines += [f"{pad}  {_tile_line(tile)}" for tile in node.tiles]
-        lines += _body_lines(node.body, depth + 1)
+        lines += _body_lines(node.body, depth + 1, inside)
     return lines
 
 
@@ -289,12 +312,23 @@ def _parse_store(line: str, scope: dict[str, Tile]) -> Store:
     )
 
 
+def _parse_operand(text: str, scope: dict[str, Tile]) -> Tile:
+    name, at, sizes = text.partition("@")
+    tile = scope[name]
+    if not at:
+        return tile
+    pairs = [one.split("=") for one in sizes.split(",")]
+    shape = tuple(int(size) for _, size in pairs)
+    view = replace(tile.view, ranks=tuple(rank for rank, _ in pairs), shape=shape)
+    return replace(tile, view=view, shape=tile.shape if tile.origin else shape)
+
+
 def _parse_compute(line: str, scope: dict[str, Tile]) -> Compute:
     out, sign, inputs, sizes, folds, steps = _match(_COMPUTE, line).groups()
     pairs = [size.split("=") for size in sizes.split(" ")]
     return Compute(
-        out=scope[out],
-        inputs=tuple(scope[name] for name in inputs.split(" ")),
+        out=_parse_operand(out, scope),
+        inputs=tuple(_parse_operand(name, scope) for name in inputs.split(" ")),
         ranks=tuple(rank for rank, _ in pairs),
         shape=tuple(int(size) for _, size in pairs),
         on=_parse_folds(folds) if folds else _parse_steps(steps),
@@ -336,8 +370,8 @@ def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
         operator=operator,
         work=work,
         step=step,
-        out=scope[out],
-        inputs=tuple(scope[name] for name in inputs.split(" ")),
+        out=_parse_operand(out, scope),
+        inputs=tuple(_parse_operand(name, scope) for name in inputs.split(" ")),
         ranks=tuple(rank for rank, _ in pairs),
         shape=tuple(int(size) for _, size in pairs),
         axis=axis or "",

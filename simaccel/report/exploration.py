@@ -15,7 +15,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import Exploration, Explored
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
-from simaccel.experiment.exploration.space import Space
+from simaccel.experiment.exploration.space import Dimension, Space
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -135,9 +135,14 @@ def effort_lines(found: Exploration) -> list[str]:
 
 def columns(found: Exploration) -> list[str]:
     """Name the columns of CSV and Parquet."""
-    axes = [one.column for one in found.dimensions]
+    axes = [_axis_column(one) for one in found.dimensions]
     ours = [f"estimated_{name}" for name in FIGURES]
     return [*axes, *FIGURES, "source", "within", "frontier", "best", *ours, "problem"]
+
+
+def _axis_column(dimension: Dimension) -> str:
+    """Name the column of an axis; a figure of the same name is what a design needs of it."""
+    return f"axis_{dimension.column}" if dimension.column in FIGURES else dimension.column
 
 
 def rows(found: Exploration) -> list[dict[str, Any]]:
@@ -148,7 +153,7 @@ def rows(found: Exploration) -> list[dict[str, Any]]:
 def _row(found: Exploration, one: Explored) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(columns(found))
     for dimension, setting in zip(found.dimensions, one.design.settings, strict=True):
-        row[dimension.column] = setting.value
+        row[_axis_column(dimension)] = setting.value
     row |= one.figures or {}
     row |= {f"estimated_{name}": value for name, value in (one.estimate or {}).items()}
     source = "machine" if one.machine is not None else "estimate"

@@ -18,9 +18,10 @@ from simaccel.analytic.family import Ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
+from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.choosing import Candidates
 from simaccel.schedulers.confirming import operators_of
-from simaccel.schedulers.einsums import Search, renamed
+from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.front import (
     Alternative,
     Asked,

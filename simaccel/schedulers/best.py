@@ -21,6 +21,7 @@ from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.held import held_between
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of
 from simaccel.schedulers.resident import GRANULARITIES
 from simaccel.schedulers.search import Goal, ranked
@@ -75,7 +76,8 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     if refused is not None:
         raise refused
     goal.asked.require_met()
-    return mapping_of(workload, "best", [one for step in way for one in step.body or ()])
+    body = [one for step in way for one in step.body or ()]
+    return mapping_of(workload, "best", held_between(workload, body, search))
 
 
 def _cheapest(steps: Sequence[Step], count: int) -> list[Step]:

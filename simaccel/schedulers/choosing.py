@@ -249,7 +249,7 @@ class Candidates:
                 continue
             new = mine[self.known[mine] < 0]
             if new.size:
-                asked = take(family, np.unravel_index(self.place[new], family.shape))
+                asked = take(family, index_of(self.place[new], family.shape))
                 one = Totals(asked, self.accelerator, self.totals[number].counts)
                 self.known[new] = np.maximum(one.timed(), self.least[new])
             self.cycles[mine] = self.known[mine]
@@ -283,7 +283,7 @@ class Candidates:
     def one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
         family = self.families[int(self.family[number])]
-        return take(family, np.unravel_index(self.place[number : number + 1], family.shape))
+        return take(family, index_of(self.place[number : number + 1], family.shape))
 
     def chosen(self, number: int) -> Chosen:
         """Return a candidate by its number."""
@@ -300,6 +300,18 @@ class Candidates:
         """Return what the objective of no candidate that fits is below; infinite if none fits."""
         fits = self.first[self.space[self.first] <= room]
         return float(self._value(fits, self.least).min()) if fits.size else float("inf")
+
+    def promise(self, room: int) -> tuple[float, float]:
+        """Return the bound, and the least DRAM bytes of those that have it; infinite if none fit.
+
+        No objective of a candidate that fits into ``room`` bytes is below the bound.
+        """
+        fits = self.first[self.space[self.first] <= room]
+        if not fits.size:
+            return float("inf"), float("inf")
+        values = self._value(fits, self.least)
+        best = float(values.min())
+        return best, float(self.dram[fits[values == best]].min())
 
     @property
     def smallest(self) -> int:
@@ -324,6 +336,11 @@ _SMALL = {
     False: "array.accumulator.capacity_bytes takes the sums",
     True: "array.accumulator.capacity_bytes and memories.*.staging_bytes take sums and operands",
 }
+
+
+def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
+    """Return where candidates stand in a family of a shape; a family of one has none."""
+    return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()
 
 
 def tile_sizes(extent: int, side: int) -> list[int]:

@@ -63,8 +63,10 @@ def fastest(
     if accounts:
         operators = operators_of(bodies[0][0])
         one = decided(together(name, operators, accounts), estimates, values, refused)
-        floor = floor_of_group(workload, operators, goal.accelerator, goal.objective)
-        goal.note(replace(one, floor=floor))
+        if not goal.held_bytes:  # what is held between groups need not move
+            floor = floor_of_group(workload, operators, goal.accelerator, goal.objective)
+            one = replace(one, floor=floor)
+        goal.note(one)
     return best, known[best]
 
 

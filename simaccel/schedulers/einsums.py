@@ -14,7 +14,8 @@ from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
-from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Loop, Node, Part, Tree
+from simaccel.mapping.tree import BUFFER, Around, Do, Group, Keep, Tree
+from simaccel.schedulers.alike import Names, key_of, names_of, renamed
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.search import Goal, ranked
@@ -110,23 +111,34 @@ def einsum_families(
             tiles[rank] = ints([one[rank] for one in choices]).reshape(shape)
             places[rank] = (orders[:, axis] * len(ranks) + number).reshape(-1, 1, 1, 1, 1)
     slot = ints(list(slots)).reshape(1, -1, 1, 1, 1)
-    around = tuple(Keep(name) for name in kept)
     outer: Branch = ()
     if parts.g:
         ones = tuple(ints(1) for _ in parts.g)
         outer = (Loops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
     loops = Loops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
     names = dict.fromkeys((*seen.names, seen.output.name))
-    keeps = tuple(Kept(name, BUFFER, slot) for name in names if name not in kept)
+    keeps = tuple(Kept(one, BUFFER, slot) for one in names if one.partition("#")[0] not in kept)
+    around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     branch = (*outer, loops, *keeps, Do(seen.name, "array", STATIONARITIES[0]))
     return [Family(space, branch, {}, around, {seen.name: held})]
 
 
 def vector_families(
-    space: Space, seen: Seen, vector: Vector, accelerator: Accelerator, *, rows: int | None = None
+    space: Space,
+    seen: Seen,
+    vector: Vector,
+    accelerator: Accelerator,
+    *,
+    rows: int | None = None,
+    kept: Sequence[str] = (),
+    over: bool = False,
 ) -> Iterator[Family]:
-    """Yield blocks of rows of a vector operator; where its axis may be cut, in two kinds."""
+    """Yield blocks of rows of a vector operator; where its axis may be cut, in two kinds.
+
+    ``kept`` tensors are around the group; ``over``: the output takes the place of the first input,
+    which is one of them.
+    """
     axis = space.axes.get(seen.name)
     outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
     inner = outer.pop() if outer else None
@@ -140,7 +152,11 @@ def vector_families(
     if axis and "statistics" in VECTORS[vector.kind].steps:
         widths += tile_sizes(space.sizes[axis], array.cols)[-2::-1]
     in_place = seen.inputs[0].ranks == seen.output.ranks
+    if {seen.names[0], seen.output.name} & set(kept):
+        in_place = over
     names = [*seen.names] if in_place else [*seen.names, seen.output.name]
+    names = [one for one in names if one.partition("#")[0] not in kept]
+    around = tuple(Keep(one) for one in kept)
     slots = ints([1, 2, 3]).reshape(-1, 1, 1)
     for part in ([widths[0]], widths[1:]):
         if not part:
@@ -152,7 +168,7 @@ def vector_families(
         loops = Loops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
         keeps = tuple(Kept(name, BUFFER, slots) for name in dict.fromkeys(names))
         aliases = {seen.output.name: seen.names[0]} if in_place else {}
-        yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases)
+        yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases, around)
 
 
 def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
@@ -167,27 +183,6 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     ):
         return {}
     return {joined(together): together}
-
-
-Names = Mapping[tuple[str, str], str]
-"""New names of operators, tensors and ranks: by (kind, old name)."""
-
-
-def renamed(tree: Tree, names: Names) -> Tree:
-    """Return a tree for an operator that is mapped alike, under its names."""
-
-    def one(node: Node) -> Node:
-        if isinstance(node, Loop):
-            return replace(node, rank=names.get(("rank", node.rank), node.rank))
-        if isinstance(node, Keep):
-            return replace(node, tensor=names.get(("tensor", node.tensor), node.tensor))
-        if isinstance(node, Do):
-            return replace(node, operator=names.get(("operator", node.operator), node.operator))
-        if isinstance(node, Fork | Part):
-            return replace(node, branches=tuple(renamed(branch, names) for branch in node.branches))
-        return node
-
-    return tuple(map(one, tree))
 
 
 @dataclass
@@ -223,23 +218,29 @@ class Searched:
         found: Candidates = self.known["grid"]
         return found
 
-    def fastest(self, workload: Workload) -> Chosen | None:
+    def fastest(
+        self, workload: Workload, held_bytes: int = 0, kept: Sequence[str] = ()
+    ) -> Chosen | None:
         """Return the best of all, the best few run on the machine; None if nothing fits.
 
-        Its objective is that of the machine, where cycles decide.
+        Its objective is that of the machine, where cycles decide. ``held_bytes`` of the buffer are
+        taken; ``kept`` tensors, which the candidates have no tiles of, are around the group.
         """
-        if "fastest" not in self.known:
-            found = ranked(self.candidates, self.goal, name="alone")
-            bodies = [
-                ((replace(self.group, tree=renamed(one.tree, self.names)),), one)
-                for one in found.chosen
-            ]
-            self.known["fastest"] = None
+        key = "fastest", held_bytes
+        if key not in self.known:
+            goal, name = replace(self.goal, held_bytes=held_bytes), "kept" if kept else "alone"
+            found = ranked(self.candidates, goal, name=name)
+            bodies = [(self._body(one.tree, kept), one) for one in found.chosen]
+            self.known[key] = None
             if bodies:
-                at, value = fastest(self.goal, workload, bodies, [found.account], "alone")
-                self.known["fastest"] = replace(found.chosen[at], value=value)
-        best: Chosen | None = self.known["fastest"]
+                at, value = fastest(goal, workload, bodies, [found.account], name)
+                self.known[key] = replace(found.chosen[at], value=value)
+        best: Chosen | None = self.known[key]
         return best and replace(best, tree=renamed(best.tree, self.names))
+
+    def _body(self, tree: Tree, kept: Sequence[str]) -> tuple[Group | Around]:
+        group = replace(self.group, tree=renamed(tree, self.names))
+        return (Around(keeps=tuple(map(Keep, kept)), groups=(group,)) if kept else group,)
 
 
 class Search:
@@ -276,7 +277,7 @@ class Search:
         seen = space.seen(name)
         return self._known(
             group,
-            _key(space, seen, kept),
+            key_of(space, seen, kept),
             seen,
             lambda: einsum_families(space, seen, self.accelerator, kept=kept),
         )
@@ -287,8 +288,14 @@ class Search:
         name: str,
         rows: int | None = None,
         merged: Merged | None = None,
+        kept: Sequence[str] = (),
+        *,
+        over: bool = False,
     ) -> Searched:
-        """Return a vector operator's candidates; ``rows`` fixes the height of its blocks."""
+        """Return a vector operator's candidates; ``rows`` fixes the height of its blocks.
+
+        ``kept`` and ``over`` as of `vector_families`.
+        """
         operator = workload.operator(name)
         assert isinstance(operator, Vector)  # noqa: S101 - callers have looked
         if merged is None:
@@ -298,9 +305,13 @@ class Search:
         seen = space.seen(name)
         return self._known(
             group,
-            (_key(space, seen, ()), rows),
+            (key_of(space, seen, kept), rows, over),
             seen,
-            lambda: list(vector_families(space, seen, operator, self.accelerator, rows=rows)),
+            lambda: list(
+                vector_families(
+                    space, seen, operator, self.accelerator, rows=rows, kept=kept, over=over
+                )
+            ),
         )
 
     def _known(
@@ -313,8 +324,8 @@ class Search:
         if key not in self._seen:
             self._seen[key] = seen, families(), {}
         first, made, known = self._seen[key]
-        new = (name for _, name in _names(seen))
-        names = dict(zip(_names(first), new, strict=True))
+        new = (name for _, name in names_of(seen))
+        names = dict(zip(names_of(first), new, strict=True))
         return Searched(group, made, self.goal, names, known)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, Chosen]:
@@ -341,36 +352,3 @@ class Search:
         """Return an operator's group with its best tree; errors as of ``fastest``."""
         group, chosen = self.fastest(workload, name)
         return replace(group, tree=chosen.tree)
-
-
-def _names(seen: Seen) -> list[tuple[str, str]]:
-    """Return the names of an operator, its tensors, and its ranks in the order of their use."""
-    tensors = [("tensor", name) for name, _ in seen.uses]
-    return [("operator", seen.name), *tensors, *(("rank", rank) for rank in _used(seen))]
-
-
-def _used(seen: Seen) -> list[str]:
-    """Return the ranks of an operator as its tensors have them, then those that none has."""
-    terms = (rank for _, view in seen.uses for dim in view.terms for rank, _ in dim)
-    return list(dict.fromkeys((*terms, *seen.ranks)))
-
-
-def _key(space: Space, seen: Seen, kept: Sequence[str]) -> object:
-    """Return what two operators have in common that are mapped alike, whatever their names."""
-    number = {rank: at for at, rank in enumerate(_used(seen))}
-    views = tuple(
-        (
-            tuple(tuple((number[rank], factor) for rank, factor in dim) for dim in view.terms),
-            view.shape,
-            view.bits,
-        )
-        for _, view in seen.uses
-    )
-    held = tuple(name in kept for name, _ in seen.uses)
-    same = tuple(seen.names.index(name) for name in seen.names)
-    kind = getattr(seen.operator, "kind", "einsum")
-    axes = [number.get(found.get(seen.name, "")) for found in (space.axes, space.rows)]
-    sizes = tuple(space.sizes.get(rank) for rank in number)
-    visible = getattr(seen.operator, "visible", None)
-    masked = visible and (visible.before, visible.window)
-    return kind, sizes, views, held, same, tuple(axes), masked

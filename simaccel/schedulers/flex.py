@@ -15,6 +15,7 @@ from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.held import held_between
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
 from simaccel.schedulers.resident import ERROR, GRANULARITIES, Body, Placed, Stage, parts_of, units
 from simaccel.schedulers.search import Goal, account_of
@@ -40,6 +41,8 @@ def schedule(
         else:
             body.append(search.group(workload, part))
     search.goal.asked.require_met()
+    if search.accelerator.groups.resident:
+        body = [*held_between(workload, body, search)]
     return mapping_of(workload, dataflow, body)
 
 

@@ -50,7 +50,7 @@ _LADDER = 3
 """Smaller rooms, each half of the one before, whose best are run too.
 
 A mapping that fits half of a buffer fits the whole one: so a larger buffer is never worse, where
-the smaller one is a power of two.
+the smaller one is a power of two (and nothing is held between groups).
 """
 
 
@@ -71,6 +71,8 @@ class Goal:
     patience: int | None = None
     each: Each = map
     note: Note = unnoted
+    held_bytes: int = 0
+    """Of the buffer, for what is kept around what is searched."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options) -> Goal:
@@ -107,8 +109,8 @@ class Goal:
 
     @property
     def room(self) -> int:
-        """Bytes of the buffer."""
-        return capacity(self.accelerator)
+        """Bytes of the buffer, less what is kept in it all along."""
+        return capacity(self.accelerator) - self.held_bytes
 
     @property
     def timed(self) -> bool:
@@ -135,7 +137,8 @@ def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str 
     near: list[Candidates] = []
     below, left, ended = limit, 0.0, ""
     nearby = _Nearby(goal)
-    for at, most in enumerate(_rooms(room, goal.accelerator)):
+    rooms = [room] if goal.held_bytes else _rooms(room, goal.accelerator)
+    for at, most in enumerate(rooms):
         climb = _climb(grid, nearby, most, below)
         best = sorted((*climb.firsts, *climb.others), key=lambda one: one.rank)
         near += climb.judged

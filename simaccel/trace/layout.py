@@ -7,7 +7,7 @@ here: only what HDF5 says of a part.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,12 +79,21 @@ def require_layout(path: Path, file: File) -> None:
     """
     _require_attributes(path, file)
     complete = bool(file.attrs["complete"])
+    n_bytes = path.stat().st_size
+    groups: dict[str, Any] = {}
+    parts: dict[str, h5py.Dataset] = {}
     faults: list[str] = []
     for name in (*_PARTS, *(_END if complete else ())):
-        problem = _foreign(file, name) or "; ".join(_part_faults(path, file, name))
+        group, _, leaf = name.partition("/")
+        if group not in groups:
+            groups[group] = _own(file, group, h5py.Group)
+        part = groups[group]
+        part = part if isinstance(part, str) else _own(part, leaf, h5py.Dataset)
+        problem = part if isinstance(part, str) else "; ".join(_part_faults(part, name, n_bytes))
         faults += [f"{name} {problem}"] * bool(problem)
+        parts[name] = part
     if not faults:
-        faults = [*_event_faults(file), *_length_faults(file)]
+        faults = [*_event_faults(file, parts), *_length_faults(parts)]
     if faults:
         raise damaged(path, faults[0])
 
@@ -121,20 +130,24 @@ def _integer(file: File, name: str) -> int | None:
     return int(file.attrs[name])
 
 
-def _foreign(file: File, name: str) -> str:
-    """Say why a part is not one of this very file; it is not opened before that is known."""
-    group, _, leaf = name.partition("/")
-    for parent, child in ((file, group), (file.get(group), leaf)):
-        if not isinstance(parent, h5py.Group) or child not in parent:
-            return "is missing"
-        if not isinstance(parent.get(child, getlink=True), h5py.HardLink):
-            return "is a link, perhaps to another file"
-    return "" if isinstance(file[name], h5py.Dataset) else "is no dataset"
+def _own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN401 - h5py has no types
+    """Return a part of this very file, or what is wrong; nothing is opened before that is known."""
+    if child not in parent:
+        return "is missing"
+    if not isinstance(parent.get(child, getlink=True), h5py.HardLink):
+        return "is a link, perhaps to another file"
+    found = parent[child]
+    if isinstance(found, kind):
+        return found
+    return "is missing" if kind is h5py.Group else "is no dataset"
 
 
-def _part_faults(path: Path, file: File, name: str) -> Iterator[str]:
-    """Return what is wrong with a part: where it lies, its type, its size."""
-    part, (kind, n_dimensions) = file[name], {**_PARTS, **_END}[name]
+def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
+    """Return what is wrong with a part: where it lies, its type, its size.
+
+    ``n_bytes``: of the whole file.
+    """
+    kind, n_dimensions = _PARTS.get(name) or _END[name]
     plist = part.id.get_create_plist()
     if part.is_virtual or plist.get_external_count():
         yield "lies in another file"
@@ -146,7 +159,7 @@ def _part_faults(path: Path, file: File, name: str) -> Iterator[str]:
     if {plist.get_filter(at)[0] for at in range(plist.get_nfilters())} - _FILTERS:
         yield "is packed in a way that no trace is"
     declared, stored = part.size * part.dtype.itemsize, part.id.get_storage_size()
-    held = min(stored, path.stat().st_size)
+    held = min(stored, n_bytes)
     if declared > held * _MOST_COMPRESSION + _SLACK_BYTES:
         yield f"declares {declared} bytes, of which the file can't hold more than {held} packed"
     chunk = math.prod(part.chunks or (0,)) * part.dtype.itemsize
@@ -161,26 +174,25 @@ def _is_of(dtype: np.dtype[Any], kind: Any) -> bool:  # noqa: ANN401 - a type, o
     return text is not None and text.length is not None and text.encoding == "utf-8"
 
 
-def _event_faults(file: File) -> Iterator[str]:
+def _event_faults(file: File, parts: Mapping[str, h5py.Dataset]) -> Iterator[str]:
     """Return which columns of events and segments are shorter than they should be."""
     rows, segments = int(file.attrs["rows"]), int(file.attrs["segments"])
     complete = bool(file.attrs["complete"])
     for name in COLUMNS:
-        found = file["events"][name].shape[0]
+        found = parts[f"events/{name}"].shape[0]
         if found < rows or (complete and found != rows):
             yield f"events/{name} has {found} rows of {rows}"
     for name in SEGMENT_FIELDS:
-        if file["segments"][name].shape[0] < segments:
+        if parts[f"segments/{name}"].shape[0] < segments:
             yield f"segments/{name} has fewer entries than {segments}"
 
 
-def _length_faults(file: File) -> Iterator[str]:
+def _length_faults(parts: Mapping[str, h5py.Dataset]) -> Iterator[str]:
     """Return which parts have too many entries, or not as many as others that belong to them."""
     for group, names in (("sites", ("site", "operator", "command")), ("header", TEXTS)):
-        lengths = {file[group][name].shape[0] for name in names}
+        lengths = {parts[f"{group}/{name}"].shape[0] for name in names}
         if len(lengths) > 1 or (group == "header" and lengths != {1}):
             yield f"{group} has parts of different lengths"
-    for group in ("sites", "segments", "tables"):
-        for name, part in file[group].items():
-            if part.shape[0] > MAX_ENTRIES:
-                yield f"{group}/{name} has {part.shape[0]} entries, more than {MAX_ENTRIES}"
+    for name, part in parts.items():
+        if name.startswith(("sites/", "segments/", "tables/")) and part.shape[0] > MAX_ENTRIES:
+            yield f"{name} has {part.shape[0]} entries, more than {MAX_ENTRIES}"

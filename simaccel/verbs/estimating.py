@@ -9,9 +9,9 @@ from simaccel.analytic.estimate import Estimate
 from simaccel.analytic.estimate import estimate as predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
+from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.lowering import lower
-from simaccel.program.program import require_fit
 from simaccel.schedulers import Options
 from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs, mapped
 from simaccel.verbs.showing import frame

@@ -33,7 +33,8 @@ class Sizes(TypedDict, total=False):
     """What may be said of a workload beside its name; None is as if it was not given.
 
     ``seq_len``, ``batch``, ``scope``: of models (512 tokens, a batch of 1, scope ``block``).
-    ``batch``, ``layer``: of networks, topologies and descriptions. ``phase``, ``prompt``,
+    ``batch``, ``layer``: of networks, topologies and descriptions; ``scope``: of networks, too
+    (``layers``, each alone, or ``model``). ``phase``, ``prompt``,
     ``kv_len``, ``experts``, ``causal_blocks``, ``batch``, ``scope``: of transformers. ``shape``: of
     gemm, bmm, gbmm and conv, as text (``M=512,K=64,N=512``). ``dims``: sizes of the dynamic
     dimensions of an ONNX model. ``bytes_per_element`` of all tensors (2), ``bytes_by_tensor`` of
@@ -75,7 +76,7 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "network": {
         **_ALWAYS,
-        **dict.fromkeys(("seq_len", "scope"), _NO_ATTENTION),
+        "seq_len": _NO_ATTENTION,
         "shape": _NO_SHAPE,
     },
     "model": {**_ALWAYS, "shape": _NO_SHAPE, "layer": _NO_LAYERS},

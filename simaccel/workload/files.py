@@ -19,6 +19,7 @@ A file is a mapping with a `kind`::
     model: alexnet
     batch: 4
     layer: conv2           # all layers if left out
+    scope: layers          # each alone; or model: linked, with poolings and shortcuts
     ---
     kind: layers           # a network of one's own: convolutions and gemms, one after another
     name: tail

@@ -182,6 +182,7 @@ class NetworkForm(Document):
     model: NetworkName
     batch: LayerSize = 1
     layer: str | None = None
+    scope: Literal["layers", "model"] = "layers"
     bytes_per_element: Bytes = 2
     bytes_by_tensor: dict[str, Bytes] = {}
 

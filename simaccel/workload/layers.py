@@ -5,7 +5,7 @@ output of one is not the input of the next: layers share no tensor, and run in t
 The tensors of layer `conv1` are `conv1.I`, `conv1.W` and `conv1.O`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from simaccel.workload.conv import KINDS, Conv, conv_faults
 from simaccel.workload.einsum import Einsum, Tensor, operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import make_tensors
+from simaccel.workload.whole import Node
 from simaccel.workload.workload import Workload
 
 
@@ -65,7 +66,8 @@ Layers = Mapping[str, Shape]
 class Network:
     """A published list of layers: its names, its layers for one sample, and where it stands.
 
-    The layers of kernels (`kernels`) state their batches themselves.
+    The layers of kernels (`kernels`) state their batches themselves. `whole`: its layers, poolings
+    and sums, linked, where that is known.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Network:
     layers: Callable[[], Layers]
     source: str
     kernels: bool = False
+    whole: Callable[[], Sequence[Node]] | None = None
 
 
 def layers_workload(

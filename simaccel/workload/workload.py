@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.numbers import in_bytes
-from simaccel.workload.einsum import Operator, Tensor, operands_of
+from simaccel.workload.einsum import Operator, Tensor, Vector, operands_of
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.names import name_faults, title_faults
 from simaccel.workload.sizes import size_faults
@@ -81,6 +81,22 @@ class Workload:
                 found[given.tensor] = tuple(map(max, known, ends))
         return FrozenDict(found)
 
+    @cached_property
+    def in_place(self) -> Mapping[str, str]:
+        """Outputs of vector operators that can be written over their first input: that input.
+
+        Both are whole tensors, laid out alike.
+        """
+        return FrozenDict(
+            {
+                one.output.tensor: one.input.tensor
+                for one in self.operators
+                if isinstance(one, Vector)
+                and one.input.projection == one.output.projection
+                and not (one.input.start or one.output.start)
+            }
+        )
+
     @property
     def packed(self) -> bool:
         """Whether a tensor has elements of 4 bits, two in a byte."""
@@ -102,7 +118,11 @@ class Workload:
 
     def operator(self, name: str) -> Operator:
         """Return the operator of this name; KeyError if there is none."""
-        return {operator.name: operator for operator in self.operators}[name]
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Operator]:
+        return {operator.name: operator for operator in self.operators}
 
     def alone(self, names: Iterable[str]) -> "Workload":
         """Return a few of the operators, once each, as a workload: what others make comes in."""

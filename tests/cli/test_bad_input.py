@@ -152,18 +152,33 @@ def refused(result: Result) -> list[str]:
             id="unknown layer of many",
         ),
         pytest.param(
-            "run --hw toy --workload vgg16 --seq-len 4 --scope la",
+            "run --hw toy --workload vgg16 --seq-len 4 --shape M=4",
             [
                 (
                     "command line: --seq-len: got 4; "
                     "allowed: nothing with vgg16; it has no attention blocks"
                 ),
                 (
-                    "command line: --scope: got 'la'; "
-                    "allowed: nothing with vgg16; it has no attention blocks"
+                    "command line: --shape: got 'M=4'; allowed: nothing with vgg16; "
+                    "only the workloads gemm, bmm, gbmm and conv have a shape"
                 ),
             ],
             id="a network with a length",
+        ),
+        pytest.param(
+            "run --hw toy --workload vgg16 --scope la",
+            ["command line: --scope: got 'la'; allowed: one of layers, model"],
+            id="a network with the scope of a model",
+        ),
+        pytest.param(
+            "run --hw toy --workload deepbench --scope model",
+            [
+                (
+                    "command line: --scope: got 'model'; allowed: layers; what lies between the "
+                    "layers of deepbench is not known here"
+                ),
+            ],
+            id="kernels as a whole network",
         ),
         pytest.param(
             f"run {BERT} --layer L",

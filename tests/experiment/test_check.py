@@ -7,6 +7,7 @@ import pytest
 
 from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check, vector_values
 from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.space import held_around
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Loop, Node, Operator, Program, Store
 from simaccel.program.text import parse_program, program_text
@@ -49,6 +50,12 @@ def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: 
     assert [one.operator for one in found] == [one.name for one in workload.operators]
     groups = [group for group, _ in mapping.placed()]
     inside = {name for group in groups for name in group.operators[:-1]} | {"L", "softmax"}
+    keeps = [keep for _, around in mapping.placed() for keep in around]
+    inside |= {
+        one.name
+        for one in workload.operators
+        if held_around(workload, one.output.tensor, keeps) in {keep.tensor for keep in keeps}
+    }
     for one in found:
         if one.operator not in inside:  # what they make may stay on chip
             assert one.compared == one.elements

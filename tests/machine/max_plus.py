@@ -190,7 +190,7 @@ class MaxPlus:
         for instance in instances.values():
             instance.holder = engine
             instance.used = instance.ready = self.time[engine]
-            if engine.startswith("dma_in"):
+            if engine.startswith("dma_in") and not isinstance(command, Reserve):
                 instance.ready += self.accelerator.dram.latency_cycles
         self._pause(engine)
         if ready is not None and isinstance(command, Compute) and command.out.name in instances:

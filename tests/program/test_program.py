@@ -1,12 +1,12 @@
 import pytest
 
+from simaccel.program.fit import require_fit
 from simaccel.program.program import (
     DoesNotFitError,
     Load,
     Moved,
     Program,
     commands,
-    require_fit,
     reserved,
     reserved_bytes,
     size,

@@ -16,9 +16,9 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Mapping, Tree, nodes
+from simaccel.program.fit import require_fit
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
-from simaccel.program.program import require_fit
 from simaccel.schedulers import (
     DATAFLOWS,
     NothingFitsError,

@@ -231,3 +231,50 @@ def test_all_faults_are_reported() -> None:
     ]
     with pytest.raises(InputError, match="workload: model: got 'zzz'; allowed: one of resnet50, "):
         network("zzz")
+
+
+# Operators of a whole network by hand. ResNet-50: 53 convolutions, 16 sums, 2 poolings, fc1000.
+# AlexNet: 5 convolutions of which 3 in two groups, 3 poolings, 3 fully connected. VGG16: 13, 5, 3.
+# MobileNetV2: 52 convolutions, 10 sums (blocks of stride 1 behind the first: 1 + 2 + 3 + 2 + 2), a
+# pooling and Logits.
+@pytest.mark.parametrize(
+    ("name", "operators"),
+    [("resnet50", 72), ("resnet50-v1", 72), ("alexnet", 14), ("vgg16", 21), ("mobilenet_v2", 64)],
+)
+def test_whole_networks_have_the_layers_and_what_is_between(name: str, operators: int) -> None:
+    whole, layers = (network(name, scope=one, bytes_per_element=1) for one in ("model", "layers"))
+    weights = [one for one in whole.tensors if whole.tensors[one].kind == "weight"]
+    assert len(whole.operators) == operators
+    assert whole.macs == layers.macs
+    assert sum(map(whole.tensor_bytes, weights)) == sum(
+        one.weights for one in _layers(name).values()
+    )
+    made = {one.output.tensor for one in whole.operators}
+    assert {name for name in whole.tensors if name not in made} == {"image", *weights}
+    assert [one.kind for one in whole.tensors.values()].count("output") == 1
+    again = parse_workload(dict(whole.parameters))
+    assert (again, again.parameters) == (whole, whole.parameters)
+
+
+def test_padding_is_a_border_that_nobody_writes() -> None:
+    """A 3 x 3 filter with a padding of 1 reads 58 rows of 56; a stride of 2 none of the last."""
+    whole = network("resnet50", scope="model", batch=2)
+    assert whole.shapes["image"] == (2, 3, 229, 229)
+    assert whole.shapes["conv1.O"] == (2, 64, 113, 113)
+    assert whole.shapes["res2a_branch2a.O"] == (2, 64, 58, 58)
+    assert whole.operator("res2a_branch2a").output.start == (0, 0, 1, 1)
+    assert whole.shapes["res3a_branch2a.O"] == (2, 128, 57, 57)
+    assert whole.shapes["res2c.O"] == (2, 256, 56, 56)
+    assert str(whole.operator("res3a_branch1").inputs[0]) == "res2c.O[n+0,c+0,2*p+r+0,2*q+s+0]"
+    grouped = network("alexnet", scope="model").operator("conv2.1")
+    assert grouped.inputs[0].start == (0, 48, 0, 0)
+    assert grouped.output.start == (0, 128, 0, 0)
+
+
+def test_what_is_not_whole_is_refused() -> None:
+    for asked, text in (
+        ({"scope": "block"}, "alexnet: scope: got 'block'; allowed: one of layers, model"),
+        ({"scope": "model", "layer": "conv1"}, "alexnet: layer: got 'conv1'; allowed: nothing"),
+    ):
+        with pytest.raises(InputError, match=text):
+            network("alexnet", **asked)  # type: ignore[arg-type]

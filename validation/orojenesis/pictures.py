@@ -31,7 +31,7 @@ def _slope(axes: Axes, points: Points, label: str, at: int, *, of: int = 1) -> N
     rooms = [room for room, _ in points] + [points[-1][0] * 4]
     moved = [n for _, n in points] + [points[-1][1]]
     colour = SERIES_COLOURS[at % len(SERIES_COLOURS)]
-    width = 0.8 + 0.7 * (of - 1 - at)
+    width = 0.8 + 0.35 * (of - 1 - at)
     axes.step(rooms, moved, where="post", label=label, color=colour, linewidth=width)
 
 

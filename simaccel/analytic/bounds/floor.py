@@ -21,16 +21,23 @@ a mapping that cuts a rank into parts with trees of their own can be below it, n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from simaccel.analytic.bounds.compulsory import group_bytes
-from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem, problem_of
+from simaccel.analytic.bounds.problem import (
+    NoBoundError,
+    Operand,
+    Problem,
+    positions,
+    problem_of,
+)
 from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.mapping.classes import dims
 from simaccel.mapping.space import held_around
 from simaccel.mapping.tree import Around, Group, Keep, Mapping
 from simaccel.numbers import BYTE, in_bytes
-from simaccel.workload import Einsum, Operator, Workload, operands_of
+from simaccel.workload import Einsum, Workload, operands_of
 
 _FACTORS = 2
 _PHASES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -158,29 +165,55 @@ def _around(workload: Workload, around: Around) -> int:
     inside = set(names)
     total = 0
     for name in _tensors(workload, names):
-        made = any(workload.operator(one).output.tensor == name for one in names)
-        outside = _needed_outside(workload, name, inside)
-        used = any(given.tensor == name for one in names for given in workload.operator(one).inputs)
-        size = workload.tensor_bytes(name)
+        stored = _written(workload, name, names)
+        if not stored:
+            total += _read(workload, name, names)
+            continue
         kept = _kept_bytes(workload, name, around.keeps)
-        if made and (outside or not used):
-            total += size
-        if made and used and not _in_one_group(workload, name, around.groups):
-            total += max(0, size - kept) * (1 if outside else 2)
-    return total + _inputs(workload, names)
+        apart = _apart(workload, name, around.groups)
+        if _needed_outside(workload, name, inside) or not _readers(workload, name, inside):
+            total += stored
+        elif apart:
+            total += max(0, stored - kept)
+        total += max(0, _read(workload, name, apart) - kept)
+    return total
 
 
-def _inputs(workload: Workload, names: Sequence[str]) -> int:
-    """Return the bytes of tensors that come from outside of some operators."""
-    made = [name for name in names if _is_escaping(workload, name, set(names))]
-    written = sum(workload.tensor_bytes(workload.operator(name).output.tensor) for name in made)
-    return group_bytes(workload, names) - written
+def _read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
+    """Return the bytes of a tensor that some operators read, of which one reads most."""
+    found = 0
+    for operator in map(workload.operator, names):
+        for given in operator.inputs:
+            if given.tensor == tensor:
+                sizes = dict(operator.ranks)
+                elements = math.prod(positions(dim, sizes) for dim in dims(given, sizes))
+                found = max(found, in_bytes(elements, workload.tensors[tensor].bits))
+    return found
 
 
-def _is_escaping(workload: Workload, name: str, inside: set[str]) -> bool:
-    tensor = workload.operator(name).output.tensor
-    read = any(given.tensor == tensor for one in inside for given in workload.operator(one).inputs)
-    return not read or _needed_outside(workload, tensor, inside)
+def _written(workload: Workload, tensor: str, names: Sequence[str]) -> int:
+    """Return the bytes of a tensor that some operators write, each its box."""
+    makers = [one for one in map(workload.operator, names) if one.output.tensor == tensor]
+    elements = sum(math.prod(one.output.shape(one.ranks)) for one in makers)
+    return in_bytes(elements, workload.tensors[tensor].bits)
+
+
+def _readers(workload: Workload, tensor: str, names: Iterable[str]) -> list[str]:
+    return [
+        name
+        for name in names
+        if any(given.tensor == tensor for given in workload.operator(name).inputs)
+    ]
+
+
+def _apart(workload: Workload, tensor: str, groups: Sequence[Group]) -> list[str]:
+    """Return the operators that read a tensor in groups that don't make it."""
+    found: list[str] = []
+    for group in groups:
+        made = {workload.operator(name).output.tensor for name in group.operators}
+        if tensor not in made:
+            found += _readers(workload, tensor, group.operators)
+    return found
 
 
 def _tensors(workload: Workload, names: Sequence[str]) -> list[str]:
@@ -189,22 +222,9 @@ def _tensors(workload: Workload, names: Sequence[str]) -> list[str]:
 
 
 def _needed_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
-    others: list[Operator] = [one for one in workload.operators if one.name not in inside]
-    read = any(given.tensor == tensor for one in others for given in one.inputs)
-    return read or workload.tensors[tensor].kind == "output"
-
-
-def _in_one_group(workload: Workload, tensor: str, groups: Sequence[Group]) -> bool:
-    """Return whether all operators that have a tensor are in one group."""
-    having = [
-        any(
-            given.tensor == tensor
-            for name in group.operators
-            for _, given in operands_of(workload.operator(name))
-        )
-        for group in groups
-    ]
-    return sum(having) == 1
+    others = [one.name for one in workload.operators if one.name not in inside]
+    kept = workload.tensors[tensor].kind in ("output", "cache")
+    return kept or bool(_readers(workload, tensor, others))
 
 
 def _kept_bytes(workload: Workload, tensor: str, keeps: Sequence[Keep]) -> int:

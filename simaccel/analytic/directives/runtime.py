@@ -14,8 +14,10 @@ the buffer's port; inside of a column each row has its link, and sums have one o
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from simaccel.analytic.directives.analysis import analyse
@@ -25,7 +27,7 @@ from simaccel.hardware import Accelerator, ArraySpec, Stationarity, spatial
 from simaccel.mapping.directives.dataflow import Cluster, Dataflow, DimMap
 from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.space import Seen, Space
-from simaccel.mapping.tree import Do, Group, Loop, Node, Part, paths
+from simaccel.mapping.tree import Do, Fork, Group, Loop, Node, Part, Tree
 from simaccel.numbers import BYTE
 from simaccel.workload import Einsum
 from simaccel.workload.described import DescribedLayer
@@ -37,7 +39,6 @@ _PLAYS = {
     (True, True, True): "b",
 }
 """What a rank is by the operands that have it: first, second, result."""
-_PARTS = "parts of a rank with trees of their own: directives have one nest for all of it"
 Block = tuple[int, int, int]
 """Sizes of m, k and n."""
 
@@ -57,58 +58,87 @@ class OperatorTime:
     silent: str = ""
 
 
+@dataclass(frozen=True)
+class _Share:
+    """What a branch of a ``Part`` gets of its rank: positions from ``start``; None: the rest."""
+
+    rank: str
+    start: int
+    size: int | None
+
+    def of(self, pieces: Mapping[int, int]) -> dict[int, int]:
+        """Return the branch's part of pieces (count by size)."""
+        found: Counter[int] = Counter()
+        for size, count in pieces.items():
+            left = max(0, size - self.start)
+            found[left if self.size is None else min(left, self.size)] += count
+        del found[0]
+        return dict(found)
+
+
+_Way = tuple[Node | _Share, ...]
+
+
 def operator_times(
     space: Space, group: Group, accelerator: Accelerator
 ) -> tuple[OperatorTime, ...]:
-    """Return the times of a group's operators on a systolic array, in order."""
-    leaves = list(paths(group.tree))
-    array = accelerator.array
-    assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    return tuple(
-        _time(space, outside, leaf, array, accelerator)
-        if len(leaves) == len(space.operators)
-        else OperatorTime(
-            operator=leaf.operator,
-            silent=_PARTS,
-        )
-        for outside, leaf in leaves
-    )
+    """Return the times of a group's operators on a systolic array, in their order."""
+    leaves: dict[str, list[tuple[_Way, Do]]] = {name: [] for name in group.operators}
+    for outside, leaf in _leaves(group.tree, ()):
+        leaves[leaf.operator].append((outside, leaf))
+    return tuple(_time(space, name, some, accelerator) for name, some in leaves.items())
+
+
+def _leaves(tree: Tree, outside: _Way) -> Iterator[tuple[_Way, Do]]:
+    """Yield each leaf with what stands outside of it, shares of parts too."""
+    for at, node in enumerate(tree):
+        way = (*outside, *tree[:at])
+        if isinstance(node, Do):
+            yield way, node
+        elif isinstance(node, Fork):
+            for branch in node.branches:
+                yield from _leaves(branch, way)
+        elif isinstance(node, Part):
+            starts = [0, *itertools.accumulate(node.sizes)]
+            for start, size, branch in zip(starts, (*node.sizes, None), node.branches, strict=True):
+                yield from _leaves(branch, (*way, _Share(node.rank, start, size)))
 
 
 def _time(
-    space: Space, outside: Sequence[Node], leaf: Do, array: ArraySpec, accelerator: Accelerator
+    space: Space, name: str, leaves: Sequence[tuple[_Way, Do]], accelerator: Accelerator
 ) -> OperatorTime:
-    seen = space.seen(leaf.operator)
-    silent = _silent(space, seen, outside)
+    seen, array = space.seen(name), accelerator.array
+    assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
+    silent = _silent(space, seen)
     if silent:
-        return OperatorTime(operator=seen.name, silent=silent)
-    blocks = blocks_of(space, seen, outside)
-    stationarity = leaf.stationarity or "ws"
-    directed = [_directed(seen.name, block, stationarity, array) for block in blocks]
+        return OperatorTime(operator=name, silent=silent)
+    blocks: Counter[tuple[Block, Stationarity]] = Counter()
+    for outside, leaf in leaves:
+        for block, count in blocks_of(space, seen, outside).items():
+            blocks[block, leaf.stationarity or "ws"] += count
+    directed = [_directed(name, *one, array) for one in blocks]
     found = [one.columns["runtime_cycles"] for one in analyse(directed, _points(seen, accelerator))]
     cycles, ideal = (
         sum(count * int(one[at]) for count, one in zip(blocks.values(), found, strict=True))
         for at in (0, 1)
     )
-    largest = max(range(len(directed)), key=lambda at: list(blocks)[at])
+    kinds = list(blocks)
+    largest = max(range(len(kinds)), key=lambda at: math.prod(kinds[at][0]))
     directives = "; ".join(map(str, directed[largest].dataflow))
-    number = sum(blocks.values())
-    m, k, n = list(blocks)[largest]
+    number, (m, k, n) = sum(blocks.values()), kinds[largest][0]
     many = f"{number:,} blocks of at most" if number > 1 else "a block of"
     return OperatorTime(
-        operator=seen.name,
+        operator=name,
         written=f"{many} M {m:,}, K {k:,}, N {n:,}: {directives}",
         cycles=cycles,
         transfers=cycles - ideal,
     )
 
 
-def _silent(space: Space, seen: Seen, outside: Sequence[Node]) -> str:
+def _silent(space: Space, seen: Seen) -> str:
     """Return why directives don't say an operator; empty where they do."""
     if not isinstance(seen.operator, Einsum):
         return "a vector operator: directives have MACs only"
-    if any(isinstance(node, Part) for node in outside):
-        return _PARTS
     follows = [rank for rank in seen.ranks if rank in space.derived]
     if follows:
         return (
@@ -124,12 +154,14 @@ def _play(seen: Seen, rank: str) -> str | None:
     return _PLAYS.get(tuple(rank in view.names for _, view in seen.uses))  # type: ignore[arg-type]
 
 
-def blocks_of(space: Space, seen: Seen, outside: Sequence[Node]) -> dict[Block, int]:
+def blocks_of(space: Space, seen: Seen, outside: Sequence[Node | _Share]) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
     pieces: dict[str, Mapping[int, int]] = {rank: {space.sizes[rank]: 1} for rank in seen.ranks}
     for node in outside:
         if isinstance(node, Loop) and node.rank in pieces:
             pieces[node.rank] = cut(pieces[node.rank], node.tile)
+        elif isinstance(node, _Share) and node.rank in pieces:
+            pieces[node.rank] = node.of(pieces[node.rank])
     parts = {play: Counter({1: 1}) for play in _PLAYS.values()}
     for rank, some in pieces.items():
         play = str(_play(seen, rank))

@@ -23,9 +23,9 @@ from simaccel.mapping.directives.reading import parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping
 from simaccel.mapping.tree import Mapping
+from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.lowering import lower
-from simaccel.program.program import require_fit
 from simaccel.schedulers import Options
 from simaccel.version import version
 from simaccel.workload import Workload

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS: Final = 20_000
 """Of more designs, every so many are drawn."""
+_LOG_RATIO: Final = 8
 
 
 def draw_designs(found: DirectedDesigns, title: str) -> Figure:
@@ -42,7 +43,8 @@ def draw_designs(found: DirectedDesigns, title: str) -> Figure:
         shown = axes.scatter(xs, points["throughput"], s=3, c=points["pes"], cmap="viridis")
         axes.set_xlabel(label)
         axes.grid(visible=True, linewidth=0.3, alpha=0.6)
-    panels[1].set_xscale("log", base=2)
+    if n_bytes.min() * _LOG_RATIO <= n_bytes.max():
+        panels[1].set_xscale("log", base=2)
     panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
     first = [one for one in found.best if one.rank == 1]
     for number, one in enumerate(first):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.einsum import Tensor
 from simaccel.workload.layers import Layers, Network, layers_workload, one_layer, with_batch
 from simaccel.workload.networks import (
     alexnet,
@@ -13,8 +14,11 @@ from simaccel.workload.networks import (
     vgg16,
 )
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.whole import linked
 from simaccel.workload.workload import Workload
 
+SCOPES = ("layers", "model")
+"""What there is of a network: its layers, each alone, or all of it."""
 NETWORKS = (
     resnet50.NETWORK,
     resnet50.NETWORK_V1,
@@ -52,12 +56,15 @@ def network(
     *,
     batch: int = 1,
     layer: str | None = None,
+    scope: str = "layers",
     bytes_per_element: int = 2,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the layers of a network for `batch` images, or one of them.
 
-    `bytes_by_tensor` has the element sizes of `I`, `W` and `O` in all layers.
+    Of the scope `layers` each has tensors of its own; of the scope `model` the network is whole:
+    what one makes the next reads, with poolings and shortcuts. `bytes_by_tensor` has the element
+    sizes of `I`, `W` and `O` in all layers; of a whole network `I` is the image alone.
 
     Raises:
         InputError: all that is wrong.
@@ -65,11 +72,13 @@ def network(
     """
     found = find_network(name)
     layers, faults = _chosen(found, batch, layer)
+    faults += _scope_faults(found, scope, layer)
     parameters = {
         "kind": "network",
         "model": found.name,
         "batch": batch,
         **({} if layer is None else {"layer": layer}),
+        **({} if scope == "layers" else {"scope": scope}),
         "bytes_per_element": bytes_per_element,
         "bytes_by_tensor": dict(bytes_by_tensor or {}),
     }
@@ -85,7 +94,32 @@ def network(
         raise InputError([*faults, *error.faults]) from None
     if faults:
         raise InputError(faults)
-    return workload
+    return _whole(found, workload) if scope == "model" else workload
+
+
+def _scope_faults(found: Network, scope: str, layer: str | None) -> list[Fault]:
+    if scope not in SCOPES:
+        return [Fault(found.name, "scope", scope, suggest(str(scope), SCOPES))]
+    if scope == "layers":
+        return []
+    if found.whole is None:
+        allowed = f"layers; what lies between the layers of {found.name} is not known here"
+        return [Fault(found.name, "scope", scope, allowed)]
+    if layer is not None:
+        return [Fault(found.name, "layer", layer, "nothing with scope model, which has all")]
+    return []
+
+
+def _whole(found: Network, layers: Workload) -> Workload:
+    """Return a network as one graph, with the batch and element sizes of a list of its layers."""
+    assert found.whole is not None  # noqa: S101 - refused before
+    wide = {name[-1]: one.bytes_per_element for name, one in layers.tensors.items()}
+    operators, kinds = linked(found.whole(), layers.parameters["batch"])
+    tensors = {
+        name: Tensor(name, wide[{"weight": "W", "input": "I"}.get(kind, "O")], kind)
+        for name, kind in kinds.items()
+    }
+    return Workload(found.name, tuple(operators), tensors, parameters=layers.parameters)
 
 
 def _chosen(found: Network, batch: int, layer: str | None) -> tuple[Layers, list[Fault]]:

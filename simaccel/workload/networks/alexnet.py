@@ -7,6 +7,7 @@ Ruby (section IV-B) maps another layer 2: one group, 27 x 27 x 48 inputs and 96 
 
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import Layers, Network, Product
+from simaccel.workload.whole import IMAGE, Node, connected, conv, pooling
 
 
 def layers() -> Layers:
@@ -23,10 +24,28 @@ def layers() -> Layers:
     }
 
 
+def whole() -> list[Node]:
+    """Return all that runs for one image, poolings too (3 x 3, stride 2); no response norms."""
+    found: list[Node] = []
+    last, paddings = IMAGE, {"conv2": 2, "conv3": 1, "conv4": 1, "conv5": 1}
+    for name, sizes in layers().items():
+        if not isinstance(sizes, Conv):
+            continue
+        found.append(conv(name, last, sizes, paddings.get(name, 0)))
+        last = name
+        if name in ("conv1", "conv2", "conv5"):
+            last = f"pool{name[-1]}"
+            found.append(pooling(last, name, found[-1].channels, sizes.p // 2, reach=3, stride=2))
+    found.append(connected("fc6", last, 256, 6, 4096))
+    found.append(connected("fc7", "fc6", 4096, 1, 4096))
+    return [*found, connected("fc8", "fc7", 4096, 1, 1000)]
+
+
 NETWORK = Network(
     "alexnet",
     (),
     layers,
     "Krizhevsky et al., ImageNet Classification with Deep Convolutional Neural Networks, NeurIPS "
     "2012, section 3.5 and figure 2; conv2, conv4 and conv5 in two groups",
+    whole=whole,
 )

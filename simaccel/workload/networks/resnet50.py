@@ -7,6 +7,7 @@ in the 3 x 3 (`resnet50`, known as v1.5), which has the same weights and 6% more
 
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import Layers, Network, Product, Shape
+from simaccel.workload.whole import IMAGE, Node, connected, conv, pooling, residual
 
 # stage, blocks, channels inside a block, output rows and columns
 _STAGES = ((2, 3, 64, 56), (3, 4, 128, 28), (4, 6, 256, 14), (5, 3, 512, 7))
@@ -50,6 +51,37 @@ def _conv(m: int, c: int, size: int, filter_size: int, step: int) -> Conv:
     return Conv(m=m, c=c, p=size, q=size, r=filter_size, s=filter_size, stride=(step, step))
 
 
+def whole(*, early: bool = False) -> list[Node]:
+    """Return all that runs for one image: poolings and the sums of the shortcuts, too."""
+    sizes = layers(early=early)
+    found = [
+        conv("conv1", IMAGE, _sizes(sizes, "conv1"), 3),
+        pooling("pool1", "conv1", 64, 56, reach=3, stride=2, padding=1),
+    ]
+    last, size = "pool1", 56
+    for stage, blocks, inner, size in _STAGES:
+        for block in "abcdef"[:blocks]:
+            name, shortcut = f"res{stage}{block}", last
+            if f"{name}_branch1" in sizes:
+                shortcut = f"{name}_branch1"
+                found.append(conv(shortcut, last, _sizes(sizes, shortcut)))
+            for branch, padding in (("2a", 0), ("2b", 1), ("2c", 0)):
+                layer = f"{name}_branch{branch}"
+                found.append(conv(layer, last, _sizes(sizes, layer), padding))
+                last = layer
+            found.append(residual(name, last, shortcut, inner * _EXPANSION, size))
+            last = name
+    channels = inner * _EXPANSION
+    found.append(pooling("pool5", last, channels, 1, reach=size, stride=1, kind="average_pooling"))
+    return [*found, connected("fc1000", "pool5", channels, 1, 1000)]
+
+
+def _sizes(sizes: Layers, name: str) -> Conv:
+    found = sizes[name]
+    assert isinstance(found, Conv)  # noqa: S101 - narrows the type
+    return found
+
+
 NETWORK = Network(
     "resnet50",
     ("resnet-50", "resnet50-v1.5"),
@@ -57,6 +89,7 @@ NETWORK = Network(
     "He et al., Deep Residual Learning, arXiv:1512.03385, table 1; stride in the 3 x 3 convolution "
     "(v1.5, as in torchvision and MLPerf); layer names of the authors' release "
     "(github.com/KaimingHe/deep-residual-networks)",
+    whole=whole,
 )
 NETWORK_V1 = Network(
     "resnet50-v1",
@@ -64,4 +97,5 @@ NETWORK_V1 = Network(
     lambda: layers(early=True),
     "He et al., Deep Residual Learning, arXiv:1512.03385, table 1; stride in the first 1 x 1 "
     "convolution, as in the authors' release (github.com/KaimingHe/deep-residual-networks)",
+    whole=lambda: whole(early=True),
 )

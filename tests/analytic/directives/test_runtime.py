@@ -113,3 +113,26 @@ def test_blocks_are_those_of_plain_loops_and_each_is_paid_alone(
     }
     whole = _times(workload, toy, loops, stationarity)
     assert whole.cycles == sum(count * (alone[one] or 0) for one, count in found.items())
+
+
+def test_parts_of_a_rank_are_blocks_of_their_own() -> None:
+    """7 rows in pieces of 3, of each the first row alone: 1 + 2, 1 + 2, 1; by hand."""
+    workload, toy = gemm(m=7, k=4, n=4), load_accelerator("toy")
+    text = f"""
+mapping mine of {workload.name} {workload.fingerprint}
+  group gemm
+    keep B buffer
+    loop m 3
+    part m 1 rest
+      | keep A buffer, C buffer
+        do gemm array ws
+      | keep A buffer, C buffer
+        do gemm array os
+"""
+    (group,) = parse_text(text).groups
+    (found,) = operator_times(space_of(workload, group), group, toy)
+    one = _times(gemm(m=1, k=4, n=4), toy).cycles
+    two = _times(gemm(m=2, k=4, n=4), toy, stationarity="os").cycles
+    assert one is not None
+    assert two is not None
+    assert found.cycles == 3 * one + 2 * two

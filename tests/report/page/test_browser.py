@@ -46,10 +46,11 @@ NOTHING |= {"title": "made up", "version": ""}
 def browser() -> Iterator[Chrome]:
     options = ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
         options.add_argument(argument)
     options.add_argument("--window-size=1500,900")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.add_experimental_option("perfLoggingPrefs", {"enablePage": False})
     driver = Chrome(options=options, service=Service(DRIVER))
     try:
         yield driver
@@ -98,6 +99,11 @@ def _window(browser: Chrome) -> list[float]:
     return found
 
 
+def _pointer(browser: Chrome) -> ActionChains:
+    """Do something with pointer and keys, without the 250 ms that each way is to take."""
+    return ActionChains(browser, duration=0)
+
+
 def _canvas(browser: Chrome, lane: str) -> WebElement:
     return browser.find_element(By.CSS_SELECTOR, f"canvas[data-lane='{lane}']")
 
@@ -107,7 +113,7 @@ def _hover(browser: Chrome, lane: str, cycle: float) -> str:
     start, end = _window(browser)
     canvas = _canvas(browser, lane)
     x = (cycle - start) / (end - start) * canvas.size["width"] - canvas.size["width"] / 2
-    ActionChains(browser).move_to_element_with_offset(canvas, round(x), 0).perform()
+    _pointer(browser).move_to_element_with_offset(canvas, round(x), 0).perform()
     return browser.find_element(By.ID, "tip").text
 
 
@@ -164,15 +170,15 @@ def test_the_wheel_zooms_at_the_pointer_and_dragging_moves(page: Page) -> None:
     start, end = _window(browser)
     canvas = _canvas(browser, "array")
     quarter = ScrollOrigin.from_element(canvas, -canvas.size["width"] // 4, 0)
-    ActionChains(browser).scroll_from_origin(quarter, 0, -500).perform()
+    _pointer(browser).scroll_from_origin(quarter, 0, -500).perform()
     near, far = _window(browser)
     assert far - near < (end - start) / 2
     assert (near + 0.25 * (far - near)) == pytest.approx((start + end) / 4, rel=0.01)
-    ActionChains(browser).drag_and_drop_by_offset(canvas, 100, 0).perform()
+    _pointer(browser).drag_and_drop_by_offset(canvas, 100, 0).perform()
     moved, ended = _window(browser)
     assert ended - moved == pytest.approx(far - near)
     assert near - moved == pytest.approx(100 / canvas.size["width"] * (far - near), rel=0.02)
-    ActionChains(browser).scroll_from_origin(quarter, 0, 50_000).perform()
+    _pointer(browser).scroll_from_origin(quarter, 0, 50_000).perform()
     assert _window(browser) == [start, end]
 
 
@@ -180,13 +186,13 @@ def test_dragging_with_shift_and_clicking_the_overview(page: Page) -> None:
     browser = page(FOLDER / "edge_bert_flat.h5")
     end = _window(browser)[1]
     canvas = _canvas(browser, "array")
-    keys = ActionChains(browser).key_down(Keys.SHIFT).click_and_hold(canvas).move_by_offset(100, 0)
+    keys = _pointer(browser).key_down(Keys.SHIFT).click_and_hold(canvas).move_by_offset(100, 0)
     keys.release().key_up(Keys.SHIFT).perform()
     width = canvas.size["width"]
     shown = [end / 2, end * (0.5 + 100 / width)]
     assert _window(browser) == pytest.approx(shown, rel=0.01)
     overview = browser.find_element(By.ID, "overview-track")
-    ActionChains(browser).move_to_element(overview).move_by_offset(-width // 4, 0).click().perform()
+    _pointer(browser).move_to_element(overview).move_by_offset(-width // 4, 0).click().perform()
     near, far = _window(browser)
     assert far - near == pytest.approx(shown[1] - shown[0])
     assert (near + far) / 2 == pytest.approx(end / 4, rel=0.02)
@@ -280,7 +286,7 @@ def test_a_double_click_zooms_to_the_event(page: Page) -> None:
     start, end = int(longest["start"]), int(longest["end"])
     _run(browser, "simaccel.show(...args)", 30_000, 70_000)
     _hover(browser, "array", (start + end) / 2)
-    ActionChains(browser).double_click().perform()
+    _pointer(browser).double_click().perform()
     margin = 0.1 * (end - start)
     assert _window(browser) == pytest.approx([start - margin, end + margin])
     text = browser.find_element(By.ID, "tip").text

@@ -1,0 +1,226 @@
+"""Whole networks: convolutions, poolings and sums whose outputs are the inputs of the next.
+
+Tensors of images have the dimensions n, c, h, w (samples, channels, rows, columns). A convolution
+with padding reads a border of zeros, which is stored and moved like any other row (as in `conv`):
+the tensor has the border, and who makes it writes the box inside. A convolution of several groups
+is one for each group, over its box of the channels. A fully connected layer is a convolution whose
+filter is as large as its image. Batch norm is part of the filters, a bias begins the sums, and a
+rectifier is applied as they leave: none of them costs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from simaccel.workload.conv import Conv
+from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Vector
+
+Window = Literal["pooling", "average_pooling"]
+IMAGE = "image"
+"""The tensor that comes in."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A layer of a whole network; ``given`` names the nodes whose outputs it reads, or the image.
+
+    ``sizes`` of a pooling are those of a depth-wise convolution; of a sum its output's. ``padding``
+    in rows and columns at the start of the image; at the end it is what the filter reaches.
+    """
+
+    name: str
+    kind: Literal["conv", "pooling", "average_pooling", "residual"]
+    given: tuple[str, ...]
+    sizes: Conv
+    padding: int = 0
+
+    @property
+    def channels(self) -> int:
+        """Channels of the output."""
+        return self.sizes.g * self.sizes.m
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Rows and columns of the input that all windows together reach, padding included."""
+        one = self.sizes
+        sizes = zip((one.p, one.q), (one.r, one.s), one.stride, one.dilation, strict=True)
+        height, width = ((p - 1) * step + (r - 1) * apart + 1 for p, r, step, apart in sizes)
+        return height, width
+
+
+def conv(name: str, given: str, sizes: Conv, padding: int = 0) -> Node:
+    """Return a convolution."""
+    return Node(name, "conv", (given,), sizes, padding)
+
+
+def connected(name: str, given: str, channels: int, size: int, outputs: int) -> Node:
+    """Return a fully connected layer over all of an image of so many rows and columns."""
+    return conv(name, given, Conv(m=outputs, c=channels, p=1, q=1, r=size, s=size))
+
+
+def pooling(
+    name: str,
+    given: str,
+    channels: int,
+    size: int,
+    *,
+    reach: int,
+    stride: int,
+    padding: int = 0,
+    kind: Window = "pooling",
+) -> Node:
+    """Return a pooling that makes an image of ``size`` rows and columns."""
+    sizes = Conv(g=channels, m=1, c=1, p=size, q=size, r=reach, s=reach, stride=(stride, stride))
+    return Node(name, kind, (given,), sizes, padding)
+
+
+def residual(name: str, given: str, shortcut: str, channels: int, size: int) -> Node:
+    """Return the sum of two images."""
+    return Node(
+        name, "residual", (given, shortcut), Conv(g=channels, m=1, c=1, p=size, q=size, r=1, s=1)
+    )
+
+
+def linked(nodes: Sequence[Node], batch: int) -> tuple[list[Operator], dict[str, Kind]]:
+    """Return the operators of a network for so many samples, and the kinds of their tensors."""
+    tensors = {one.name: _Image(batch, one.channels, one.sizes.p, one.sizes.q) for one in nodes}
+    readers: dict[str, list[Node]] = {}
+    for one in nodes:
+        for name in one.given:
+            readers.setdefault(name, []).append(one)
+    first = readers[IMAGE][0]
+    tensors[IMAGE] = _Image(batch, first.sizes.g * first.sizes.c, *first.reach, made=False)
+    for name, some in readers.items():
+        tensors[name].read_by(some)
+    operators = [made for one in nodes for made in _operators(one, tensors)]
+    kinds: dict[str, Kind] = {_tensor(IMAGE): "input"}
+    for one in nodes:
+        kinds[_tensor(one.name)] = "intermediate" if one.name in readers else "output"
+        if one.kind == "conv":
+            kinds |= dict.fromkeys(_weights(one), "weight")
+    return operators, kinds
+
+
+@dataclass
+class _Image:
+    """A tensor: its channels, rows and columns as made, with a ``border`` before them."""
+
+    samples: int
+    channels: int
+    rows: int
+    columns: int
+    border: int = 0
+    made: bool = True
+
+    def read_by(self, readers: Iterable[Node]) -> None:
+        """Make room for the padding of all readers."""
+        readers = list(readers)
+        before = max(one.padding for one in readers)
+        if self.made:
+            self.border = before
+            self.rows, self.columns = self.rows + before, self.columns + before
+        for one in readers:
+            height, width = one.reach
+            apart = before - one.padding
+            self.rows, self.columns = (
+                max(self.rows, apart + height),
+                max(self.columns, apart + width),
+            )
+        if not self.made:
+            self.border = before
+
+    def box(
+        self, start: tuple[int, int], size: tuple[int, int, int]
+    ) -> tuple[int, int, int, int] | tuple[()]:
+        """Return where a box of (channels, rows, columns) starts; nothing if it is all there is.
+
+        ``start``: its first channel, and its first row and column.
+        """
+        if size == (self.channels, self.rows, self.columns):
+            return ()
+        return (0, start[0], start[1], start[1])
+
+
+def _tensor(name: str) -> str:
+    return name if name == IMAGE else f"{name}.O"
+
+
+def _weights(node: Node) -> list[str]:
+    return [f"{name}.W" for name in _names(node)]
+
+
+def _names(node: Node) -> list[str]:
+    """Return the operators of a convolution: one for each of its groups, or one if depth-wise."""
+    one = node.sizes
+    if one.g == 1 or one.m == one.c == 1:
+        return [node.name]
+    return [f"{node.name}.{number}" for number in range(one.g)]
+
+
+def _operators(node: Node, tensors: dict[str, _Image]) -> Iterator[Operator]:
+    if node.kind == "residual":
+        ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "gpq")}
+        given = tuple(
+            Operand(_tensor(name), _units("ngpq"), _start(node, tensors[name], 0, node.channels))
+            for name in node.given
+        )
+        yield Vector(node.name, "residual", ranks, given, _output(node, tensors, "ngpq"))
+    elif node.kind == "conv" and not node.sizes.m == node.sizes.c == 1:
+        yield from _dense(node, tensors)
+    else:
+        yield _by_channel(node, tensors)
+
+
+def _by_channel(node: Node, tensors: dict[str, _Image]) -> Operator:
+    """Return a pooling, or a convolution of each channel with a filter of its own."""
+    ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "gpqrs")}
+    given = _input(node, tensors, "g", 0, node.channels)
+    output = _output(node, tensors, "ngpq")
+    if node.kind == "conv":
+        (weights,) = _weights(node)
+        return Einsum(node.name, ranks, (given, Operand(weights, _units("grs"))), output)
+    return Vector(node.name, node.kind, ranks, (given,), output)
+
+
+def _dense(node: Node, tensors: dict[str, _Image]) -> Iterator[Operator]:
+    ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "mcpqrs")}
+    for number, (name, weights) in enumerate(zip(_names(node), _weights(node), strict=True)):
+        given = _input(node, tensors, "c", number * node.sizes.c, node.sizes.c)
+        output = _output(node, tensors, "nmpq", number * node.sizes.m, node.sizes.m)
+        yield Einsum(name, ranks, (given, Operand(weights, _units("mcrs"))), output)
+
+
+def _ranks(sizes: Conv, names: str) -> dict[str, int]:
+    return {name: sizes.ranks[name] for name in names}
+
+
+def _units(ranks: str) -> tuple[Affine, ...]:
+    return tuple(Affine(((rank, 1),)) for rank in ranks)
+
+
+def _input(
+    node: Node, tensors: dict[str, _Image], rank: str, channel: int, channels: int
+) -> Operand:
+    """Return what windows read of some channels."""
+    (sh, sw), (dh, dw) = node.sizes.stride, node.sizes.dilation
+    dims = (*_units(f"n{rank}"), Affine((("p", sh), ("r", dh))), Affine((("q", sw), ("s", dw))))
+    start = _start(node, tensors[node.given[0]], channel, channels)
+    return Operand(_tensor(node.given[0]), dims, start)
+
+
+def _start(node: Node, image: _Image, channel: int, channels: int) -> tuple[int, ...]:
+    return image.box((channel, image.border - node.padding), (channels, *node.reach))
+
+
+def _output(
+    node: Node,
+    tensors: dict[str, _Image],
+    ranks: str,
+    channel: int = 0,
+    channels: int | None = None,
+) -> Operand:
+    image, size = tensors[node.name], (node.sizes.p, node.sizes.q)
+    start = image.box((channel, image.border), (channels or node.channels, *size))
+    return Operand(_tensor(node.name), _units(ranks), start)

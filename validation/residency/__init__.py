@@ -1,0 +1,1 @@
+"""What stays on chip between layers, and published latencies of whole networks."""
