@@ -37,6 +37,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	SIMACCEL_DRAWS=12 $(BIN)/python -m pytest -n 2 tests/properties tests/machine tests/analytic
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.search.run
+	$(BIN)/python -m validation.search.brute
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.orojenesis.run

@@ -75,7 +75,7 @@ def pareto(
         points=tuple(points[int(at)] for at in kept),
         seen=found.seen,
         points_in_all=len(kept) + len(found.found) - len(chosen),
-        proved=found.proved and added_up and len(chosen) == len(found.found) > max(kept, default=0),
+        proved=found.proved and added_up and len(chosen) == len(found.found) > max(kept.tolist()),
     )
 
 

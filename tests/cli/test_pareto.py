@@ -77,9 +77,12 @@ def test_a_dataflow_that_does_not_fit_says_so(cli: Call) -> None:
 
 
 def test_intensity_is_macs_by_bytes(cli: Call, tmp_path: Path) -> None:
-    """L of 16 tokens: 12 heads x 16 x 16 x 64 MACs; Q and K of 2 B come, S goes."""
-    plot = tmp_path / "roofline.png"
-    asked = f"compare {_ON} --exhibit roofline --dataflow naive --plot {plot} --json"
+    """L of 16 tokens: 12 heads x 16 x 16 x 64 MACs; Q and K of 2 B come, S goes.
+
+    Into 8 KiB all of S, 6 KiB, doesn't fit beside a tile.
+    """
+    plot, small = tmp_path / "roofline.png", "--set buffer.capacity_bytes=8KiB"
+    asked = f"compare {_ON} {small} --exhibit roofline --dataflow naive-m --plot {plot} --json"
     rows = json.loads(cli(asked).stdout)["rows"]
     macs, least = 12 * 16 * 16 * 64, 2 * 12 * (2 * 16 * 64 + 16 * 16)
     first = rows[0]
