@@ -276,7 +276,7 @@ def test_the_estimate_is_that_of_the_run(cli: Call) -> None:
 
 
 def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
-    """And operators alone, whose tiles never stay, are not below theirs."""
+    """And operators alone, of which nothing stays, are not below theirs."""
     dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
     workload = attention(dimensions, batch=1, seq_len=8, scope="la")
     axis = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
@@ -284,13 +284,13 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
         Task(workload, there, Point(axis, size, f"{size} B", size), dataflow, seq_len=8)
         for size in (512, 1024)
         for there in [load_accelerator("toy", [f"buffer.capacity_bytes={size}"])]
-        for dataflow in ("naive", "flex", "flat-h")
+        for dataflow in ("strips", "naive", "flex", "flat-h")
     ]
     alone, fused = slopes_of(tasks)[8]
     for task in tasks:
         result = run_task(task).result
         assert result is not None
-        slopes = [alone, fused] if task.dataflow == "naive" else [fused]
+        slopes = [alone, fused] if task.dataflow == "strips" else [fused]
         for slope in slopes:
             assert task.point is not None
             least = min(moved for room, moved in slope.points if room <= task.point.place)
