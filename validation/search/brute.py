@@ -32,6 +32,8 @@ from simaccel.workload import Dimensions, Workload, attention, gemm
 
 TABLE: Final = Path(__file__).with_name("brute.csv")
 FIELDS: Final = ("case", "mappings", "fit", "picked", "optimum", "ratio", "code")
+DRAWS: Final = 60
+CUT_ROWS: Final = ("dram=q,bh",)
 LA: Final = ("L", "softmax", "A")
 Body = tuple[Group | Around, ...]
 
@@ -66,7 +68,7 @@ class Case:
     @cached_property
     def workload(self) -> Workload:
         """The operators."""
-        if len(self.shape) == 3:  # noqa: PLR2004 - m, k, n
+        if len(self.shape) == 3:
             m, k, n = self.shape
             return gemm(m=m, k=k, n=n)
         batch, heads, tokens, size = self.shape
@@ -92,7 +94,7 @@ class Case:
 
     def bodies(self) -> Iterator[Body]:
         """Yield all mappings of the scheduler's space, those too that don't fit."""
-        if len(self.shape) == 3:  # noqa: PLR2004 - m, k, n
+        if len(self.shape) == 3:
             yield from gemm_bodies(self)
         elif self.dataflow.startswith(("flat", "flash")):
             yield from fused_bodies(self)
@@ -211,7 +213,8 @@ def _fused(
 def staged_bodies(case: Case) -> Iterator[Body]:
     """Yield L, softmax and A with every number of rows that may stay on chip.
 
-    Only rows are cut (constraint `dram=q`), with one to three slots; naive's tiles are fixed.
+    Only rows are cut, or none (`dram=q,bh`, `dram=bh`), with one to three slots; naive's tiles are
+    fixed.
     """
     batch, per, q, d = case.shape
     _, _, granularity = case.dataflow.partition("-")
@@ -219,9 +222,10 @@ def staged_bodies(case: Case) -> Iterator[Body]:
     units = {"m": every, "b": per * q, "h": q, "r": 1}
     counts = {n for one in granularity or "mbhr" for n in range(0, every + 1, units[one])}
     side = case.accelerator.array.rows
-    rows = [min(q, 4 * side)] if case.dataflow.startswith("naive") else range(1, q + 1)
-    slots = (2,) if case.dataflow.startswith("naive") else (1, 2, 3)
-    fixed = side if case.dataflow.startswith("naive") else q * d
+    naive = case.dataflow.startswith("naive")
+    rows = [min(q, 4 * side)] if naive else _heights(case, q)
+    slots = (2,) if naive else (1, 2, 3)
+    fixed = side if naive else q * d
     tiles = list(product(rows, slots))
     vectors = list(product(_heights(case, q), (1, 2, 3)))
     for resident, logit, softmax, attend in product(sorted(counts), tiles, vectors, tiles):
@@ -234,8 +238,9 @@ def staged_bodies(case: Case) -> Iterator[Body]:
 
 
 def _heights(case: Case, q: int) -> Sequence[int]:
-    side = case.accelerator.array.rows
-    return sorted({min(q, side), 1}) if case.dataflow.startswith("naive") else range(1, q + 1)
+    if case.dataflow.startswith("naive"):
+        return sorted({min(q, case.accelerator.array.rows), 1})
+    return range(1, q + 1) if case.constraints == CUT_ROWS else [q]
 
 
 def _alone(
@@ -266,31 +271,122 @@ def _resident(case: Case, rows: int, placed: Sequence[tuple[Group, Tree, str]]) 
     """Return groups in which the first rows of the logits stay on chip."""
     batch, per, q, _ = case.shape
     heads, part = divmod(rows, q)
-    every = batch * per
     if not rows:
         return tuple(replace(group, tree=tree) for group, tree, _ in placed)
-    axis = (Span(0, q),)
-    keeps = []
-    if heads:
-        where = (Span(0, heads),) if every > 1 else ()
-        keeps.append(Keep("S", region=(*where, Span(0, q), *axis)))
-    if part:
-        where = (Span(heads, heads + 1),) if every > 1 else ()
-        keeps.append(Keep("S", region=(*where, Span(0, part), *axis)))
+    boxes = [(0, heads, q)] * (heads > 0) + [(heads, heads + 1, part)] * (part > 0)
+    keeps = tuple(
+        Keep("S", region=(*[Span(low, high)] * (batch * per > 1), Span(0, n), Span(0, q)))
+        for low, high, n in boxes
+    )
     groups = []
     for group, spilled, held in placed:
         kept = tuple(n for n in spilled if not isinstance(n, Keep) or n.tensor != held)
-        branches: list[tuple[int, Tree]] = []
-        if heads:
-            branches.append((heads, kept))
-        if part:
-            branches.append((1, (Part("q", (part,), (kept, spilled)),)))
-        if heads + bool(part) < every:
-            branches.append((every - heads - bool(part), spilled))
         rank = next(iter(group.merged), "h" if per > 1 else "b")
-        tree = branches[0][1]
-        if len(branches) > 1:
-            sizes = tuple(size for size, _ in branches[:-1])
-            tree = (Part(rank, sizes, tuple(one for _, one in branches)),)
+        tree = _divided(rank, (heads, part, batch * per), kept, spilled)
         groups.append(replace(group, tree=tree))
-    return (Around(keeps=tuple(keeps), groups=tuple(groups)),)
+    return (Around(keeps=keeps, groups=tuple(groups)),)
+
+
+def _divided(rank: str, counts: tuple[int, int, int], kept: Tree, spilled: Tree) -> Tree:
+    """Return the tree of the heads that stay, of one that stays in part, and of the others."""
+    heads, part, every = counts
+    branches: list[tuple[int, Tree]] = [(heads, kept)] * (heads > 0)
+    if part:
+        branches.append((1, (Part("q", (part,), (kept, spilled)),)))
+    others = every - heads - bool(part)
+    branches += [(others, spilled)] * (others > 0)
+    if len(branches) == 1:
+        return branches[0][1]
+    sizes = tuple(size for size, _ in branches[:-1])
+    return (Part(rank, sizes, tuple(one for _, one in branches)),)
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+SMALL: Final = (
+    Case("flex", (5, 1, 3), 96),
+    Case("flat", (1, 2, 3, 2), 100, holds="os"),
+    Case("flat", (2, 1, 3, 2), 300, 8, holds="ws", pipeline=True),
+    Case("flash", (1, 1, 5, 2), 120, holds="is"),
+    Case("naive", (1, 2, 3, 2), 150),
+    Case("flex", (1, 2, 2, 1), 40, holds="ws", constraints=("dram=bh",)),
+)
+"""Cases that a test runs."""
+
+
+def drawn(seed: int) -> Case:
+    """Draw a case whose mappings are few enough to run."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    bandwidth, holds = rng.choice((1, 2, 8, 32)), rng.choice(STATIONARITIES)
+    kind = rng.choice(("gemm", "flat", "flat", "flash", "naive", "flex"))
+    if kind == "gemm":
+        shape = rng.choice([(7, 1, 3), (1, 7, 3), (5, 3, 1), (3, 3, 2), (2, 5, 1), (11, 1, 1)])
+        return Case("flex", shape, rng.choice((40, 64, 96, 200)), bandwidth)
+    tokens, size = rng.choice((2, 3, 5)), rng.randint(1, 5)
+    batch, heads = rng.choice(((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)))
+    batch, heads = (1, 2) if kind == "flex" else (batch, heads)
+    room = rng.randint(4, 40) * 16
+    if kind == "flex":
+        small = (batch, heads, 2, size)
+        return Case("flex", small, room // 2, bandwidth, holds, CUT_ROWS)
+    name = kind if kind == "flash" else rng.choice((kind, *(f"{kind}-{one}" for one in "mbhr")))
+    fixed = None if kind != "naive" and tokens <= 3 else holds
+    pipeline = kind in ("flat", "flash") and rng.random() < 0.3
+    return Case(name, (batch, heads, tokens, size), room, bandwidth, fixed, pipeline=pipeline)
+
+
+def measure(case: Case) -> dict[str, object]:
+    """Schedule a case, simulate all of its mappings, and put both side by side."""
+    every, fit, optimum = simulated(case)
+    try:
+        picked: int | None = case.picked()
+    except SimaccelError:
+        picked = None
+    ratio = f"{picked / optimum:.4f}" if picked and optimum else ""
+    return {
+        "case": repr(case),
+        "mappings": every,
+        "fit": fit,
+        "picked": picked or "",
+        "optimum": optimum or "",
+        "ratio": ratio,
+        "code": code_digest()[:12],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is missing, write after each case; 1 if a pick is not the optimum."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=DRAWS, metavar="N")
+    asked = parser.parse_args(arguments)
+    rows = _read()
+    for case in (*SMALL, *map(drawn, range(asked.draws))):
+        if repr(case) not in rows:
+            rows[repr(case)] = measure(case)
+            _write(rows)
+        row = rows[repr(case)]
+        print(f"{row['ratio'] or '-':>6} {row['fit']:>6} {row['case']}", flush=True)
+    ratios = [float(str(row["ratio"])) for row in rows.values() if row["ratio"]]
+    missed = [row for row in rows.values() if bool(row["picked"]) != bool(row["optimum"])]
+    worse = sum(ratio > 1 for ratio in ratios)
+    print(f"{len(ratios)} cases, {worse} picks above the optimum, at worst {max(ratios):.4f}")
+    return int(worse > 0 or len(missed) > 0)
+
+
+def _read() -> dict[str, dict[str, object]]:
+    if not TABLE.exists():
+        return {}
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        rows: list[dict[str, object]] = [dict(row) for row in csv.DictReader(file)]
+    return {str(row["case"]): row for row in rows if row["code"] == code_digest()[:12]}
+
+
+def _write(rows: dict[str, dict[str, object]]) -> None:
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
