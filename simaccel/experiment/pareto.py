@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from simaccel.errors import SimaccelError
 from simaccel.experiment.run import Result, energy_pj, simulate
 from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
 from simaccel.schedulers.front import Asked, Figure, evenly, undominated
-from simaccel.schedulers.fronts import front
+from simaccel.schedulers.fronts import OBJECTIVE_OF, front
 from simaccel.schedulers.problems import mapping_of
 from simaccel.workload import Workload
 
@@ -60,8 +62,10 @@ def pareto(
         simulate(workload, accelerator, mapping_of(workload, dataflow, one.body)) for one in chosen
     ]
     added_up = found.seen == len(found.found) or all(
-        one.cycles == result.run.cycles for one, result in zip(chosen, results, strict=True)
+        (one.cycles, one.buffer_bytes) == (result.run.cycles, result.estimate.buffer_bytes)
+        for one, result in zip(chosen, results, strict=True)
     )
+    results += _ends(workload, accelerator, dataflow, options, asked)
     points = [Point(result, figures_of(result)) for result in results]
     signs = {name: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
     rows = np.array([[signs[name] * one.figures[name] for name in signs] for one in points])
@@ -71,8 +75,24 @@ def pareto(
         points=tuple(points[int(at)] for at in kept),
         seen=found.seen,
         points_in_all=len(kept) + len(found.found) - len(chosen),
-        proved=found.proved and added_up and len(chosen) == len(found.found),
+        proved=found.proved and added_up and len(chosen) == len(found.found) > max(kept, default=0),
     )
+
+
+def _ends(
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, asked: Asked
+) -> list[Result]:
+    """Return what a search for each of the two figures finds: no end of a front is worse.
+
+    Parts that are best on their own need not be so together: neighbours share the buffer.
+    """
+    found = []
+    for one in dict.fromkeys((OBJECTIVE_OF[asked.x], OBJECTIVE_OF[asked.y])):
+        effort = replace(options.effort, objective=one)
+        mine = replace(options, objective=one, effort=effort)
+        with suppress(SimaccelError):  # the front has mappings that the machine takes
+            found.append(simulate(workload, accelerator, dataflow, options=mine))
+    return found
 
 
 def figures_of(result: Result) -> dict[Figure, float]:

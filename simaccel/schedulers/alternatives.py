@@ -35,11 +35,9 @@ from simaccel.schedulers.front import (
 )
 from simaccel.schedulers.neighbours import limits_of, neighbours
 from simaccel.schedulers.problems import Judge, mapping_of
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.search import EXACT, Goal
 from simaccel.workload import Vector, Workload
 
-EXACT: Final = 512
-"""Grids of so many candidates that fit are judged by the machine."""
 _STARTS: Final = 8
 """Places of a front whose neighbours are looked at."""
 _RUNS: Final = 48

@@ -12,7 +12,7 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Group
 from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.space import STRATEGIES, Strategy
-from simaccel.schedulers import best, flat, flex, naive, spatial
+from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
 from simaccel.schedulers.alternatives import Explorer, Front
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
@@ -26,7 +26,7 @@ from simaccel.workload import Einsum, Vector, Workload
 
 _ROOMS: Final = 2
 """Buffers, each a quarter of the one before, in which flex stages the rows that stay on chip."""
-_OBJECTIVES: Final[dict[Figure, Objective]] = {
+OBJECTIVE_OF: Final[dict[Figure, Objective]] = {
     "cycles": "cycles",
     "utilisation": "cycles",
     "energy": "energy",
@@ -34,6 +34,7 @@ _OBJECTIVES: Final[dict[Figure, Objective]] = {
     "dram-bytes": "dram-bytes",
     "footprint": "footprint",
 }
+"""What a search makes small for each figure."""
 
 
 def front(
@@ -72,6 +73,8 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
     which = granularity or GRANULARITIES
     if name == "naive":
         return _naive(explorer, options, which)
+    if name not in ("flex", "flat", "flash"):
+        return _one(explorer, dataflow, options)
     attention: Callable[[Attention], Front]
     if name == "flex":
         attention = partial(_staged, explorer, granularities=which)
@@ -88,15 +91,26 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
 
 def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
     """Return the front of the rows that stay on chip beside fixed tiles."""
-    workload, fixed = explorer.workload, naive.Fixed.of(explorer.goal, options)
-    return explorer.joined(
-        [
-            explorer.bodies(fixed.resident(workload, part, granularities))
-            if isinstance(part, tuple)
-            else explorer.bodies([(fixed.group(workload, part),)])
-            for part in parts(workload)
-        ]
-    )
+    workload = explorer.workload
+    tiles = [
+        naive.Fixed.of(replace(explorer.goal, objective=one), options)
+        for one in sorted({OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y]})
+    ]
+
+    def bodies(part: str | Attention) -> Iterator[Body]:
+        for fixed in tiles:
+            if isinstance(part, tuple):
+                yield from fixed.resident(workload, part, granularities)
+            else:
+                yield (fixed.group(workload, part),)
+
+    return explorer.joined([explorer.bodies(bodies(part)) for part in parts(workload)])
+
+
+def _one(explorer: Explorer, dataflow: str, options: Options) -> Front:
+    """Return the one mapping that a scheduler makes which says no others."""
+    mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, options)
+    return explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
 
 
 def _strategy(name: str) -> Strategy:
@@ -122,7 +136,7 @@ def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Itera
     rows = {
         rows for one in granularities for rows in few_counts(problem, one, explorer.accelerator)
     }
-    objectives = {_OBJECTIVES[one] for one in (explorer.asked.x, explorer.asked.y)}
+    objectives = {OBJECTIVE_OF[one] for one in (explorer.asked.x, explorer.asked.y)}
     for objective in sorted(objectives - {"footprint"} or objectives):
         search = Search(replace(explorer.goal, objective=objective))
         for count in sorted(rows - {0}):
@@ -171,7 +185,7 @@ def _mapspace(explorer: Explorer, strategy: Strategy, options: Options) -> Front
     asked = parse_constraints(options.constraints)
     workload, accelerator = explorer.workload, explorer.accelerator
     choices = spatial.choices(workload, accelerator, strategy, asked)
-    wanted = dict.fromkeys((_OBJECTIVES[explorer.asked.x], _OBJECTIVES[explorer.asked.y], "edp"))
+    wanted = dict.fromkeys((OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y], "edp"))
     groups: dict[str, list[Body]] = {}
     for objective in wanted:
         effort = replace(options.effort, objective=objective)

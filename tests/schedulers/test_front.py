@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from simaccel.analytic.estimate import estimate
 from simaccel.analytic.family import Ints
-from simaccel.experiment.pareto import pareto
+from simaccel.experiment.pareto import figures_of, pareto
+from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
+from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, Options
@@ -223,6 +225,22 @@ def test_a_small_front_is_proved(dataflow: str) -> None:
 
 
 _EFFORT = Effort(patience=300, exhaustive=300)
+
+
+@pytest.mark.parametrize("dataflow", ["naive-r", "strips"])
+@pytest.mark.parametrize("figure", FIGURES)
+def test_the_ends_of_a_front_are_what_an_objective_finds(dataflow: str, figure: Figure) -> None:
+    """Of three operators, which share the buffer where one follows another."""
+    on = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB", *_SLOW])
+    workload = attention_workload(1, 2, 3, 2)
+    other: Figure = "footprint" if figure == "cycles" else "cycles"
+    found = pareto(workload, on, dataflow, Options(), Asked(figure, other))
+    objective: Objective = "cycles" if figure == "utilisation" else figure
+    alone = figures_of(simulate(workload, on, dataflow, options=Options(objective=objective)))
+    ends = [point.figures[figure] for point in found.points]
+    best = max(ends) if figure == "utilisation" else min(ends)
+    sign = -1 if figure == "utilisation" else 1
+    assert sign * best <= sign * alone[figure] + 1e-9 * abs(alone[figure])
 
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex", "flash", "best", "ruby-s"])

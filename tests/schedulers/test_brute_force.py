@@ -1,0 +1,25 @@
+"""What is picked is the best of a space, as found by simulating each mapping of it.
+
+Trees are written by hand in `validation.search.brute`, which draws more of them.
+"""
+
+import pytest
+
+from simaccel.errors import SimaccelError
+from validation.search.brute import SMALL, Case, simulated
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.dataflow}-{case.shape}")
+def test_no_mapping_of_the_space_is_faster(case: Case) -> None:
+    """Primes, remainders, and buffers in which most of the mappings don't fit."""
+    every, fit, optimum = simulated(case)
+    assert 0 < fit <= every
+    assert optimum is not None
+    assert case.picked() <= optimum
+
+
+def test_what_has_no_mapping_that_fits_is_refused() -> None:
+    case = Case("flat", (1, 1, 13, 4), 40, holds="ws")
+    assert simulated(case)[1:] == (0, None)
+    with pytest.raises(SimaccelError):
+        case.picked()
