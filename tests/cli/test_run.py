@@ -106,7 +106,7 @@ def test_a_check_compares_every_operator(cli: Call) -> None:
     result = cli(f"run {ATTENTION} --dataflow flat-r --check")
     assert result.exit_code == 0, result.stderr
     assert "largest deviation" in result.stdout
-    found = json.loads(cli(f"run {ATTENTION} --dataflow naive --check --json").stdout)["check"]
+    found = json.loads(cli(f"run {ATTENTION} --dataflow strips --check --json").stdout)["check"]
     assert [one["operator"] for one in found] == ["L", "softmax", "A"]
     assert all(one["compared"] == one["elements"] for one in found)
 

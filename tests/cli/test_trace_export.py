@@ -46,7 +46,7 @@ def test_the_whole_run_goes_to_the_standard_output(cli: Call, tmp_path: Path) ->
     assert (shown.exit_code, shown.stderr) == (0, "")
     cli(f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'}")
     assert shown.stdout_bytes == (tmp_path / "out.csv").read_bytes()
-    assert shown.stdout.count("\n") == 1 + _n_events(0, 478, "engine", "tile")
+    assert shown.stdout.count("\n") == 1 + _n_events(0, 473, "engine", "tile")
 
 
 def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_json_says_what_was_written(cli: Call, tmp_path: Path) -> None:
 )
 def test_lanes_are_chosen_by_kind(cli: Call, lanes: str, kinds: list[str]) -> None:
     shown = cli(f"trace export {TOY} --format csv -o - --lanes {lanes}").stdout
-    assert shown.count("\n") == 1 + _n_events(0, 478, *kinds)
+    assert shown.count("\n") == 1 + _n_events(0, 473, *kinds)
 
 
 def test_lanes_are_chosen_by_name(cli: Call) -> None:
@@ -75,16 +75,16 @@ def test_lanes_are_chosen_by_name(cli: Call) -> None:
         ("--format vdc", ["command line: --format: got 'vdc'; allowed: did you mean 'vcd'?"]),
         ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd"]),
         ("--format csv --lanes aray", ["no lane 'aray'; allowed: did you mean 'array'?"]),
-        ("--format csv --from 478", ["--from: got '478'; allowed: a cycle from 0 to 477"]),
-        ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 to 477"]),
-        ("--format csv --to 479", ["--to: got '479'; allowed: a cycle from 1 to 478"]),
-        ("--format csv --from 9 --to 9", ["--to: got '9'; allowed: a cycle from 10 to 478"]),
+        ("--format csv --from 473", ["--from: got '473'; allowed: a cycle from 0 to 472"]),
+        ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 to 472"]),
+        ("--format csv --to 474", ["--to: got '474'; allowed: a cycle from 1 to 473"]),
+        ("--format csv --from 9 --to 9", ["--to: got '9'; allowed: a cycle from 10 to 473"]),
         ("--format csv --at-most 0", ["--at-most: got '0'; allowed: 1 to 1000000000 events"]),
         ("--format perfetto --bins 0", ["--bins: got '0'; allowed: 1 to 100000 bins"]),
         ("--format csv --from -1 --to -2", ["--from: got '-1'", "--to: got '-2'"]),
         (
             "--format csv --lanes engine --at-most 100 --from 0",
-            ["more than 100 events in cycles 0 to 478; allowed: --from 0 --to "],
+            ["more than 100 events in cycles 0 to 473; allowed: --from 0 --to "],
         ),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_run_of_too_many_events_gives_a_steady_period(cli: Call, tmp_path: Pat
     asked = f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'} --lanes engine"
     found = json.loads(cli(f"{asked} --at-most 100 --json").stdout)
     assert 1 < found["events"] <= 100
-    assert 0 <= found["from"] < found["to"] < 478
+    assert 0 <= found["from"] < found["to"] < 473
 
 
 def test_json_and_the_export_do_not_share_the_output(cli: Call) -> None:

@@ -108,7 +108,7 @@ def test_an_output_that_is_not_stored_is_found() -> None:
 
 def test_a_missing_operator_is_found() -> None:
     workload = attention(SMALL, batch=1, seq_len=5, scope="la")
-    mapping = make_mapping(workload, load_accelerator("toy"), "naive")
+    mapping = make_mapping(workload, load_accelerator("toy"), "strips")
     program = lower(workload, mapping)
     with pytest.raises(CheckFailedError, match="the program lacks operator A"):
         check(workload, mapping, Program(name="p", body=program.body[:-1]))

@@ -69,15 +69,15 @@ def test_a_generation_is_its_prefill_and_its_steps() -> None:
 
 
 def test_steps_between_are_close_to_those_that_are_simulated() -> None:
-    few = generate("gpt2", EDGE, "naive", tokens=21, prompt=40, lengths=3, scope="la")
-    every = generate("gpt2", EDGE, "naive", tokens=21, prompt=40, lengths=20, scope="la")
+    few = generate("gpt2", EDGE, "naive-m", tokens=21, prompt=40, lengths=3, scope="la")
+    every = generate("gpt2", EDGE, "naive-m", tokens=21, prompt=40, lengths=20, scope="la")
     assert (len(few.steps), len(every.steps), every.spread) == (3, 20, 0.0)
     # weights and caches grow evenly; of the cycles the tiles that get a remainder do not
     assert few.decode.dram_bytes == every.decode.dram_bytes
     assert few.decode.macs == every.decode.macs
     assert few.decode.cycles == pytest.approx(every.decode.cycles, rel=0.02)
     assert few.spread is not None
-    assert generate("gpt2", EDGE, "naive", tokens=9, prompt=4, lengths=2, scope="la").spread is None
+    assert generate("gpt2", EDGE, "naive-m", tokens=9, prompt=4, lengths=2, scope="la").spread is None
 
 
 @pytest.mark.parametrize(
