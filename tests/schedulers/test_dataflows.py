@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from simaccel.analytic.estimate import estimate
+from simaccel.analytic.known import forget
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
@@ -219,7 +220,9 @@ def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex", "flat-r", "flash"])
 def test_the_same_input_gives_the_same_mapping(dataflow: str) -> None:
-    assert make_mapping(la(2, 7), toy("4 KiB"), dataflow) == small(2, 7, "4 KiB", dataflow)
+    once = small(2, 7, "4 KiB", dataflow)
+    forget()  # times that the first search has worked out
+    assert make_mapping(la(2, 7), toy("4 KiB"), dataflow) == once
 
 
 def test_unknown_dataflow() -> None:
