@@ -77,7 +77,9 @@ def test_steps_between_are_close_to_those_that_are_simulated() -> None:
     assert few.decode.macs == every.decode.macs
     assert few.decode.cycles == pytest.approx(every.decode.cycles, rel=0.02)
     assert few.spread is not None
-    assert generate("gpt2", EDGE, "naive-m", tokens=9, prompt=4, lengths=2, scope="la").spread is None
+    assert (
+        generate("gpt2", EDGE, "naive-m", tokens=9, prompt=4, lengths=2, scope="la").spread is None
+    )
 
 
 @pytest.mark.parametrize(
