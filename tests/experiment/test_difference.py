@@ -17,6 +17,7 @@ from simaccel.machine.machine import Run
 from simaccel.schedulers import Options
 from simaccel.trace import Trace, TraceError
 from simaccel.workload import Dimensions, attention
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import (
     Case,
@@ -27,7 +28,7 @@ from tests.program.programs import (
 )
 from tests.traced import write_trace
 
-FEW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 QUEUES = {"in_queues": "per_tensor"}
 

@@ -34,9 +34,10 @@ from simaccel.schedulers.front import (
     undominated,
 )
 from simaccel.schedulers.problems import mapping_of
+from tests.draws import DRAWS
 from tests.program.programs import LA, attention_workload
 
-_FEW = settings(max_examples=60, deadline=None)
+_FEW = settings(max_examples=30 * DRAWS, deadline=None)
 
 
 def _beats(one: Floats, other: Floats) -> bool:
