@@ -3,6 +3,9 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 TYPED := simaccel tests $(wildcard validation/*/*.py benchmarks/*.py examples/*.py)
 
+# Byte code is kept, whatever the shell says: tests would be compiled anew each time.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check validate bench golden site clean
 
