@@ -108,6 +108,7 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
         ("--hw edge", "allowed: spatial"),
         ("--hw eyeriss_like --pes 3", "--pes: got '3'; allowed: nothing beside --hw eyeriss_like"),
         ("--no-multicast 7", "--no-multicast: got 7; allowed: levels from 0 to 3, or all"),
+        ("--no-reduction 0,2", "--no-reduction: got 2; allowed: levels from 0 to 1, which"),
         ("--as-released --no-multicast all", "nothing with --as-released"),
     ],
 )
@@ -136,7 +137,10 @@ def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) 
     [
         ("--hw maestro_256 --workload bert", "allowed: a MAESTRO description with --dataflow"),
         ("--hw edge --workload {net}", "allowed: spatial"),
-        ("--hw eyeriss_168 --set array.cols=60 --workload {net}", "a cluster has 64 PEs"),
+        (
+            "--hw eyeriss_168 --set array.cols=60 --workload {net}",
+            "line 13, column 7 (layer CONV2): got",
+        ),
         ("--hw maestro_256 --workload {net} --pipeline", "--pipeline: got True; allowed: nothing"),
         ("--hw maestro_256 --workload {net} --mapspace ruby", "nothing with --dataflow directives"),
     ],
