@@ -53,6 +53,16 @@ def test_a_hardware_file_of_maestro(cli: Call, net: Path, tmp_path: Path) -> Non
     assert found["offchip_bw_req"] == int(row["offchip_bw_req"])
 
 
+def test_what_does_not_fit_is_noted(cli: Call, net: Path, tmp_path: Path) -> None:
+    file = tmp_path / "small.m"
+    file.write_text("num_pes: 256\nl1_size_cstr: 37\nl2_size_cstr: 3215880")
+    result = cli(f"directives {net} --hw {file}")
+    # A filter of 9, 9 inputs and an output, twice; L2: 64 x 224 x 224 + 2 x 4 x (64 x 9 + 1).
+    assert result.stderr == "note: layer CONV2: L1 has 37, needed are 38\n"
+    file.write_text("num_pes: 256\nl1_size_cstr: 38")
+    assert cli(f"directives {net} --hw {file}").stderr == ""
+
+
 def test_the_default_reading_lists_what_it_corrects(cli: Call, net: Path) -> None:
     (found,) = _json(cli, f"directives {net} --layer CONV2 --json")
     assert found["runtime_cycles"] == 36_273_775

@@ -38,7 +38,8 @@ class DirectiveHardware:
 
     Bandwidths in elements per cycle and latencies in cycles; those of the NoC for each cluster
     level from the outermost, the last for all further ones. ``simd_lanes``: MACs per cycle of
-    a PE. The defaults are those of the paper's evaluation (256 PEs, 32 elements per cycle).
+    a PE. ``l1_size`` and ``l2_size``: elements that fit, which change nothing but what is noted.
+    The defaults are those of the paper's evaluation (256 PEs, 32 elements per cycle).
     """
 
     pes: int = 256
@@ -46,6 +47,8 @@ class DirectiveHardware:
     noc_latency: tuple[int, ...] = (1,)
     offchip_bandwidth: int = 70_000
     simd_lanes: int = 1
+    l1_size: int = UNLIMITED
+    l2_size: int = UNLIMITED
 
 
 def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
@@ -108,6 +111,8 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
         noc_bandwidth=(found.get("noc_bandwidth", UNLIMITED),),
         noc_latency=(found.get("noc_latency", 1),),
         offchip_bandwidth=found.get("offchip_bandwidth", UNLIMITED),
+        l1_size=found.get("l1", UNLIMITED),
+        l2_size=found.get("l2", UNLIMITED),
     )
 
 
