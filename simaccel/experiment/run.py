@@ -124,7 +124,7 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Energy of what the machine did, by level in pJ."""
-    return accelerator.energy_by_level(run.macs, run.elements, run.moved, run.cycles)
+    return accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
 
 
 def floor_json(floor: Floor) -> dict[str, int | None]:
