@@ -206,18 +206,20 @@ def _points(seen: Seen, accelerator: Accelerator) -> list[DirectiveHardware]:
     bits = max(view.bits for _, view in seen.uses)
     rates = [accelerator.distribution_rate, accelerator.read_rate]
     widths = [UNLIMITED if one.unlimited else int(one.exact() * BYTE / bits) for one in rates]
-    pes = array.rows * array.cols
+    pes, pace = array.rows * array.cols, array.cycles_per_mac(view.bits for view in seen.inputs)
     return [
         DirectiveHardware(
             pes=pes,
             noc_bandwidth=(max(1, min(widths)), array.rows + 1),
             noc_latency=(accelerator.lead_latency_cycles, 1),
             offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
         ),
         DirectiveHardware(
             pes=pes,
             noc_bandwidth=(UNLIMITED,),
             noc_latency=(0,),
             offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
         ),
     ]
