@@ -115,6 +115,7 @@ def points_of(levels: Sequence[Level], bandwidth: int, latency: int) -> Points:
         noc_latency=np.array([[one for _, one in noc], [0 for _ in noc]]),
         offchip_bandwidth=UNLIMITED * each,
         simd_lanes=each,
+        cycles_per_mac=each,
     )
 
 
