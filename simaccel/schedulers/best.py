@@ -35,6 +35,8 @@ _GAIN = 0.002
 """What a fused run has to promise, by its bound, to be searched."""
 _NEAR = 0.95
 """What is near a grid may be better than its bound, and the machine faster than the estimate."""
+_FAST = 0.98
+"""The machine may be faster than the bounds of L, softmax and A together: they overlap a little."""
 Body = tuple[Group | Around, ...]
 
 
@@ -175,8 +177,8 @@ def _attention(
 
         yield min(kind.bound(goal.room) for kind in grids) * _NEAR, fused
     yield (
-        flex.bound(problem, search) * _NEAR,
-        lambda limit: flex.attention(workload, part, search=search, limit=limit / _NEAR),
+        flex.bound(problem, search) * _FAST,
+        lambda limit: flex.attention(workload, part, search=search, limit=limit / _FAST),
     )
 
 

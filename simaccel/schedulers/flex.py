@@ -76,21 +76,26 @@ def every_row(problem: Problem) -> int:
 def bound(problem: Problem, search: Search) -> float:
     """Return what no objective by the closed form is below; infinite where nothing fits."""
     every, (_, most) = every_row(problem), units(problem, "r", search.accelerator)
-    some = 1 - min(most, every - 1) / every  # of all rows are not resident, at least
-    found = some * _promise(problem, search, 0)
+    some = min(most, every - 1)  # of all rows are resident at most, beside others
+    found = _promise(problem, search, some, capacity(search.accelerator))
     return min(found, _promise(problem, search, every)) if most == every else found
 
 
-def _promise(problem: Problem, search: Search, rows: int) -> float:
+def _promise(problem: Problem, search: Search, rows: int, room: int | None = None) -> float:
     """Return what no objective with so many resident rows is below.
 
-    The others take no less than their share of all rows would.
+    The others take no less than their share of all rows would; resident ones no less than array
+    and SFU work on theirs. ``room``: bytes beside them, by default what they leave.
     """
     every = every_row(problem)
     share = 1.0 if rows == every else 1 - rows / every
-    room = capacity(search.accelerator) - rows * problem.row_bytes
-    parts = _searched(problem, search, whole=rows == every)
-    return share * sum(found.candidates.bound(room) for found, _ in parts)
+    if room is None:
+        room = capacity(search.accelerator) - rows * problem.row_bytes
+    grids = [one.candidates for one, _ in _searched(problem, search, whole=rows == every)]
+    found = share * sum(grid.bound(room) for grid in grids)
+    if search.goal.objective != "cycles":
+        return found
+    return found + (1 - share) * sum(grid.work() for grid in grids)
 
 
 def attention(
