@@ -161,6 +161,11 @@ class Totals:
             found = np.maximum(found, work)
         return found
 
+    def work(self) -> Ints:
+        """Return the cycles that array or SFU work at least, whatever is on chip already."""
+        busy = self.counts.busy
+        return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in ("array", "sfu"))))
+
     def least(self) -> Ints:
         """Return what no estimate is below: the bound, and what the array waits for."""
         return ints(np.maximum(self.bound(), least(self.family, self.accelerator, self.counts)))

@@ -301,14 +301,6 @@ class Candidates:
         fits = self.first[self.space[self.first] <= room]
         return float(self._value(fits, self.least).min()) if fits.size else float("inf")
 
-    def work(self) -> int:
-        """Return the cycles that array or SFU work at least, whatever is on chip already."""
-        found = [
-            np.min(np.maximum(*(one.counts.busy.get(unit, ints(0)) for unit in ("array", "sfu"))))
-            for one in self.totals
-        ]
-        return int(min(found))
-
     def promise(self, room: int) -> tuple[float, float]:
         """Return the bound, and the least DRAM bytes of those that have it; infinite if none fit.
 

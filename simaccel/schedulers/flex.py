@@ -95,7 +95,8 @@ def _promise(problem: Problem, search: Search, rows: int, room: int | None = Non
     found = share * sum(grid.bound(room) for grid in grids)
     if search.goal.objective != "cycles":
         return found
-    return found + (1 - share) * sum(grid.work() for grid in grids)
+    work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
+    return found + (1 - share) * work
 
 
 def attention(
