@@ -47,6 +47,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.orojenesis.attained
 	$(BIN)/python -m validation.flat.run
 	$(BIN)/python -m validation.fast_forward.run
+	$(BIN)/python -m validation.blame.run
 	$(BIN)/python -m validation.robust.run
 	$(BIN)/python -m validation.explore.run
 	$(BIN)/python -m validation.maestro.run
