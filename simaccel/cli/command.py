@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -46,18 +47,24 @@ class Commands(click.Group):
             formatter.write_dl([(name, self.places[name][2]) for name in sorted(self.places)])
 
 
+Values = Mapping[str, object]
+_KEYED: Final = ("--set", "--dim", "--bytes-per-element")
+"""Options NAME=VALUE that may be given for several names, once for each, or once for all."""
+
+
 class Command(click.Command):
-    """A command that refuses an option that is given twice, and a value that is empty."""
+    """A command that refuses an option that is given twice, and a value that is none."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments.
 
         Raises:
-            InputError: all options that are repeated or empty.
+            InputError: all options that are repeated, empty or not a number.
 
         """
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        faults = [*_repeated(order), *(_empty(self.get_params(ctx), values))]
+        params = self.get_params(ctx)
+        faults = [*_repeated(order), *_named_again(params, values), *_empty(params, values)]
         if not ctx.resilient_parsing:
             require_none(faults)
         return super().parse_args(ctx, args)
@@ -72,13 +79,41 @@ def _repeated(order: list[click.Parameter]) -> Iterator[Fault]:
             yield fault(_name(param), f"{times} values", "one")
 
 
-def _empty(params: list[click.Parameter], values: dict[str, object]) -> Iterator[Fault]:
-    """Find values that are empty text."""
+def _named_again(params: list[click.Parameter], values: Values) -> Iterator[Fault]:
+    """Find names that have two values."""
     for param in params:
-        given = values.get(param.name or "")
-        for value in given if isinstance(given, list | tuple) else [given]:
-            if isinstance(value, str) and not value.strip():
+        if _name(param) in _KEYED:
+            names = [
+                text.partition("=")[0].strip() for text in _texts(param, values) if "=" in text
+            ]
+            for name, count in Counter(names).items():
+                if count > 1:
+                    yield fault(f"{_name(param)} {name}".strip(), f"{count} values", "one")
+
+
+def _empty(params: list[click.Parameter], values: Values) -> Iterator[Fault]:
+    """Find values that are empty text, or "not a number", which no range refuses."""
+    for param in params:
+        for value in _texts(param, values):
+            if not value.strip():
                 yield fault(_name(param), value, "a value that is not empty")
+            if isinstance(param.type, click.types.FloatParamType) and _is_nan(value):
+                yield fault(_name(param), value, "a number")
+
+
+def _texts(param: click.Parameter, values: Values) -> Iterator[str]:
+    """Yield what is given for a parameter."""
+    given = values.get(param.name or "")
+    for value in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(value, str):
+            yield value
+
+
+def _is_nan(text: str) -> bool:
+    try:
+        return math.isnan(float(text))
+    except ValueError:
+        return False
 
 
 def _name(param: click.Parameter) -> str:

@@ -66,8 +66,21 @@ def read_text(path: Path, kind: str, encoding: str = "utf-8") -> str:
     """Read a text file of at most ``MAX_BYTES``; ``kind`` is what it should hold, such as YAML.
 
     Raises:
+        InputError: as of ``read_bytes``, or it is no text.
+
+    """
+    try:
+        return read_bytes(path, kind, MAX_BYTES).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError([Fault(str(path), "file", error.reason, "UTF-8 text")]) from None
+
+
+def read_bytes(path: Path, kind: str, most: int) -> bytes:
+    """Read a file of at most ``most`` bytes.
+
+    Raises:
         InputError: there is no such file, it is no regular file (reading a FIFO or a device may
-            never end), it is too large, or no text.
+            never end), or it is too large.
 
     """
     file = str(path)
@@ -77,19 +90,18 @@ def read_text(path: Path, kind: str, encoding: str = "utf-8") -> str:
             is_folder = stat.S_ISDIR(status.st_mode)
             found = os.strerror(errno.EISDIR) if is_folder else "a FIFO, socket or device"
             raise InputError([Fault(file, "file", found, f"a readable {kind} file")])
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            found, allowed = f"{max(status.st_size, len(data))} bytes", f"at most {MAX_BYTES} bytes"
+        if status.st_size <= most:
+            with path.open("rb") as stream:
+                data = stream.read(most + 1)
+        if status.st_size > most or len(data) > most:
+            found, allowed = f"{max(status.st_size, most + 1)} bytes", f"at most {most} bytes"
             raise InputError([Fault(file, "file", found, allowed)])
-        return data.decode(encoding)
     except FileNotFoundError:
         raise InputError([Fault(file, "file", ABSENT, f"an existing {kind} file")]) from None
-    except UnicodeDecodeError as error:
-        raise InputError([Fault(file, "file", error.reason, "UTF-8 text")]) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError([Fault(file, "file", reason, f"a readable {kind} file")]) from None
+    return data
 
 
 def compose(text: str) -> tuple[yaml.Node | None, Any]:

@@ -31,7 +31,7 @@ def read_scalesim(path: Path) -> dict[str, Any]:
     """
     file, parser = str(path), configparser.ConfigParser(strict=True, interpolation=None)
     try:
-        parser.read_string(read_text(path, "a SCALE-Sim configuration", "utf-8-sig"))
+        parser.read_string(read_text(path, "SCALE-Sim", "utf-8-sig"))
     except configparser.Error as error:
         allowed = "a SCALE-Sim configuration: sections with lines NAME: VALUE"
         raise InputError([Fault(file, "file", str(error).splitlines()[0], allowed)]) from None

@@ -62,6 +62,13 @@ def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> Non
             assert result.exit_code == 2
             long = max(param.opts, key=len)
             assert f"error: command line: {long}: got '2 values'; allowed: one\n" in result.stderr
+        if valued and isinstance(param.type, click.types.FloatParamType):
+            result = CliRunner().invoke(main, [*words, name, "nan"])
+            assert result.stderr.endswith(": got 'nan'; allowed: a number\n")
+        if name in ("--set", "--dim", "--bytes-per-element"):
+            result = CliRunner().invoke(main, [*words, name, "a=1", name, "a=2"])
+            assert result.exit_code == 2
+            assert f"error: command line: {name} a: got '2 values'; allowed: one\n" in result.stderr
         if valued or not isinstance(param, click.Option):
             result = CliRunner().invoke(main, [*words, *([name] if name else []), " "])
             assert result.exit_code == 2

@@ -85,18 +85,25 @@ def test_documents_that_would_take_for_ever_are_refused_at_once(
         assert said.startswith(f"error: {next(one for one in line if one.startswith('mine'))}: ")
 
 
-def test_what_is_no_file_is_refused_at_once(server: Server, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo.yaml")
-    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
-    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+READERS = (
+    *(("hw show", suffix) for suffix in ("yaml", "cfg")),
+    *(("workload show", suffix) for suffix in ("yaml", "csv", "onnx", "m")),
+    (f"run {' '.join(GEMM)} --mapping", "yaml"),
+    ("directives", "m"),
+    ("trace info", "h5"),
+)
+
+
+@pytest.mark.parametrize(("line", "suffix"), READERS)
+def test_what_is_no_file_is_refused_at_once(
+    server: Server, tmp_path: Path, line: str, suffix: str
+) -> None:
+    os.mkfifo(tmp_path / f"fifo.{suffix}")
+    (tmp_path / f"zero.{suffix}").symlink_to("/dev/zero")
+    (tmp_path / f"loop.{suffix}").symlink_to(f"loop.{suffix}")
     for name in ("fifo", "zero", "loop"):
-        for line in (
-            ("hw", "show", f"{name}.yaml"),
-            ("workload", "show", f"{name}.yaml"),
-            ("run", *GEMM, "--mapping", f"{name}.yaml"),
-            ("trace", "info", f"{name}.yaml"),
-        ):
-            assert refused(server, tmp_path, *line).startswith(f"error: {name}.yaml: ")
+        file = f"{name}.{suffix}"
+        assert refused(server, tmp_path, *line.split(), file).startswith(f"error: {file}: ")
 
 
 @pytest.mark.parametrize("size", [100, 5_000, 1_050_000, 1_500_000])

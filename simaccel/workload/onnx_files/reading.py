@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.files.documents import read_bytes
 from simaccel.later import np
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
 
@@ -26,6 +27,8 @@ Shape = tuple[int, ...]
 _SMALL = 4096
 """Elements of a constant that is computed; larger ones have a shape only."""
 _MOST_ROUNDS = 20
+MAX_ONNX_BYTES: Final = 2**30
+"""Models whose weights are larger have them in files beside, which are never read."""
 _NAME = re.compile(r"[^A-Za-z0-9_./:@-]")
 
 
@@ -61,14 +64,11 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
         InputError: no ONNX, or dimensions that lack a size: each with how to give it.
 
     """
+    data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)
     onnx = _package(path)
     try:
-        model = onnx.load(str(path), load_external_data=False)
+        model = onnx.load_model_from_string(data)
         onnx.checker.check_model(model, full_check=False)
-    except OSError as error:
-        raise InputError(
-            [Fault(str(path), "file", str(error), "a file that can be read")]
-        ) from None
     except Exception as error:  # noqa: BLE001 - protobuf and the checker raise what they like
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError([Fault(str(path), "file", reason, "an ONNX model")]) from None

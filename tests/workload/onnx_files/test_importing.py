@@ -220,4 +220,10 @@ def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"# no model\n")
     assert _faults(bad) == ["file: an ONNX model"]
-    assert _faults(tmp_path / "none.onnx") == ["file: a file that can be read"]
+    assert _faults(tmp_path / "none.onnx") == ["file: an existing ONNX file"]
+    zero = tmp_path / "zero.onnx"
+    zero.symlink_to("/dev/zero")
+    assert _faults(zero) == ["file: a readable ONNX file"]
+    with bad.open("r+b") as stream:
+        stream.truncate(2**30 + 1)  # takes no room on the disk
+    assert _faults(bad) == ["file: at most 1073741824 bytes"]
