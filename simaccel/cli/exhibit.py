@@ -14,11 +14,12 @@ from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.cli.rows import Files
-from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.errors import InputError, SimaccelError, WorkerDiedError
 from simaccel.experiment.bandwidth import needed_bandwidth
 from simaccel.experiment.parallel import noted
 from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
+from simaccel.hardware.sections import smallest_buffer
 from simaccel.report.comparison import Compared, problem_lines
 from simaccel.report.exhibits import (
     TARGET,
@@ -44,8 +45,8 @@ DATAFLOWS: Final[dict[Exhibit, str]] = {
     "bandwidth": "flex,flat",
 }
 """What an exhibit compares where nothing is given."""
-SWEEP: Final = "buffer=64KiB:1GiB:x4"
-"""The buffer sizes of `granularity`, where nothing is given."""
+_SIZES: Final = tuple(1 << at for at in range(16, 31, 2))
+"""The buffer sizes of `granularity`, where nothing is given: 64 KiB to 1 GiB."""
 _HEADINGS: Final[dict[Exhibit, str]] = {
     "roofline": "operation intensity",
     "granularity": "utilisation of the attentions by granularity",
@@ -68,7 +69,16 @@ def with_defaults(
         require_none([fault("--sweep", ", ".join(sweep), allowed)])
     if asked.dataflow is None and not asked.searches():
         asked = replace(asked, dataflow=DATAFLOWS[exhibit])
-    return asked, sweep or ((SWEEP,) if exhibit == "granularity" else ())
+    return asked, sweep or ((_buffers(asked),) if exhibit == "granularity" else ())
+
+
+def _buffers(asked: Asked) -> str:
+    """Return the sweep of `granularity`: the sizes that the array can have."""
+    try:
+        least = smallest_buffer(asked.accelerator().array)
+    except InputError:  # said later, with all else that is wrong
+        least = 0
+    return f"buffer={','.join(str(size) for size in _SIZES if size >= least)}"
 
 
 def show_exhibit(
