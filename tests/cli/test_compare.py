@@ -297,3 +297,13 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
             assert task.point is not None
             least = min(moved for room, moved in slope.points if room <= task.point.place)
             assert dram_bytes(result) >= least
+
+
+def test_a_roofline_has_the_roof_of_the_memory_that_limits(cli: Call) -> None:
+    """64 rows on 64 KiB at 34 GB/s and 700 MHz; DRAM has no limit: 64 MACs a byte of weights."""
+    shape = "--shape M=64,K=256,N=256 --bytes-per-element 1"
+    line = f"compare --hw tpu_v1 --workload gemm {shape} --dataflow strips --exhibit roofline"
+    head, row = cli(f"{line} --csv -").stdout.splitlines()
+    found = dict(zip(head.split(","), row.split(","), strict=True))
+    assert float(found["roof_macs_per_cycle"]) == pytest.approx(64 * 34e9 / 700e6)
+    assert found["bound"] == "memory"

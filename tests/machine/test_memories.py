@@ -67,6 +67,14 @@ def test_what_if_frees_all_memories() -> None:
     assert found["dram_latency",] == 64 + FOLD + 32
 
 
+def test_freed_slots_need_no_staging() -> None:
+    """Two folds of 32 B fill the staging; freed, each has as many slots as it likes."""
+    one = gemm_case(gemm(m=4, k=8, n=4), k=4, b_slots=2)
+    on = _with(bandwidth_bytes_per_second="4 GB/s", staging_bytes=64)
+    (found,) = what_if(on, one.program, [("slots",)]).freed
+    assert found.cycles <= Machine(on, one.program).run().cycles
+
+
 def test_the_roofline_has_a_roof_for_each_memory() -> None:
     """A and C are 64 B at 1 B a cycle, B 32 B at 0.25 B a cycle."""
     on = _with(bandwidth_bytes_per_second="250 MB/s")
