@@ -85,8 +85,8 @@ def bound_lines(report: BoundReport) -> list[str]:
     ]
     if not found.all_sizes:
         lines.append(
-            "not all sizes were tried (windows: even pieces only; more than three tensors: no "
-            "second cut to a size between), so lower may be possible"
+            "not all sizes were tried (of windows, or second cuts of more than three tensors: too "
+            "many), so lower may be possible"
         )
     if report.room is not None and report.chosen is None:
         smallest = bytes_text(found.smallest)
