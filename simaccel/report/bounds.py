@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +29,14 @@ class BoundReport:
     found: WorkloadBound
     mapspace: Mapspace
     fuse: str
-    compulsory_bytes: int
+    compulsory: Map[str, int]
     accelerator: Accelerator | None = None
     room: int | None = None
+
+    @property
+    def compulsory_bytes(self) -> int:
+        """Bytes that cross once whatever the buffer (``compulsory`` by tensor)."""
+        return sum(self.compulsory.values())
 
     @property
     def chosen(self) -> Chosen | None:
@@ -43,12 +49,31 @@ class BoundReport:
         return self.found.operations / access_bytes
 
     def performance(self, access_bytes: int) -> float | None:
-        """Return the operations per second that array and DRAM bandwidth allow."""
+        """Return the operations per second that array and memories allow.
+
+        Of memories beside the DRAM it is known that each brings what lives there once, and that all
+        together bring ``access_bytes``.
+        """
         if self.accelerator is None:
             return None
         peak = 2.0 * self.accelerator.array.pes * self.accelerator.clock_hz
-        rate = self.accelerator.dram.bandwidth_bytes_per_second
-        return peak if rate is None else min(peak, self.intensity(access_bytes) * rate)
+        rates = {
+            name: one.dram.bandwidth_bytes_per_second
+            for name, one in self.accelerator.every_backing.items()
+        }
+        known = [rate for rate in rates.values() if rate is not None]
+        seconds = [access_bytes / sum(known)] if len(known) == len(rates) else []
+        for memory, rate in rates.items():
+            if rate is not None and len(rates) > 1:
+                seconds.append(self._compulsory_in(self.accelerator, memory) / rate)
+        allowed = [self.found.operations / one for one in seconds if one]
+        return min([peak, *allowed])
+
+    def _compulsory_in(self, accelerator: Accelerator, memory: str) -> int:
+        kinds = {name: one.kind for name, one in self.found.workload.tensors.items()}
+        return sum(
+            n for name, n in self.compulsory.items() if accelerator.memory(kinds[name]) == memory
+        )
 
 
 def bound_table(report: BoundReport) -> Table:

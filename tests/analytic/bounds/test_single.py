@@ -221,6 +221,17 @@ def test_uneven_bounds_of_any_einsum_are_what_brute_force_finds(
     assert found.all_sizes
 
 
+@pytest.mark.parametrize("text", ["ij jk ki -> i", "ij jk ik -> i"])
+def test_three_cuts_a_rank_of_three_factors_are_what_brute_force_finds(text: str) -> None:
+    """4, 2 and 1: a second cut to a size between."""
+    ranks = {"i": 4, "j": 4, "k": 2}
+    workload, tensors = _einsum(text, **ranks)
+    found = bound_of(workload, Mapspace(uneven=True))
+    expected = oracle.uneven_front(ranks, tensors, imperfect=False, loops=3)
+    assert found.front.points() == expected
+    assert found.all_sizes
+
+
 @pytest.mark.parametrize("imperfect", [False, True])
 @pytest.mark.parametrize("sizes", [(3, 2, 2), (4, 2, 1), (2, 3, 2), (2, 2, 4), (1, 4, 3)])
 def test_uneven_bounds_are_what_brute_force_finds(
