@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +31,14 @@ class BoundReport:
     found: WorkloadBound
     mapspace: Mapspace
     fuse: str
-    compulsory_bytes: int
+    compulsory: Map[str, int]
     accelerator: Accelerator | None = None
     room: int | None = None
+
+    @property
+    def compulsory_bytes(self) -> int:
+        """Bytes that cross once whatever the buffer (``compulsory`` by tensor)."""
+        return sum(self.compulsory.values())
 
     @property
     def chosen(self) -> Chosen | None:
@@ -58,7 +64,7 @@ class BoundReport:
         if None not in rates:
             limits.append(self.intensity(access_bytes) * sum(n or 0 for n in rates))
         alone = least_memory_cycles(self.found.workload, on) if len(backing) > 1 else {}
-        limits += [operations / n * on.clock_hz for at, n in alone.items() if n and at != "dram"]
+        limits += [operations / n * on.clock_hz for at, n in alone.items() if n]
         return min(limits)
 
     @property
@@ -102,8 +108,8 @@ def bound_lines(report: BoundReport) -> list[str]:
     ]
     if not found.all_sizes:
         lines.append(
-            "not all sizes were tried (windows: even pieces only; more than three tensors: no "
-            "second cut to a size between), so lower may be possible"
+            "not all sizes were tried (of windows, or second cuts of more than three tensors: too "
+            "many), so lower may be possible"
         )
     if report.room is not None and report.chosen is None:
         smallest = bytes_text(found.smallest)

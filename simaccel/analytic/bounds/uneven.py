@@ -10,15 +10,16 @@ needs and no more, as any other loop could as well stand further in::
 - The first tensor is kept in tiles of any size.
 - The second: a rank that the first lacks goes in steps of 1, or of any size if a window slides
   along it or a tensor inside lacks it; one that the first has is cut again, to 1, if a window
-  slides along it. Of more tensors, the third and so on likewise, and any rank may be cut again.
+  slides along it. Of more tensors the third and so on likewise, and ranks that a tensor inside lacks
+  may be cut again to any size: less room for what has them, more loads of what doesn't.
 - The last goes element by element; of a sum of ranks it is the whole window, or one that slides
   along one of them.
 
 A window slides along the innermost of the loops outside its keep, as simaccel's machine does; so
 each of them may be that loop. For a product (no sums) that is a tile of the first tensor, a vector
 of the second and an element of the third. Brute force over all trees with two cuts a rank has the
-same fronts (tests), also for ranks in one tensor only, one factor, and three; for three, where a
-rank may be cut again to a size between, that is known of small shapes only.
+same fronts (tests), also for ranks in one tensor only, one factor, and three. Of three factors with
+windows a second cut of a window's rank to a size between isn't searched.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from simaccel.analytic.bounds.attain import is_alone, unit_of
 from simaccel.analytic.bounds.front import Front
 from simaccel.analytic.bounds.problem import Operand, Problem, Terms
+from simaccel.analytic.bounds.sizes import MOST_TILINGS, even_pieces
 from simaccel.analytic.bounds.tilings import options, tilings
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
@@ -40,6 +43,8 @@ from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
 _PROVED = 3
 Pieces = list[tuple[Ints, Ints]]
 """Pieces of a rank: how many of which size."""
+Cut = tuple[int, str]
+"""A stage's number and the rank that it cuts to any size."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,9 @@ def _second(
     plain = second.ranks - problem.sliding
     fixed = {rank for rank in plain if all(rank in one.ranks for one in inside)}
     tiled = _ordered(problem, second.ranks - cut - fixed)
-    several = plain - fixed if len(outside) > 1 else frozenset()
-    again = _ordered(problem, second.ranks & cut & (problem.sliding | several))
+    if len(problem.operands) > _PROVED:
+        tiled = _ordered(problem, (second.ranks - cut | plain) - fixed)
+    again = _ordered(problem, second.ranks & cut & problem.sliding)
     for count in range(len(again) + 1):
         for more in itertools.combinations(again, count):
             single = _ordered(problem, fixed | {*more})
@@ -127,42 +133,92 @@ def _third(problem: Problem, third: Operand) -> Iterator[Stage]:
 def is_proved(problem: Problem) -> bool:
     """Return whether no other cuts than those of ``depths`` are on the front.
 
-    With more than three tensors a second cut to a size between may be.
+    With more than three tensors a second cut of a window's rank to a size between may be.
     """
-    return len(problem.operands) <= _PROVED
+    return len(problem.operands) <= _PROVED or not problem.sliding
 
 
 def uneven_front(problem: Problem, *, imperfect: bool) -> tuple[Front, bool]:
     """Return the front, and whether it is over all sizes that matter.
 
-    Origins are (-1 - number of the way to keep the tensors, size of each free rank).
+    Origins are (-1 - number of the way to keep the tensors, size of each of its cuts, then 0).
     """
+    every = depths(problem)
     front, (sizes, complete) = Front(), options(problem, imperfect=imperfect)
     complete = complete and is_proved(problem)
-    for number, stages in enumerate(depths(problem)):
-        free = [rank for stage in stages for rank in stage.tiled]
-        for tiles in tilings([sizes[rank] for rank in free]):
-            by_rank = dict(zip(free, tiles, strict=True))
-            room, moved = _figures(problem, stages, by_rank)
+    width = max((len(_cuts(stages)) for stages in every), default=0)
+    for number, stages in enumerate(every):
+        chains, all_sizes = _chains(problem, stages, sizes, imperfect=imperfect)
+        complete = complete and all_sizes
+        for picked in tilings([range(len(rows)) for _, rows in chains]):
+            tiles: dict[Cut, Ints] = {}
+            for (cuts, rows), at in zip(chains, picked, strict=True):
+                tiles |= {cut: rows[at, place] for place, cut in enumerate(cuts)}
+            room, moved = _figures(problem, stages, tiles)
             count = max(room.size, moved.size)
-            origin = np.ones((count, 1 + len(problem.free)), dtype=np.int64)
+            origin = np.zeros((count, 1 + width), dtype=np.int64)
             origin[:, 0] = -1 - number
-            for at, rank in enumerate(problem.free):
-                origin[:, 1 + at] = by_rank.get(rank, ints(1))
+            for place, cut in enumerate(_cuts(stages)):
+                origin[:, 1 + place] = tiles[cut]
             front.add(np.broadcast_to(room, count), np.broadcast_to(moved, count), origin)
     return front, complete
 
 
-def _figures(problem: Problem, stages: Depths, tiles: dict[str, Ints]) -> tuple[Ints, Ints]:
+def _cuts(stages: Depths) -> list[Cut]:
+    """Return the cuts to any size: (stage, rank) from the outermost."""
+    return [(at, rank) for at, stage in enumerate(stages) for rank in stage.tiled]
+
+
+def _chains(
+    problem: Problem, stages: Depths, sizes: dict[str, list[int]], *, imperfect: bool
+) -> tuple[list[tuple[list[Cut], Ints]], bool]:
+    """Return for each rank its cuts and, in rows, their sizes; whether none was left out.
+
+    Where the rows of a way are too many, ranks that are cut again keep their size or go to 1.
+    """
+    by_rank: dict[str, list[Cut]] = {}
+    for cut in _cuts(stages):
+        by_rank.setdefault(cut[1], []).append(cut)
+    found = []
+    for rank, cuts in by_rank.items():
+        rows = [row for size in sizes[rank] for row in _again(problem.sizes[rank], size, len(cuts))]
+        if not imperfect:
+            rows = [row for row in rows if all(a % b == 0 for a, b in pairwise(row))]
+        found.append((cuts, np.array(rows, dtype=np.int64)))
+    complete = math.prod(len(rows) for _, rows in found) <= MOST_TILINGS
+    if not complete:
+        found = [(cuts, _few(rows)) for cuts, rows in found]
+    return found, complete
+
+
+def _again(whole: int, size: int, cuts: int) -> Iterator[tuple[int, ...]]:
+    """Yield chains of sizes: a size, and for every number of pieces of its pieces the smallest."""
+    pieces = {size, whole % size} - {0}
+    waiting: list[tuple[tuple[int, ...], set[int]]] = [((size,), pieces)]
+    for _ in range(cuts - 1):
+        waiting = [
+            ((*row, one), {one, *(piece % one for piece in left)} - {0})
+            for row, left in waiting
+            for one in sorted({tile for piece in left for tile in even_pieces(piece)})
+        ]
+    yield from (row for row, _ in waiting)
+
+
+def _few(rows: Ints) -> Ints:
+    same, single = rows[:, 1:] == rows[:, :1], rows[:, 1:] == 1
+    return ints(rows[same.all(axis=1) | single.all(axis=1)])
+
+
+def _figures(problem: Problem, stages: Depths, tiles: dict[Cut, Ints]) -> tuple[Ints, Ints]:
     """Return bytes kept and bytes moved as simaccel's machine moves them."""
     pieces: dict[str, Pieces] = {
         rank: [(ints(1), ints(problem.sizes[rank]))] for rank in problem.free
     }
     room = moved = ints(0)
-    for stage in stages:
+    for number, stage in enumerate(stages):
         before = dict(pieces)
         for rank in stage.tiled:
-            pieces[rank] = _cut(problem.sizes[rank], tiles[rank])
+            pieces[rank] = _cut(pieces[rank], tiles[number, rank])
         for rank in stage.single:
             pieces[rank] = [(ints(problem.sizes[rank]), ints(1))]
         one = stage.operand
@@ -173,9 +229,15 @@ def _figures(problem: Problem, stages: Depths, tiles: dict[str, Ints]) -> tuple[
     return np.atleast_1d(room), np.atleast_1d(problem.groups * moved)
 
 
-def _cut(size: int, tile: Ints) -> Pieces:
-    whole, rest = size // tile, size % tile
-    return [(whole, tile), (ints(rest > 0), rest)] if np.any(rest) else [(whole, tile)]
+def _cut(pieces: Pieces, tile: Ints) -> Pieces:
+    """Cut pieces by a tile that is no larger than the first; the first then has its size."""
+    found: Pieces = [(ints(0), tile)]
+    for count, size in pieces:
+        whole, rest = size // tile, size % tile
+        found[0] = (found[0][0] + count * whole, tile)
+        if np.any(rest):
+            found.append((ints(count * (rest > 0)), rest))
+    return found
 
 
 def _reach(dim: Terms, sizes: dict[str, Ints]) -> Ints:
@@ -230,7 +292,7 @@ def _shared(dim: Terms, last: str, pieces: dict[str, Pieces]) -> Ints:
 def uneven_group(problem: Problem, origin: Sequence[int]) -> Group:
     """Return the tree of a point of the front."""
     stages = depths(problem)[-1 - int(origin[0])]
-    tiles = dict(zip(problem.free, (int(one) for one in origin[1:]), strict=True))
+    tiles = dict(zip(_cuts(stages), (int(one) for one in origin[1:]), strict=False))
     left = dict(problem.sizes)
     tree: list[Node] = []
 
@@ -241,9 +303,9 @@ def uneven_group(problem: Problem, origin: Sequence[int]) -> Group:
 
     for rank in problem.batch:
         cut(rank, 1)
-    for stage in stages:
+    for number, stage in enumerate(stages):
         for rank in stage.loops():
-            cut(rank, tiles[rank] if rank in stage.tiled else 1)
+            cut(rank, tiles.get((number, rank), 1))
         tree.append(Keep(stage.operand.name, BUFFER))
     for rank in problem.free:
         if is_alone(problem, rank):  # which a systolic array can't fold, but take one by one

@@ -83,18 +83,18 @@ def _box(
 
 
 def uneven_front(
-    sizes: dict[str, int], tensors: Sequence[Tensor], *, imperfect: bool
+    sizes: dict[str, int], tensors: Sequence[Tensor], *, imperfect: bool, loops: int = 2
 ) -> list[tuple[int, int]]:
-    """Return the front of all trees with up to two loops a rank and keeps at any depth."""
-    chains = [[c for c in _chains(sizes[r], imperfect=imperfect) if len(c) < 3] for r in sizes]
+    """Return the front of all trees with up to so many loops a rank and keeps at any depth."""
+    chains = [[c for c in _chains(sizes[r], imperfect=imperfect) if len(c) <= loops] for r in sizes]
     points: set[tuple[int, int]] = set()
     for chosen in product(*chains):
-        loops = dict(zip(sizes, chosen, strict=True))
-        names = [rank for rank, chain in loops.items() for _ in chain]
+        by_rank = dict(zip(sizes, chosen, strict=True))
+        names = [rank for rank, chain in by_rank.items() for _ in chain]
         for order in set(permutations(names)):
             nest, seen = [], dict.fromkeys(sizes, 0)
             for rank in order:
-                nest.append((rank, loops[rank][seen[rank]]))
+                nest.append((rank, by_rank[rank][seen[rank]]))
                 seen[rank] += 1
             points |= set(_kept_anywhere(sizes, tensors, nest))
     return front(points)

@@ -219,7 +219,18 @@ def test_uneven_bounds_of_any_einsum_are_what_brute_force_finds(
     workload, tensors = _einsum(text, **ranks)
     found = bound_of(workload, Mapspace(uneven=True, imperfect=imperfect))
     assert found.front.points() == oracle.uneven_front(ranks, tensors, imperfect=imperfect)
-    assert found.all_sizes == (len(tensors) <= 3)
+    assert found.all_sizes
+
+
+@pytest.mark.parametrize("text", ["ij jk ki -> i", "ij jk ik -> i"])
+def test_three_cuts_a_rank_of_three_factors_are_what_brute_force_finds(text: str) -> None:
+    """4, 2 and 1: a second cut to a size between."""
+    ranks = {"i": 4, "j": 4, "k": 2}
+    workload, tensors = _einsum(text, **ranks)
+    found = bound_of(workload, Mapspace(uneven=True))
+    expected = oracle.uneven_front(ranks, tensors, imperfect=False, loops=3)
+    assert found.front.points() == expected
+    assert found.all_sizes
 
 
 @pytest.mark.parametrize("imperfect", [False, True])
