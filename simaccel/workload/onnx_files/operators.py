@@ -145,6 +145,8 @@ def conv(place: Place) -> Row:
     windows = _windows(place, size, tuple(reach))
     of = Filters(groups, filters // groups, inner)
     place.makes(layers.conv(place.building, place.name, place.given(0), of, windows))
+    if (kind := place.building.pending[-1].kind) is not None:
+        return place.mapped(kind)
     macs = place.made[0] * filters * inner * math.prod(one.made * one.reach for one in windows)
     return place.mapped("conv", macs)
 
