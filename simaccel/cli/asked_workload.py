@@ -110,7 +110,9 @@ class AskedWorkload:
 
     def is_onnx(self) -> bool:
         """Say whether the name is that of an ONNX file."""
-        return self.name.lower().endswith(".onnx")
+        from simaccel.workload.building import kind_of_file
+
+        return kind_of_file(self.name) == "onnx"
 
     def estimates(self) -> Mapping[str, float]:
         """Read estimates of one's own, in cycles by layer, where the file has them.

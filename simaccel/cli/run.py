@@ -250,4 +250,9 @@ def _show(
         from simaccel.report.imports import import_line
 
         show(import_line(asked.workload.imported()))
+    parameters = result.workload.parameters
+    if (parameters.get("kind"), parameters.get("scope")) == ("network", "model"):
+        from simaccel.report.imports import whole_line
+
+        show(whole_line(result.workload))
     show(cost_line(result), against_estimate(result))

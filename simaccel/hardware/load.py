@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.documents import parse_document
+from simaccel.files.looks import WORDS, look_of
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
@@ -78,17 +79,7 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
 
     """
     path = accelerator_path(str(name_or_path))
-    if path.suffix.lower() == ".cfg":
-        raw, faults = read_scalesim(path), list[Fault]()
-    else:
-        raw, faults = read_yaml(path, _EXPECTED)
-        if is_architecture(raw):
-            raw, wrong = read_timeloop(raw, str(path))
-            if wrong:
-                raise InputError([*faults, *wrong])
-        _refuse_others(raw, str(path))
-        raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
-        faults += unknown
+    raw, faults = _read(path)
     files, unknown = _override(raw, overrides)
     faults += unknown
     accelerator, wrong = _build(raw, str(path))
@@ -97,6 +88,24 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     if faults or accelerator is None:
         raise InputError(faults)
     return accelerator
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[Fault]]:
+    """Return what a file of any kind describes as an accelerator's document, and what is wrong."""
+    look = None if path.suffix.lower() == ".cfg" else look_of(path)
+    if look == "configuration" or path.suffix.lower() == ".cfg":
+        return read_scalesim(path), []
+    if look is not None:
+        allowed = f"an accelerator; this looks like {WORDS[look]}"
+        raise InputError([Fault(str(path), "document", look, allowed)])
+    raw, faults = read_yaml(path, _EXPECTED)
+    if is_architecture(raw):
+        raw, wrong = read_timeloop(raw, str(path))
+        if wrong:
+            raise InputError([*faults, *wrong])
+    _refuse_others(raw, str(path))
+    raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
+    return raw, [*faults, *unknown]
 
 
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
@@ -149,7 +158,7 @@ def accelerator_path(name: str) -> Path:
 
     """
     is_file = name.lower().endswith((".yaml", ".yml", ".cfg"))
-    if is_file or "/" in name or os.sep in name:
+    if is_file or "/" in name or os.sep in name or look_of(Path(name)):
         return Path(name)
     known = accelerator_files()
     if name not in known:

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, share_text
+from simaccel.workload import Einsum, Workload
 from simaccel.workload.onnx_files import Imported, totals
 
 _MOST_LISTED = 20
@@ -29,7 +30,9 @@ def import_table(imported: Imported) -> Table:
 
 def import_lines(imported: Imported) -> list[str]:
     """Return how many nodes were constants, and which are not modelled."""
-    lines = [f"{imported.constants} nodes are constants"]
+    lines = [f"{imported.constants} nodes are constants", _shared(imported)]
+    stored = ", ".join(imported.parted[:_MOST_LISTED])
+    lines += [f"stored for a reader in another form: {stored}"] if stored else []
     rows = [row for row in imported.rows if row.how == "not modelled"]
     lines += [f"not modelled: {row.node} ({row.kind}): {row.become}" for row in rows[:_MOST_LISTED]]
     more = len(rows) - _MOST_LISTED
@@ -42,4 +45,25 @@ def import_line(imported: Imported) -> str:
     works = sum(one for _, _, one in found.values()) or 1
     parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]
     share = share_text(found["not modelled"][2] / works)
-    return f"ONNX nodes: {', '.join(parts)} ({share} of elements without MACs)"
+    nodes = f"ONNX nodes: {', '.join(parts)} ({share} of elements without MACs)"
+    return f"{nodes}; {_shared(imported)}"
+
+
+def _shared(imported: Imported) -> str:
+    """Say how many of the tensors that operators make others read as they are."""
+    kinds = [one.kind for one in imported.workload.tensors.values()]
+    shared = kinds.count("intermediate")
+    return f"{shared} of {shared + kinds.count('output')} tensors go from operator to operator"
+
+
+def whole_line(workload: Workload) -> str:
+    """Say what a run of a whole network of the catalogue leaves out, and how much that is."""
+    filters = [one for one in workload.operators if isinstance(one, Einsum)]
+    biases = sum(one.ranks.get("m", one.ranks.get("g", 1)) for one in filters)
+    tensors = workload.tensors.items()
+    weights = sum(workload.tensor_bytes(name) for name, one in tensors if one.kind == "weight")
+    share = f"(of 4 bytes {share_text(4 * biases / weights)} of the weights)"
+    return (
+        f"left out: {cycles_text(biases)} biases or shifts of batch norms {share}, which begin "
+        "the sums, and rectifiers, which are applied as they leave the array"
+    )

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
-from simaccel.files.documents import read_text
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.catalogue import MODELS, attention_model
 from simaccel.workload.conv import conv2d, parse_conv
@@ -205,13 +204,15 @@ def _built(name: str, given: dict[str, Any]) -> Workload:
 
 def kind_of_file(name: str) -> str | None:
     """Say what kind of file a name is the path of (a key of ``REFUSED``); None: of no file."""
-    lower = name.lower()
-    for ending, kind in ((".onnx", "onnx"), (".csv", "topology")):
-        if lower.endswith(ending):
-            return kind
-    if is_described(name):
-        return "description"
-    return "document" if is_file(name) else None
+    if not is_file(name):
+        return None
+    from simaccel.files.looks import look_of  # noqa: PLC0415 - a parser
+
+    look = look_of(Path(name))
+    if look is not None and look in _READERS:
+        return look
+    endings = {".onnx": "onnx", ".csv": "topology", ".m": "description"}
+    return endings.get(Path(name).suffix.lower(), "document")
 
 
 def is_file(name: str) -> bool:
@@ -221,14 +222,8 @@ def is_file(name: str) -> bool:
 
 
 def is_described(name: str) -> bool:
-    """Say whether a file is a MAESTRO description, by its ending or else by its content."""
-    if name.lower().endswith(".m"):
-        return True
-    if not is_file(name) or not Path(name).is_file():
-        return False
-    from simaccel.files.directives.reading import is_description  # noqa: PLC0415 - a parser
-
-    return is_description(read_text(Path(name), "workload"))
+    """Say whether a file is a MAESTRO description, by its content or else by its ending."""
+    return kind_of_file(name) == "description"
 
 
 def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -317,8 +312,12 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
 
 
 def _document(path: str) -> Workload:
+    from simaccel.files.looks import WORDS, look_of  # noqa: PLC0415 - a parser
     from simaccel.workload.files import load_document  # noqa: PLC0415 - has forms of all kinds
 
+    if look_of(Path(path)) == "configuration":
+        allowed = f"a workload; this looks like {WORDS['configuration']}"
+        raise InputError([Fault(path, "document", "[architecture_presets]", allowed)])
     return load_document(path)
 
 

@@ -75,6 +75,7 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     assert [one["how"] for one in found["nodes"]] == ["mapped", "not modelled"]
     ran = cli(f"run --hw edge --workload {path} --dim n=5 --dataflow naive").stdout
     assert "ONNX nodes: 1 mapped, 0 fused, 0 free, 1 not modelled (100.0% of elements" in ran
+    assert "; 0 of 1 tensors go from operator to operator" in ran
     for options, said in (
         ("", "--dim n: got nothing; allowed: n=SIZE, the size of dimension"),
         ("--dim n", "--dim: got 'n'; allowed: NAME=SIZE"),
@@ -93,3 +94,9 @@ def test_a_workload_is_drawn(cli: Call, tmp_path: Path) -> None:
     assert "a new file, or --force" in failed.stderr
     failed = cli("workload show gpt2 --mapping x.yaml")
     assert "--mapping: got 'x.yaml'; allowed: nothing without --plot" in failed.stderr
+
+
+def test_a_whole_network_says_what_it_leaves_out(cli: Call) -> None:
+    line = "run --hw tpu_v3 --workload alexnet --scope model --dataflow naive"
+    assert "left out: 10,568 biases" in cli(line).stdout
+    assert "left out" not in cli(line.replace("model", "layers")).stdout

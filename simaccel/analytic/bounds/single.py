@@ -58,8 +58,8 @@ class Bound:
     """The front of an einsum over a mapspace; ``mappings``: how many it is over.
 
     ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
-    many), and uneven trees of more than three tensors every second cut (those with windows, or too
-    many tilings, not). Origins: which tensors are kept and the tiles, or as in ``uneven`` (below 0).
+    many), and uneven trees of more than three tensors every second cut (with windows, or of too
+    many tilings, not). Origins: which tensors are kept and the tiles, or as in ``uneven`` (< 0).
     """
 
     problem: Problem

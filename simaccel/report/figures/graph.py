@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST: Final = 100
+MOST: Final = 400
 """Operators one below or beside another."""
+_BAND: Final = 45
+"""Rows of a band; more stand in bands side by side."""
 _BOX_WIDTH: Final = 1.6
 _BOX_HEIGHT: Final = 0.34
 _ROW_INCHES: Final = 0.62
@@ -50,33 +53,56 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
     if max(rows, columns) > MOST:
         what = f"{rows:.0f} rows of up to {columns:.0f} operators"
         raise InputError([Fault("--plot", "operators", what, f"at most {MOST} either way")])
-    width = _COLUMN_INCHES * columns + _LANE_INCHES * (2 + _detours(workload, places))
-    figure = new_figure(max(3.3, width), 0.5 + _ROW_INCHES * rows)
+    scale, bands = _banded(workload, places)
+    right = max(band.right + band.lanes for band in bands.values())
+    height = _ROW_INCHES * min(rows, _BAND)
+    figure = new_figure(max(3.3, right + _COLUMN_INCHES / 2), 0.5 + height)
     axes = figure.subplots()
     axes.set_axis_off()
-    scale = {name: (x * _COLUMN_INCHES, -row * _ROW_INCHES) for name, (x, row) in places.items()}
-    _draw_edges(axes, workload, scale)
+    _draw_edges(axes, workload, scale, bands)
     colours = _colours(groups or {})
     for operator in workload.operators:
         _draw_box(axes, workload, operator, scale[operator.name], colours)
-    xs = [x for x, _ in scale.values()]
-    low = min(y for _, y in scale.values())
-    lanes = _LANE_INCHES * (2 + _detours(workload, places))
-    axes.set_xlim(min(xs) - _COLUMN_INCHES / 2, max(xs) + _BOX_WIDTH / 2 + lanes)
-    axes.set_ylim(low - _ROW_INCHES / 2, _ROW_INCHES / 2)
+    axes.set_xlim(-_COLUMN_INCHES / 2, right)
+    axes.set_ylim(-height + _ROW_INCHES / 2, _ROW_INCHES / 2)
     axes.set_title(_title(workload))
     return figure
 
 
-def _detours(workload: Workload, places: Mapping[str, Place]) -> int:
-    """Count the reads that pass a row."""
-    makers = _makers(workload)
-    return sum(
-        places[operator.name][1] - places[name][1] > 1
-        for operator in workload.operators
-        for one in operator.inputs
-        for name in makers.get(one.tensor, [])
-    )
+@dataclass
+class _Band:
+    """Rows that stand in one band, in inches: where its boxes end, and room for lanes beside it."""
+
+    number: int
+    right: float
+    lanes: float
+
+
+def _banded(
+    workload: Workload, places: Mapping[str, Place]
+) -> tuple[dict[str, Place], dict[str, _Band]]:
+    """Return where each operator stands in inches, and its band."""
+    makers, scale, bands = _makers(workload), dict[str, Place](), dict[str, _Band]()
+    number = {name: int(row) // _BAND for name, (_, row) in places.items()}
+    left = 0.0
+    for at in range(max(number.values()) + 1):
+        inside = [name for name, band in number.items() if band == at]
+        low = min(places[name][0] for name in inside)
+        for name in inside:
+            x, row = places[name]
+            scale[name] = left + (x - low) * _COLUMN_INCHES, -(row % _BAND) * _ROW_INCHES
+        detours = sum(
+            places[operator.name][1] - places[name][1] > 1
+            for operator in workload.operators
+            for one in operator.inputs
+            for name in makers.get(one.tensor, [])
+            if number[name] == number[operator.name] == at
+        )
+        right = max(scale[name][0] for name in inside) + _BOX_WIDTH / 2
+        band = _Band(at, right, _LANE_INCHES * (2 + detours))
+        bands |= dict.fromkeys(inside, band)
+        left = right + band.lanes + _COLUMN_INCHES / 2
+    return scale, bands
 
 
 def _title(workload: Workload) -> str:
@@ -98,20 +124,12 @@ def _places(workload: Workload) -> dict[str, Place]:
     Where no operator reads what another makes, they stand in their order.
     """
     makers = _makers(workload)
+    linked = any(one.tensor in makers for each in workload.operators for one in each.inputs)
     rows: dict[str, int] = {}
     for at, operator in enumerate(workload.operators):
-        before = [
-            rows[name]
-            for one in operator.inputs
-            for name in makers.get(one.tensor, [])
-            if name in rows
-        ]
-        read = any(one.tensor in makers for one in operator.inputs)
-        rows[operator.name] = 1 + max(before) if before else (0 if read or at == 0 else -1)
-    later = [name for name, row in rows.items() if row < 0]
-    linked = len(later) + 1 < len(rows)
-    for at, name in enumerate(later):
-        rows[name] = 0 if linked else at + 1
+        made = [name for one in operator.inputs for name in makers.get(one.tensor, [])]
+        before = [rows[name] for name in made if name in rows]
+        rows[operator.name] = (1 + max(before, default=-1)) if linked else at
     counts, taken = Counter(rows.values()), Counter[int]()
     places = {}
     for name, row in rows.items():
@@ -120,17 +138,30 @@ def _places(workload: Workload) -> dict[str, Place]:
     return places
 
 
-def _draw_edges(axes: Axes, workload: Workload, places: Mapping[str, Place]) -> None:
-    """Draw an arrow for each tensor that is read: straight to the next row, else in a lane."""
+def _draw_edges(
+    axes: Axes,
+    workload: Workload,
+    places: Mapping[str, Place],
+    bands: Mapping[str, _Band],
+) -> None:
+    """Draw an arrow for each tensor that is read: straight to the next row, else in a lane.
+
+    Into another band it is a short arrow with the tensor's name.
+    """
     makers, labelled = _makers(workload), set[str]()
-    lane = max(x for x, _ in places.values()) + _BOX_WIDTH / 2
+    lanes, stubs = {band.number: band.right for band in bands.values()}, Counter[str]()
     for operator in workload.operators:
         for one in operator.inputs:
             for name in makers.get(one.tensor, []):
-                start, end = places[name], places[operator.name]
-                if start[1] - end[1] > 1.5 * _ROW_INCHES:
-                    lane += _LANE_INCHES
-                    _draw_detour(axes, start, end, lane)
+                start, end, band = places[name], places[operator.name], bands[name].number
+                if band != bands[operator.name].number:
+                    _draw_stub(
+                        axes, end, shortened(one.tensor, 12), 1 if stubs[operator.name] else -1
+                    )
+                    stubs[operator.name] += 1
+                elif start[1] - end[1] > 1.5 * _ROW_INCHES:
+                    lanes[band] += _LANE_INCHES
+                    _draw_detour(axes, start, end, lanes[band])
                 else:
                     low, high = start[1] - _BOX_HEIGHT / 2, end[1] + _BOX_HEIGHT / 2
                     axes.annotate("", (end[0], high), (start[0], low), arrowprops=_ARROW)
@@ -140,6 +171,14 @@ def _draw_edges(axes: Axes, workload: Workload, places: Mapping[str, Place]) -> 
                     text = f"{shortened(one.tensor, 12)} {size}"
                     where = (start[0] + 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
                     axes.text(*where, text, fontsize=SMALL_POINTS - 2, color="#444444", va="top")
+
+
+def _draw_stub(axes: Axes, end: Place, text: str, side: int) -> None:
+    """Draw a short arrow that comes from another band, left (-1) or right (1)."""
+    x, high = end[0] + side * _BOX_WIDTH / 8, end[1] + _BOX_HEIGHT / 2
+    axes.annotate("", (x, high), (x, high + 0.2), arrowprops=_ARROW)
+    style: dict[str, Any] = {"fontsize": SMALL_POINTS - 2, "color": "#444444"}
+    axes.text(x + side * 0.05, high + 0.1, text, ha="left" if side > 0 else "right", **style)
 
 
 def _draw_detour(axes: Axes, start: Place, end: Place, lane: float) -> None:

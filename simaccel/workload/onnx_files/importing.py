@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -46,11 +47,24 @@ def load_onnx(
     sizes = {"bytes_per_element": bytes_per_element}
     if faults := size_faults(str(path), sizes, MAX_BYTES_PER_ELEMENT):
         raise InputError(faults)
-    return _load(str(path), tuple(sorted((dims or {}).items())), bytes_per_element)
+    return _load(str(path), _version(path), tuple(sorted((dims or {}).items())), bytes_per_element)
+
+
+def _version(path: str | Path) -> tuple[int, int]:
+    """Return what changes when a file is written again; nothing if there is none."""
+    with suppress(OSError, ValueError):
+        status = Path(path).stat()
+        return status.st_mtime_ns, status.st_size
+    return 0, 0
 
 
 @lru_cache(maxsize=4)
-def _load(path: str, dims: tuple[tuple[str, int], ...], width: int) -> Imported:
+def _load(
+    path: str,
+    version: tuple[int, int],  # noqa: ARG001 - a key of the cache
+    dims: tuple[tuple[str, int], ...],
+    width: int,
+) -> Imported:
     network = read_network(Path(path), dict(dims))
     importer = _Importer(network, Building(width))
     rows = importer.rows()

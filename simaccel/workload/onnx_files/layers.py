@@ -79,7 +79,9 @@ def conv(
     weights = building.own(f"{name}.W", [*outer, *inner, *reach], sizes, "weight")
     places = [[one for one in [p] if one in sizes] for p, _ in _ROWS[-len(windows) :]]
     made, out = building.output(name, [[ranks[s] for s in view.dims[0]], outer, *places], sizes)
-    building.pending.append(Pending(name, sizes, (use, weights), out))
+    alone = set(sizes) == set(groups)  # each element has a factor of its own
+    kind = "product" if alone else None
+    building.pending.append(Pending(name, sizes, (use, weights), out, kind))
     return made
 
 

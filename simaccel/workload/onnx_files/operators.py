@@ -145,6 +145,8 @@ def conv(place: Place) -> Row:
     windows = _windows(place, size, tuple(reach))
     of = Filters(groups, filters // groups, inner)
     place.makes(layers.conv(place.building, place.name, place.given(0), of, windows))
+    if (kind := place.building.pending[-1].kind) is not None:
+        return place.mapped(kind)
     macs = place.made[0] * filters * inner * math.prod(one.made * one.reach for one in windows)
     return place.mapped("conv", macs)
 
@@ -214,12 +216,11 @@ def binary(place: Place) -> Row:
     """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
     kind, made, building = BINARY[place.node.op_type], place.made, place.building
     given: list[Given] = [(name, place.network.shapes.get(name, ())) for name in place.node.input]
-    others = [one for one in given if math.prod(one[1]) > 1]
-    whole = [one for one in others if one[1] == made]
+    whole = [one for one in given if one[1] == made]
     whole.sort(key=lambda one: building.view(one[0]) is None)  # what is linked first
-    first: Given = (None, made)
-    if whole:
-        first = whole[0]
+    first: Given = whole[0] if whole else (None, made)
+    others = [one for one in given if math.prod(one[1]) > 1]
+    if first in others:
         others.remove(first)
     if not others:
         place.makes(building.vector(place.name, "scale", made, [first]))

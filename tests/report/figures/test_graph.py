@@ -8,7 +8,17 @@ from matplotlib.patches import FancyBboxPatch
 from simaccel.errors import InputError
 from simaccel.report.figures.graph import MOST, draw_graph
 from simaccel.report.figures.style import save_figure, style
-from simaccel.workload import gemm, layers_workload, network, transformer
+from simaccel.workload import (
+    Einsum,
+    Tensor,
+    Workload,
+    gemm,
+    layers_workload,
+    network,
+    operand,
+    transformer,
+)
+from simaccel.workload.einsum import Kind
 from simaccel.workload.layers import Product
 
 
@@ -34,6 +44,36 @@ def test_operators_that_share_nothing_stand_in_their_order() -> None:
     places = {one.get_text(): one.get_position() for one in axes.texts}
     assert places["conv1"][1] > places["conv2"][1] > places["fc8"][1]
     assert len({places[name][0] for name in ("conv1", "conv2", "fc8")}) == 1
+
+
+def test_what_reads_stands_below_what_makes_it() -> None:
+    """Two chains beside each other: the first layers in one row, the second ones in the next."""
+
+    def layer(name: str, given: str, made: str) -> Einsum:
+        inputs = (operand(f"{given} b k"), operand(f"W{name} k n"))
+        return Einsum(name, {"b": 2, "k": 2, "n": 2}, inputs, operand(f"{made} b n"))
+
+    pairs = {"a": "X S", "b": "S Y", "c": "U T", "d": "T Z"}
+    operators = tuple(layer(name, *how.split()) for name, how in pairs.items())
+    names: dict[Kind, str] = {"input": "X U", "output": "Y Z", "intermediate": "S T"}
+    names["weight"] = " ".join(f"W{name}" for name in pairs)
+    kinds = {name: kind for kind, some in names.items() for name in some.split()}
+    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
+    with style():
+        axes = draw_graph(Workload("two", operators, tensors)).axes[0]
+    rows = {one.get_text(): one.get_position()[1] for one in axes.texts}
+    assert rows["a"] == rows["c"] > rows["b"] == rows["d"]
+
+
+def test_many_rows_stand_in_bands() -> None:
+    """ResNet-50 has 69 rows: the picture is 45 high; what comes from the first band is named."""
+    with style():
+        figure = draw_graph(network("resnet50", scope="model"))
+    assert figure.get_size_inches()[1] == pytest.approx(0.5 + 45 * 0.62)
+    places = {one.get_text(): one.get_position() for one in figure.axes[0].texts}
+    assert places["fc1000"][0] > places["conv1"][0]
+    assert places["conv1"][1] > places["fc1000"][1] > places["res4c"][1]
+    assert "res4c.O" in places  # of the shortcut that goes from one band to the next
 
 
 def test_the_same_workload_gives_the_same_bytes(tmp_path: Path) -> None:

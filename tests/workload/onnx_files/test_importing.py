@@ -227,3 +227,10 @@ def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
     with bad.open("r+b") as stream:
         stream.truncate(2**30 + 1)  # takes no room on the disk
     assert _faults(bad) == ["file: at most 1073741824 bytes"]
+
+
+def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:
+    for rows in (3, 4):
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+        path = _save(tmp_path, nodes, {"x": [rows, 5]}, {"y": [rows, 2]}, {"w": (5, 2)})
+        assert load_onnx(path).workload.macs == rows * 10

@@ -215,6 +215,18 @@ def test_what_is_no_view_is_stored_and_said(tmp_path: Path) -> None:
     }
 
 
+def test_a_factor_for_each_channel_is_a_product(tmp_path: Path) -> None:
+    """A depth-wise convolution of one position: no array has anything to add up there."""
+    graph = Graph((1, 4, 1, 1), seed=1)
+    first = graph.add("Relu", ["x"], (1, 4, 1, 1))
+    last = graph.add("Conv", [first, graph.weight((4, 1, 1, 1))], (1, 4, 1, 1), group=4)
+    imported = _imported(graph, tmp_path, [last])
+    assert [row.become for row in imported.rows] == ["relu", "product"]
+    assert imported.workload.macs == 0
+    _agrees(graph, imported, last)
+    assert simulate(imported.workload, load_accelerator("edge"), "naive").run.cycles > 0
+
+
 def test_dimensions_that_are_grouped_are_views(tmp_path: Path) -> None:
     """Rows and columns as one dimension, which a product sums over as two ranks."""
     graph = Graph((1, 6, 2, 5), seed=1)
