@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from simaccel.analytic.directives.times import Points
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.hardware import Accelerator
-from simaccel.hardware.quantity import Rate
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator
+    from simaccel.hardware.quantity import Rate
 
 ELEMENT_BYTES: Final = 2
 """Bytes of an element where an accelerator counts bytes."""
@@ -46,21 +44,6 @@ class DirectiveHardware:
     noc_latency: tuple[int, ...] = (1,)
     offchip_bandwidth: int = 70_000
     simd_lanes: int = 1
-
-
-def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
-    """Return hardware points of as many PEs as arrays for dataflows of ``depth`` cluster levels."""
-
-    def by_level(given: tuple[int, ...]) -> list[int]:
-        return [given[min(at, len(given) - 1)] for at in range(depth)]
-
-    return Points(
-        pes=hardware[0].pes,
-        noc_bandwidth=np.array([by_level(one.noc_bandwidth) for one in hardware]),
-        noc_latency=np.array([by_level(one.noc_latency) for one in hardware]),
-        offchip_bandwidth=np.array([one.offchip_bandwidth for one in hardware]),
-        simd_lanes=np.array([one.simd_lanes for one in hardware]),
-    )
 
 
 def is_hardware_text(text: str) -> bool:

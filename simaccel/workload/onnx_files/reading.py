@@ -49,6 +49,8 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
         InputError: no ONNX, or dimensions that lack a size: each with how to give it.
 
     """
+    if not path.exists():  # the package takes long to load
+        raise InputError([Fault(str(path), "file", ABSENT, "an existing ONNX file")])
     onnx = _package(path)
     try:
         model = onnx.load(str(path), load_external_data=False)
