@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
 _MOMENT_SECONDS = 0.005
-_ALLOCATIONS = 200_000
+_ALLOCATIONS = 300_000
 """Python looks for unused cycles of objects after so many, not 700: a tenth of a short command.
 
 Loading the modules of any command makes fewer.

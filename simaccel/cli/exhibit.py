@@ -71,7 +71,7 @@ def show_exhibit(
     """Show and write an exhibit that is made of the runs of a comparison."""
     from simaccel.report.comparison import problem_lines
     from simaccel.report.exhibits import breakdown_rows, granularity_rows, roofline_rows
-    from simaccel.report.results import experiment_title
+    from simaccel.report.titles import experiment_title
 
     if exhibit == "roofline":
         found = roofline_rows(rows, workloads, accelerator)
@@ -181,7 +181,7 @@ def show_bandwidths(
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
     from simaccel.experiment.parallel import noted
-    from simaccel.report.results import experiment_title
+    from simaccel.report.titles import experiment_title
 
     wanted = TARGET if target is None else target
     tasks = [

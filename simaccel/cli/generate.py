@@ -70,7 +70,7 @@ def generates(
 
 def _show(found: Generation, *, as_json: bool, quiet: bool) -> None:
     from simaccel.report.generation import generation_json, generation_lines, phases_table
-    from simaccel.report.results import experiment_title
+    from simaccel.report.titles import experiment_title
 
     if as_json:
         show_json(generation_json(found))

@@ -103,7 +103,7 @@ def compare_fronts(
     from simaccel.experiment.precision import at_precision
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
-    from simaccel.report.results import experiment_title
+    from simaccel.report.titles import experiment_title
     from simaccel.schedulers.front import Asked as AskedFront
 
     front = AskedFront(*figures)
