@@ -12,7 +12,7 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.cli.words import TARGET
-from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.errors import InputError, SimaccelError, WorkerDiedError
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ DATAFLOWS: Final[dict[Exhibit, str]] = {
     "bandwidth": "flex,flat",
 }
 """What an exhibit compares where nothing is given."""
-SWEEP: Final = "buffer=64KiB:1GiB:x4"
-"""The buffer sizes of `granularity`, where nothing is given."""
+_SIZES: Final = tuple(1 << at for at in range(16, 31, 2))
+"""The buffer sizes of `granularity`, where nothing is given: 64 KiB to 1 GiB."""
 _HEADINGS: Final[dict[Exhibit, str]] = {
     "roofline": "operation intensity",
     "granularity": "utilisation of the attentions by granularity",
@@ -56,7 +56,18 @@ def with_defaults(
         require_none([fault("--sweep", ", ".join(sweep), allowed)])
     if asked.dataflow is None and not asked.searches():
         asked = replace(asked, dataflow=DATAFLOWS[exhibit])
-    return asked, sweep or ((SWEEP,) if exhibit == "granularity" else ())
+    return asked, sweep or ((_buffers(asked),) if exhibit == "granularity" else ())
+
+
+def _buffers(asked: Asked) -> str:
+    """Return the sweep of `granularity`: the sizes that the array can have."""
+    from simaccel.hardware.sections import smallest_buffer
+
+    try:
+        least = smallest_buffer(asked.accelerator().array)
+    except InputError:  # said later, with all else that is wrong
+        least = 0
+    return f"buffer={','.join(str(size) for size in _SIZES if size >= least)}"
 
 
 def show_exhibit(

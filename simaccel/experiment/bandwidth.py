@@ -13,6 +13,7 @@ from typing import Final
 from simaccel.experiment.run import Result, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
+from simaccel.hardware.quantity import LARGEST
 from simaccel.numbers import BYTE
 from simaccel.schedulers import Options
 from simaccel.workload import Workload
@@ -59,7 +60,7 @@ def needed_bandwidth(
 
     """
     width = max(2, *(-(-one.bits // BYTE) for one in workload.tensors.values()))
-    widest = _WIDEST * width * accelerator.array.pes * accelerator.clock_hz
+    widest = min(LARGEST, _WIDEST * width * accelerator.array.pes * accelerator.clock_hz)
     given = accelerator.dram.bandwidth_bytes_per_second
     rate = start or given or accelerator.clock_hz
 

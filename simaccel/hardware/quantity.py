@@ -33,7 +33,8 @@ _UNITS: dict[str, int] = {
     "MHz": 10**6,
     "GHz": 10**9,
 }
-_LARGEST = 2**50
+LARGEST = 2**50
+"""Bytes, bytes per second or Hz, at most."""
 _LARGEST_INT64 = 2**63 - 1
 _MOST_PICOJOULES = 10**9
 _MOST_SQUARE_MICROMETRES = 10**12
@@ -46,7 +47,7 @@ def _units(kind: str) -> list[str]:
 
 def _text(value: object) -> str:
     """Write a number or text out; anything else, and what Python can't write, is empty."""
-    if isinstance(value, int) and (isinstance(value, bool) or not 0 < value <= _LARGEST):
+    if isinstance(value, int) and (isinstance(value, bool) or not 0 < value <= LARGEST):
         return ""
     return str(value) if isinstance(value, int | float | str) else ""
 
@@ -68,7 +69,7 @@ def parse_quantity(value: object, kind: str) -> int:
     match = _QUANTITY.fullmatch(_text(value))
     unit = match[2] or kind if match else ""
     amount = Fraction(match[1]) * _UNITS[unit] if match and unit in allowed else Fraction(0)
-    if amount.denominator != 1 or not 0 < amount <= _LARGEST:
+    if amount.denominator != 1 or not 0 < amount <= LARGEST:
         raise ValueError(
             f"a positive amount with a unit ({', '.join(allowed)}), whole and at most 2^50 {kind}"
         )

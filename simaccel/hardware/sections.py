@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.quantity import format_quantity
+from simaccel.hardware.spatial import SpatialArraySpec
 
 _MOST_CYCLES_PER_BYTE = 2**20
 _MOST_BYTES = 2**50
+
+
+def smallest_buffer(array: ArraySpec | SpatialArraySpec) -> int:
+    """Return the bytes that a buffer has at least: those of one 2-byte operand of a fold."""
+    return 2 * array.pes
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Sections:
     def _fold(self) -> Iterator[Impossible]:
         if self.array is None or self.buffer is None or self.buffer.capacity_bytes is None:
             return
-        one_fold = 2 * self.array.pes
+        one_fold = smallest_buffer(self.array)
         if self.buffer.capacity_bytes < one_fold:
             yield Impossible(
                 "buffer.capacity_bytes",

@@ -122,6 +122,22 @@ def test_utilisation_by_granularity_and_buffer(cli: Call, tmp_path: Path) -> Non
             assert row["footprint_bytes"] <= row["buffer_bytes"]
 
 
+def test_a_wide_array_is_swept_from_what_its_buffer_has_at_least(cli: Call) -> None:
+    """256 x 256 operands of 2 B are 128 KiB."""
+    asked = f"{_ON.replace('edge', 'cloud')} --exhibit granularity --dataflow flat-m"
+    rows = json.loads(cli(f"compare {asked} --json").stdout)["rows"]
+    assert [row["buffer_bytes"] for row in rows] == [4**n << 18 for n in range(7)]
+
+
+def test_no_bandwidth_is_tried_that_no_memory_can_have(cli: Call) -> None:
+    """64 times what 256 x 256 PEs could eat in a cycle is more than 2^50 B/s."""
+    asked = f"{_ON.replace('edge', 'cloud')} --exhibit bandwidth --dataflow naive-m --target 0.9"
+    result = cli(f"compare {asked} --json")
+    (row,) = json.loads(result.stdout)["rows"]
+    assert row["bytes_per_second"] is None
+    assert 0 < row["utilisation"] < 0.9
+
+
 def test_more_than_can_be_reached_needs_no_bandwidth(cli: Call, tmp_path: Path) -> None:
     """At 16 tokens half of the array's columns are empty: 0.9 is never reached, 0.01 soon is."""
     plot = tmp_path / "bandwidth.png"
