@@ -128,9 +128,9 @@ class Asked:
             allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
             require_none([fault("--budget-seconds", self.sought.budget_seconds, allowed)])
         if self.sought.constraints:
-            from simaccel.schedulers.asked import Asked as TreeConstraints
+            from simaccel.hardware.dataflow import tree_constraints
 
-            TreeConstraints.of(self.sought.constraints)
+            tree_constraints(self.sought.constraints)
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]

@@ -85,6 +85,16 @@ class AskedWorkload:
             InputError: the workload is no transformer, or its options are wrong.
 
         """
+        self.require_transformer()
+        return _renamed(lambda: make(self.name, self._of_transformer()))
+
+    def require_transformer(self) -> None:
+        """Refuse what generates no tokens.
+
+        Raises:
+            InputError: names the transformers.
+
+        """
         from simaccel.workload import TRANSFORMERS, transformer_names
 
         if self.name.lower() not in transformer_names():
@@ -93,7 +103,6 @@ class AskedWorkload:
                 allowed = suggest("", [one.name for one in TRANSFORMERS])
             allowed = f"a transformer, as --generate is given; {allowed}"
             raise InputError([fault("--workload", self.name, allowed)])
-        return _renamed(lambda: make(self.name, self._of_transformer()))
 
     def _of_transformer(self) -> dict[str, Any]:
         from simaccel.workload import require_taken

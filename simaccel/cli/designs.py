@@ -147,10 +147,10 @@ def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
 
 
 def _directed(load: Load) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
-    from simaccel.experiment.exploration.space import Space, require_described
+    from simaccel.experiment.exploration.space import require_described
     from simaccel.mapping.directives.reading import parse_directives
 
-    require_described(Space((), (load,), dataflows=(DIRECTIVES,)))
+    require_described((DIRECTIVES,), (load,))
     names = [one.name for one in load.workload.operators]
     if len(names) > 1:
         allowed = "one layer of the description"

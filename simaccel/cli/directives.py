@@ -14,7 +14,7 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.words import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault
 
 if TYPE_CHECKING:
     from simaccel.analytic.directives.analysis import Analysed
@@ -88,16 +88,16 @@ def directives(
     if printing:
         click.echo(text_of(load_description(file)), nl=False)
         return
-    found, hardware, reading = gather(
+    found, hardware, levels = gather(
         lambda: load_directives(file).only(layer),
         lambda: _hardware(given),
-        lambda: _reading(no_multicast, no_reduction, as_released=as_released),
+        lambda: _without(no_multicast, no_reduction, as_released=as_released),
     )
     require_pes(found, hardware.pes)
     _require_levels(found, no_multicast, no_reduction)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
-    _report(found, hardware, reading, as_json=as_json)
+    _report(found, hardware, _reading(*levels, as_released=as_released), as_json=as_json)
 
 
 def _report(
@@ -209,23 +209,30 @@ def _numbers(
     return tuple(found)
 
 
-def _reading(no_multicast: str | None, no_reduction: str | None, *, as_released: bool) -> Reading:
-    from simaccel.analytic.directives.reading import PAPER, RELEASED, Reading
-
+def _without(
+    no_multicast: str | None, no_reduction: str | None, *, as_released: bool
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Read the cluster levels that don't multicast, and those that don't reduce."""
     faults: list[Fault] = []
-    levels = [
-        _levels("--no-multicast", no_multicast, faults),
-        _levels("--no-reduction", no_reduction, faults),
-    ]
+    multicast = _levels("--no-multicast", no_multicast, faults)
+    reduction = _levels("--no-reduction", no_reduction, faults)
     if as_released:
         given = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
         allowed = "nothing with --as-released: the released tool has no such switch that works"
         faults += [fault(name, value, allowed) for name, value in given.items() if value]
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
+    return multicast, reduction
+
+
+def _reading(
+    no_multicast: frozenset[int], no_reduction: frozenset[int], *, as_released: bool
+) -> Reading:
+    from simaccel.analytic.directives.reading import PAPER, RELEASED, Reading
+
     if as_released:
         return RELEASED
-    return Reading(no_multicast=levels[0], no_reduction=levels[1]) if any(levels) else PAPER
+    either = no_multicast or no_reduction
+    return Reading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER
 
 
 def _require_levels(found: Directives, no_multicast: str | None, no_reduction: str | None) -> None:

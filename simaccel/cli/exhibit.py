@@ -6,37 +6,24 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.cli.rows import Files
+from simaccel.cli.words import TARGET
 from simaccel.errors import InputError, SimaccelError, WorkerDiedError
-from simaccel.experiment.bandwidth import needed_bandwidth
-from simaccel.experiment.parallel import noted
 from simaccel.files.targets import STDOUT
-from simaccel.hardware import Accelerator
-from simaccel.hardware.sections import smallest_buffer
-from simaccel.report.comparison import Compared, problem_lines
-from simaccel.report.exhibits import (
-    TARGET,
-    Exhibit,
-    Row,
-    breakdown_rows,
-    exhibit_csv,
-    exhibit_json,
-    exhibit_table,
-    granularity_rows,
-    peak_bytes_per_cycle,
-    roofline_rows,
-)
-from simaccel.report.figures.exhibits import draw_exhibit
-from simaccel.report.results import experiment_title
-from simaccel.schedulers import Options
-from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked import Asked
+    from simaccel.cli.jobs import Jobs
+    from simaccel.cli.rows import Files
+    from simaccel.hardware import Accelerator
+    from simaccel.report.comparison import Compared
+    from simaccel.report.exhibits import Exhibit, Row
+    from simaccel.schedulers import Options
+    from simaccel.workload import Workload
 
 DATAFLOWS: Final[dict[Exhibit, str]] = {
     "roofline": "flex,flat",
@@ -74,6 +61,8 @@ def with_defaults(
 
 def _buffers(asked: Asked) -> str:
     """Return the sweep of `granularity`: the sizes that the array can have."""
+    from simaccel.hardware.sections import smallest_buffer
+
     try:
         least = smallest_buffer(asked.accelerator().array)
     except InputError:  # said later, with all else that is wrong
@@ -91,6 +80,10 @@ def show_exhibit(
     as_json: bool,
 ) -> None:
     """Show and write an exhibit that is made of the runs of a comparison."""
+    from simaccel.report.comparison import problem_lines
+    from simaccel.report.exhibits import breakdown_rows, granularity_rows, roofline_rows
+    from simaccel.report.titles import experiment_title
+
     if exhibit == "roofline":
         found = roofline_rows(rows, workloads, accelerator)
     elif exhibit == "granularity":
@@ -113,6 +106,14 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
+    from simaccel.report.exhibits import (
+        exhibit_csv,
+        exhibit_json,
+        exhibit_table,
+        peak_bytes_per_cycle,
+    )
+    from simaccel.report.figures.exhibits import draw_exhibit
+
     if not rows:
         if as_json:
             show_json(exhibit_json(exhibit, rows))
@@ -150,6 +151,8 @@ class _Needed:
 
 
 def _run(task: _Task) -> _Needed:
+    from simaccel.experiment.bandwidth import needed_bandwidth
+
     length = task.workload.parameters.get("seq_len")
     row: Row = {
         "seq_len": None if length is None else int(length),
@@ -188,6 +191,9 @@ def show_bandwidths(
         lambda: asked.names(several=True),
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
+    from simaccel.experiment.parallel import noted
+    from simaccel.report.titles import experiment_title
+
     wanted = TARGET if target is None else target
     tasks = [
         _Task(workload, accelerator, name, asked.options, wanted)

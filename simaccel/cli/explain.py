@@ -51,7 +51,8 @@ def explain(
         explanation_json,
         explanation_sections,
     )
-    from simaccel.report.results import against_estimate, bound_line, experiment_title
+    from simaccel.report.results import against_estimate, bound_line
+    from simaccel.report.titles import experiment_title
 
     directed: tuple[Directed, ...] = ()
     if asked.is_directed():

@@ -83,14 +83,13 @@ class _Wanted:
     objective: str
     where: tuple[str, ...]
 
-    def space(self) -> Space:
-        """Read all of it.
+    def read(self) -> list[Any]:
+        """Read accelerators, axes, dataflows, and then the workloads.
 
         Raises:
             InputError: all faults together.
 
         """
-        count = len(self.workloads)
         found = gather(
             partial(_accelerators, self.hw, self.overrides),
             partial(_axes, self.axes),
@@ -98,18 +97,31 @@ class _Wanted:
             self.sought.require_constraints,
             *(partial(read_load, text, self.sizes) for text in self.workloads),
         )
-        hardware, read, dataflows = found[:3]
-        loads = gather(*(partial(load_of, *one) for one in found[4 : 4 + count]))
+        return [*found[:3], found[4:]]
+
+    def space(
+        self,
+        hardware: tuple[Accelerator, ...],
+        read: tuple[Axis, ...],
+        dataflows: tuple[str, ...],
+        texts: Sequence[Any],
+    ) -> Space:
+        """Make the space of what was read.
+
+        Raises:
+            InputError: all sizes that no workload has, and all that is given twice.
+
+        """
+        loads = gather(*(partial(load_of, *one) for one in texts))
         from simaccel.experiment.exploration.space import Space, require_described, require_sizes
 
         axes = tuple(_dimension(*one) for one in read)
-        space = Space(hardware, tuple(loads), axes, dataflows, self._options())
         gather(
-            partial(require_sizes, space),
-            partial(require_described, space),
+            partial(require_sizes, axes, loads),
+            partial(require_described, dataflows, loads),
             partial(_require_once, axes, dataflows),
         )
-        return space
+        return Space(hardware, tuple(loads), axes, dataflows, self._options())
 
     def limits(self) -> tuple[Limit, ...]:
         """Read the limits.
@@ -310,34 +322,38 @@ def explore_command(
     description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
     """
     from simaccel.cli import designs as directed
+    from simaccel.cli.explored import Outputs
+    from simaccel.experiment.exploration.store import Store
 
     del given["prices"]  # of a description's own space alone
     objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
     sought = take_sought(given)
     wanted = _wanted(given, asked, sought, objective)
     is_directed = directed.is_directed_space(wanted.axes)
+    outputs = Outputs.taken(given, wanted.inputs())
     if not is_directed:
         directed.require_no_prices(ctx)
-        space, limits = gather(wanted.space, wanted.limits)
-    from simaccel.cli.explored import Outputs
-    from simaccel.experiment.exploration.explore import Plan, explore
-    from simaccel.experiment.exploration.space import draw
-    from simaccel.experiment.exploration.store import Store
-
-    outputs = Outputs.taken(given, wanted.inputs())
+        read, limits, kept, _ = gather(
+            wanted.read,
+            wanted.limits,
+            lambda: Store(None if store is None else Path(store)),
+            partial(outputs.require, as_json=as_json),
+        )
+        space = wanted.space(*read)
     if is_directed:
         hardware = partial(_accelerators, wanted.hw, wanted.overrides)
         loads = [partial(whole_load, text, asked) for text in wanted.workloads]
         directed.explore_directed(ctx, directed.Readers(hardware, loads, wanted.limits), outputs)
         return
-    outputs.require(as_json=as_json)
+    from simaccel.experiment.exploration.explore import Plan, explore
+    from simaccel.experiment.exploration.space import draw
+
     seed = sought.seed or 0
     designs = draw(space, sample, how, seed)
     require_none(
         fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
         for _ in range(len(designs) > MOST_DESIGNS)
     )
-    kept = Store(None if store is None else Path(store))
     kept.open(_command(), seed)
     plan = Plan(limits, wanted.objective, confirm)
     with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.output import show, show_json
-from simaccel.experiment.exploration.explore import Exploration
-from simaccel.experiment.exploration.space import Space
 from simaccel.files.targets import (
     STDOUT,
     require_distinct,
@@ -21,25 +19,13 @@ from simaccel.files.targets import (
     writing,
     writing_text,
 )
-from simaccel.report.exploration import (
-    counted_lines,
-    effort_lines,
-    exploration_csv,
-    exploration_json,
-    exploration_table,
-    exploration_title,
-    require_parquet,
-    write_parquet,
-)
-from simaccel.report.exploration_page import exploration_page
-from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import require_figure_target, save_figure, style
 
-_DRAWN: dict[str, Callable[..., Any]] = {
-    "plot_frontier": draw_frontier,
-    "plot_pairs": draw_pairs,
-    "plot_sensitivity": draw_sensitivity,
-}
+if TYPE_CHECKING:
+    from simaccel.experiment.exploration.explore import Exploration
+    from simaccel.experiment.exploration.space import Space
+
+_PLOTS: Final = ("plot_frontier", "plot_pairs", "plot_sensitivity")
 
 
 @dataclass(frozen=True)
@@ -56,7 +42,7 @@ class Outputs:
     @classmethod
     def taken(cls, given: dict[str, Any], inputs: Sequence[Path]) -> Outputs:
         """Take the options out of what click passes."""
-        plots = {name: given.pop(name) for name in _DRAWN}
+        plots = {name: given.pop(name) for name in _PLOTS}
         return cls(
             given.pop("table"),
             given.pop("parquet"),
@@ -84,6 +70,8 @@ class Outputs:
             if path is not None
         ]
         if self.parquet is not None:
+            from simaccel.report.exploration import require_parquet
+
             checks += [require_parquet, partial(require_target, self.parquet, **how)]
         checks += [partial(require_figure_target, path, **how) for path in self.plots.values()]
         named = {"--csv": self.table, "--parquet": self.parquet, "-o": self.page}
@@ -92,6 +80,14 @@ class Outputs:
 
     def show(self, found: Exploration, space: Space, *, as_json: bool) -> None:
         """Write the files, and print what goes to the terminal."""
+        from simaccel.report.exploration import (
+            counted_lines,
+            effort_lines,
+            exploration_json,
+            exploration_table,
+            exploration_title,
+        )
+
         title = exploration_title(found, space)
         written = self._write(found, title)
         quiet = as_json or STDOUT in {self.table, self.page}
@@ -103,6 +99,11 @@ class Outputs:
             click.echo(line, err=quiet)
 
     def _write(self, found: Exploration, title: str) -> list[str]:
+        from simaccel.report.exploration import exploration_csv, write_parquet
+        from simaccel.report.exploration_page import exploration_page
+        from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+
+        drawn = dict(zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True))
         how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
         lines = []
         if self.table is not None:
@@ -115,7 +116,7 @@ class Outputs:
             lines.append(f"table: {self.parquet}")
         for name, path in self.plots.items():
             with style():
-                save_figure(_DRAWN[name](found, title), path, **how)
+                save_figure(drawn[name](found, title), path, **how)
             lines.append(f"figure: {path}")
         if self.page is not None:
             with writing_text(self.page, **how) as stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from simaccel.cli.faults import fault, require_none
+from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 
@@ -45,9 +45,11 @@ def generates(
     if asked.workload.phase is not None:
         faults.append(fault("--phase", asked.workload.phase, "nothing: a generation has both"))
     require_none(faults)
+    accelerator, (dataflow,), _ = gather(
+        asked.accelerator, lambda: asked.names(several=False), asked.workload.require_transformer
+    )
     from simaccel.experiment.generation import generate
 
-    accelerator, dataflow = asked.accelerator(), asked.names(several=False)[0]
     with Bar("simulating", quiet=quiet) as bar:
         found = asked.workload.generation(
             lambda model, given: generate(
@@ -68,7 +70,7 @@ def generates(
 
 def _show(found: Generation, *, as_json: bool, quiet: bool) -> None:
     from simaccel.report.generation import generation_json, generation_lines, phases_table
-    from simaccel.report.results import experiment_title
+    from simaccel.report.titles import experiment_title
 
     if as_json:
         show_json(generation_json(found))

@@ -49,6 +49,9 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
             if jobs is not None and dask is not None:
                 allowed = "nothing beside --dask, whose processes are used"
                 require_none([fault("--jobs", jobs, allowed)])
+            if dask is not None and ":" not in dask:
+                allowed = "the address of a Dask scheduler, as in tcp://127.0.0.1:8786"
+                require_none([fault("--dask", dask, allowed)])
             command(jobs=Jobs(jobs, dask), **given)
 
         dask_option = click.option(

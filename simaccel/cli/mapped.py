@@ -23,7 +23,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.report.accounts import account_json, accounts_table
 from simaccel.report.figures.convergence import draw_convergence
 from simaccel.report.figures.style import save_figure, style
-from simaccel.report.results import experiment_title
+from simaccel.report.titles import experiment_title
 from simaccel.report.units import bytes_text
 from simaccel.schedulers.accounts import Account
 from simaccel.verbs.estimating import fitting

@@ -5,34 +5,25 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.cli.rows import Files
+from simaccel.cli.words import FRONT_FIGURES
 from simaccel.errors import SimaccelError, WorkerDiedError, suggest
-from simaccel.experiment.parallel import noted
-from simaccel.experiment.pareto import pareto
-from simaccel.experiment.precision import at_precision
 from simaccel.files.targets import STDOUT
-from simaccel.hardware import Accelerator
-from simaccel.report.figures.pareto import draw_pareto
-from simaccel.report.pareto import (
-    Fronted,
-    fronted,
-    pareto_csv,
-    pareto_json,
-    pareto_lines,
-    pareto_table,
-)
-from simaccel.report.results import experiment_title
-from simaccel.schedulers import Options
-from simaccel.schedulers.front import FIGURES
-from simaccel.schedulers.front import Asked as AskedFront
-from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.cli.asked import Asked
+    from simaccel.cli.jobs import Jobs
+    from simaccel.cli.rows import Files
+    from simaccel.hardware import Accelerator
+    from simaccel.report.pareto import Fronted
+    from simaccel.schedulers import Options
+    from simaccel.schedulers.front import Asked as AskedFront
+    from simaccel.schedulers.front import Figure
+    from simaccel.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -48,6 +39,9 @@ class _Task:
 
 def _run(task: _Task) -> Fronted:
     """Find one front; what the user can cause becomes a row with its reason."""
+    from simaccel.experiment.pareto import pareto
+    from simaccel.report.pareto import Fronted, fronted
+
     try:
         found = pareto(task.workload, task.accelerator, task.dataflow, task.options, task.front)
     except SimaccelError as error:
@@ -56,11 +50,13 @@ def _run(task: _Task) -> Fronted:
 
 
 def _lost(task: _Task) -> Fronted:
+    from simaccel.report.pareto import Fronted
+
     problem = "its process died; is there enough memory?"
     return Fronted(task.dataflow, problem=problem, exit_code=WorkerDiedError.exit_code)
 
 
-def read_front(text: str) -> AskedFront:
+def read_front(text: str) -> tuple[Figure, Figure]:
     """Read ``x,y``.
 
     Raises:
@@ -68,14 +64,16 @@ def read_front(text: str) -> AskedFront:
 
     """
     names = [one.strip() for one in text.split(",")]
-    known = [one for name in names for one in FIGURES if one == name]
+    known = [one for name in names for one in FRONT_FIGURES if one == name]
     faults = [
-        fault("--pareto", name, suggest(name, FIGURES)) for name in names if name not in FIGURES
+        fault("--pareto", name, suggest(name, FRONT_FIGURES))
+        for name in names
+        if name not in FRONT_FIGURES
     ]
     if not faults and (len(known) != len({*known}) or len(known) != len(("x", "y"))):
-        faults = [fault("--pareto", text, f"two different figures of {', '.join(FIGURES)}")]
+        faults = [fault("--pareto", text, f"two different figures of {', '.join(FRONT_FIGURES)}")]
     require_none(faults)
-    return AskedFront(known[0], known[1])
+    return known[0], known[1]
 
 
 def compare_fronts(
@@ -94,13 +92,21 @@ def compare_fronts(
     if length is not None and "," in length:
         wrong.append(fault("--seq-len", length, several))
     require_none(wrong)
-    _, front, workload, accelerator, names = gather(
+    _, figures, workload, accelerator, names = gather(
         files.require,
         lambda: read_front(text),
         asked.workload.read,
         asked.accelerator,
         lambda: asked.names(several=True),
     )
+    from simaccel.experiment.parallel import noted
+    from simaccel.experiment.precision import at_precision
+    from simaccel.report.figures.pareto import draw_pareto
+    from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
+    from simaccel.report.titles import experiment_title
+    from simaccel.schedulers.front import Asked as AskedFront
+
+    front = AskedFront(*figures)
     workload = at_precision(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, Bar("finding fronts") as bar:

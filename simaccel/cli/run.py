@@ -191,7 +191,7 @@ def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) ->
     from simaccel.mapping.tree import Mapping as Tree
     from simaccel.program.lowering import lower
     from simaccel.report.costs import forecast_json, forecast_table
-    from simaccel.report.results import experiment_title
+    from simaccel.report.titles import experiment_title
 
     started = time.perf_counter()
     workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, quiet=False)

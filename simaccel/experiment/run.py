@@ -14,8 +14,8 @@ from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
-from simaccel.machine.accounts import Listener
-from simaccel.machine.machine import EngineCycles, Machine, OperatorRun, Run
+from simaccel.machine.accounts import EngineCycles, Listener
+from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping

@@ -22,6 +22,7 @@ from simaccel.hardware import (
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
+from simaccel.machine.accounts import Cause
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import (
     Command,
@@ -62,6 +63,7 @@ CASES: tuple[tuple[str, ...], ...] = (
     ("slots",),
 )
 """What is freed together: an array is fed by its NoC, which is often built to match it."""
+_PORTS: Final = ("buffer_ports",)
 FREE_SLOTS = 16
 """Slots of a tile whose slots are freed. More gain nothing where a loop is bound by a resource,
 and cost events: a run repeats only once all slots have been filled."""
@@ -144,20 +146,31 @@ def what_if(
 ) -> WhatIf:
     """Run a program once as it is and once for each case.
 
-    A case that leaves nothing that takes time (see ``takes_time``) is left out. ``progress``
+    A case that leaves nothing that takes time (see ``takes_time``) is left out. Where nobody waited
+    for a port of the buffer, ports that are freed change nothing, and nothing is run. ``progress``
     is called with the part that is done.
     """
     possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
     if all(one.dram.model == "channel" for one in accelerator.every_backing.values()):
         possible = [case for case in possible if "dram_banks" not in case]
-    found = []
+    found: list[Freed] = []
+    waited = True
     for at, case in enumerate([(), *possible]):
-        done = _part(progress, at, len(possible) + 1)
-        run = Machine(*free(accelerator, program, case)).run(done)
-        found.append(_freed(case, run))
+        if case == _PORTS and not waited:
+            found.append(replace(found[0], resources=case))
+        else:
+            done = _part(progress, at, len(possible) + 1)
+            run = Machine(*free(accelerator, program, case)).run(done)
+            found.append(_freed(case, run))
+            waited = waited and (case != () or _waited_for_ports(run))
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
     return WhatIf(found[0], tuple(found[1:]))
+
+
+def _waited_for_ports(run: Run) -> bool:
+    """Whether an engine waited for a port of the buffer; each books this as it happens."""
+    return any(one.stalls.get(Cause.BUFFER_PORT.name.lower()) for one in run.engines.values())
 
 
 def _part(progress: Progress | None, at: int, of: int) -> Callable[[int, float], None] | None:
@@ -262,8 +275,11 @@ def _slots(one: Accelerator) -> Accelerator:
     beside = {
         name: _with(memory, staging_bytes=None) for name, memory in one.memories.by_class().items()
     }
-    memories = _with(one.memories, **beside)
-    return _with(one, buffer=_with(one.buffer, capacity_bytes=None), memories=memories)
+    return _with(
+        one,
+        buffer=_with(one.buffer, capacity_bytes=None),
+        memories=_with(one.memories, **beside),
+    )
 
 
 _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {

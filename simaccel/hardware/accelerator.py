@@ -273,6 +273,17 @@ class Accelerator(Spec):
         """Bytes per cycle of the buffer's write port."""
         return rate(self.buffer.write_bytes_per_second, self.clock_hz)
 
+    @property
+    def bytes_per_cycle(self) -> Fraction | None:
+        """What DRAM and the memories beside it move in a cycle at most; None: no limit."""
+        found = Fraction(0)
+        for one in self.every_backing.values():
+            each = one.channel_rate
+            if each.unlimited:
+                return None
+            found += Fraction(each.n_bytes * one.dram.channels, each.n_cycles)
+        return found
+
     @cached_property
     def channel_rate(self) -> Rate:
         """Bytes per cycle of a DRAM channel; of a part at most what refreshes leave of its peak."""

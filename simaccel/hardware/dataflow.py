@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -82,6 +82,12 @@ def single(constraints: Constraints) -> list[tuple[str, str, LevelConstraint]]:
     ]
 
 
+_OF_TREES: Final = (
+    "of a dataflow dram.RANK=N, 'dram.RANK<=N', dram=RANK,..., dram.order=RANK,..., rows=RANK,... "
+    "or cols=RANK,..."
+)
+
+
 def parse_constraints(texts: Sequence[str], source: str = "command line") -> Constraints:
     """Read constraints such as ``cols=Q,M``, ``rows.S=5``, ``pe.C<=4``, ``buffer.keep=input``.
 
@@ -104,6 +110,31 @@ def parse_constraints(texts: Sequence[str], source: str = "command line") -> Con
     if faults:
         raise InputError(faults)
     return found
+
+
+def tree_constraints(texts: Sequence[str]) -> Constraints:
+    """Read constraints on the trees of a systolic array, from the command line.
+
+    Raises:
+        InputError: every one that no such tree has.
+
+    """
+    given = parse_constraints(texts)
+    faults = [
+        Fault("--constrain", level, f"{level}{text}", _OF_TREES)
+        for level, constraint in given.items()
+        for text, part in constraint.parts()
+        if not _is_of_trees(level, part)
+    ]
+    if faults:
+        raise InputError(faults)
+    return given
+
+
+def _is_of_trees(level: str, part: LevelConstraint) -> bool:
+    if level == "dram":
+        return part.keep is None and "all" not in part.factors.values()
+    return level in ("rows", "cols") and part.ranks is not None
 
 
 def _constraint(text: str) -> str:

@@ -45,6 +45,15 @@ class Wait:
 NO_WAIT = Wait()
 
 
+@dataclass(frozen=True)
+class EngineCycles:
+    """Where the cycles of one engine went: busy + stalls + idle = total."""
+
+    busy: int
+    idle: int
+    stalls: dict[str, int]
+
+
 class Listener(Protocol):
     """Who wants to know what happened (the trace writer)."""
 

@@ -117,7 +117,8 @@ class ChannelLane(Lane):
         self.idle_since = self.since
 
     def gauges(self) -> Numbers:
-        """Return what was asked for so far, and how far the turns are."""
+        """Return what was asked for so far, and how far the turns are by now."""
+        self.channel.catch_up()
         return self.channel.served_cycles, *self.channel.turns.gauges()
 
     def limit(self, seen: Stretch) -> int:

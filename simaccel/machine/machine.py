@@ -10,7 +10,7 @@ import numpy as np
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import STALLS, Cause, Listener, early_site
+from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, early_site
 from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
@@ -51,15 +51,6 @@ class DeadlockError(SimaccelError):
     """Every engine waits; the message names each one and what it waits for."""
 
     exit_code = 3
-
-
-@dataclass(frozen=True)
-class EngineCycles:
-    """Where the cycles of one engine went: busy + stalls + idle = total."""
-
-    busy: int
-    idle: int
-    stalls: dict[str, int]
 
 
 @dataclass(frozen=True)

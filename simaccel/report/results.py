@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -25,7 +25,6 @@ from simaccel.report.units import (
     share_text,
     short_share_text,
 )
-from simaccel.workload import Workload
 
 if TYPE_CHECKING:
     from simaccel.experiment.check import Checked
@@ -33,40 +32,6 @@ if TYPE_CHECKING:
 _TOP_CAUSES = 2
 SMALLEST_SHARE = 0.0005
 """Below this a share of the cycles is not worth a place in a row."""
-
-
-def experiment_title(
-    workload: Workload,
-    accelerator: Accelerator,
-    dataflow: str | None = None,
-    *,
-    varied: Container[str] = (),
-) -> str:
-    """Give what runs on what; for several runs, leave out the parameters that ``varied`` names."""
-    last = [] if dataflow is None else [f"dataflow {dataflow}"]
-    name, *sizes = _workload_words(workload, varied)
-    return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
-
-
-def workload_title(workload: Workload) -> str:
-    """Return what a workload is, with its sizes."""
-    return ", ".join(_workload_words(workload, ()))
-
-
-def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
-    given = workload.parameters
-    names = {"layer": "layer", "phase": "phase", "prompt": "prompt", "kv-len": "kv_len"}
-    names |= {"scope": "scope", "batch": "batch", "seq-len": "seq_len"}
-    if given.get("phase") == "decode":
-        del names["prompt"]
-    shown = {name: key for name, key in names.items() if key in given and name not in varied}
-    sizes = [f"{name} {given[key]}" for name, key in shown.items()]
-    sizes += [f"{rank}={size}" for rank, size in given.get("shape", {}).items()]
-    for step in ("stride", "dilation"):
-        height, width = given.get(step, (1, 1))
-        sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
-    sizes += [f"{name} {number}" for name, number in given.get("precision", {}).items()]
-    return [workload.name, *sizes]
 
 
 def operators_table(result: Result, given: Mapping[str, float] | None = None) -> Table:

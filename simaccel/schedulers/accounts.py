@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.analytic.bounds.floor import floor_of, on_chip_bytes
-from simaccel.analytic.native import bytes_per_cycle, native_macs
+from simaccel.analytic.native import native_macs
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
 from simaccel.mapspace.blocks import Objective
@@ -148,6 +148,6 @@ def floor_of_group(
     least = floor_of(alone, mapping, on_chip_bytes(accelerator)).least_bytes
     if objective == "dram-bytes":
         return float(least)
-    rate = bytes_per_cycle(accelerator)
+    rate = accelerator.bytes_per_cycle
     moved = 0 if rate is None else math.ceil(least / rate)
     return float(max(-(-native_macs(alone, accelerator) // accelerator.array.pes), moved))

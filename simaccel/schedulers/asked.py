@@ -17,14 +17,9 @@ import numpy as np
 from simaccel.analytic.family import Bools, Branch, Family, Forked, Ints, Loops, Parted
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.hardware.dataflow import Constraints, LevelConstraint, parse_constraints
+from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
 from simaccel.mapping.space import Seen
 from simaccel.mapspace.systolic import FOLDED, plays
-
-_ALLOWED: Final = (
-    "of a dataflow dram.RANK=N, 'dram.RANK<=N', dram=RANK,..., dram.order=RANK,..., rows=RANK,... "
-    "or cols=RANK,..."
-)
 
 
 @dataclass(frozen=True)
@@ -50,10 +45,7 @@ class Asked:
             InputError: every one that no tree of a systolic array has.
 
         """
-        given = parse_constraints(texts)
-        faults = list(_impossible(given))
-        if faults:
-            raise InputError(faults)
+        given = tree_constraints(texts)
         sides = {
             level: given[level].ranks or ()
             for level in ("rows", "cols")
@@ -174,14 +166,6 @@ class Asked:
 
 NOTHING: Final = Asked()
 """No constraint."""
-
-
-def _impossible(given: Constraints) -> Iterator[Fault]:
-    for level, constraint in given.items():
-        for text, part in constraint.parts():
-            at_dram = level == "dram" and part.keep is None and "all" not in part.factors.values()
-            if not at_dram and not (level in ("rows", "cols") and part.ranks is not None):
-                yield Fault("--constrain", level, f"{level}{text}", _ALLOWED)
 
 
 def _plays(seen: Seen) -> dict[str, list[str]]:

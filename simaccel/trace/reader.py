@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from simaccel.errors import suggest
-from simaccel.machine.machine import EngineCycles
+from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.events import Event, decode, frame
 from simaccel.trace.figures import read_figures
 from simaccel.trace.forest import Stretch, make_track, nest, stretches

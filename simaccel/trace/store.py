@@ -15,7 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from simaccel.machine.machine import EngineCycles
+from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.schema import (
     CAUSES,
     COLUMNS,

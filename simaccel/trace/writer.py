@@ -12,8 +12,7 @@ import h5py
 import numpy as np
 
 from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
-from simaccel.machine.accounts import NO_WAIT, Cause, Wait
-from simaccel.machine.machine import EngineCycles
+from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
 from simaccel.trace.interrupts import undisturbed
 from simaccel.trace.opening import TraceError
 from simaccel.trace.schema import (

@@ -34,7 +34,7 @@ class Bound:
     @property
     def title(self) -> str:
         """What is bounded."""
-        from simaccel.report.results import workload_title
+        from simaccel.report.titles import workload_title
 
         return f"{workload_title(self.report.found.workload)}: least DRAM traffic"
 

@@ -19,7 +19,7 @@ from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Axis, Compared, Point, varied
 from simaccel.report.figures.slope import Slope
-from simaccel.report.results import experiment_title, workload_title
+from simaccel.report.titles import experiment_title, workload_title
 from simaccel.schedulers import COMPARED, Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame

@@ -33,7 +33,7 @@ class Prediction:
     @property
     def title(self) -> str:
         """What would run on what."""
-        from simaccel.report.results import experiment_title
+        from simaccel.report.titles import experiment_title
 
         title = experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
         return f"{title}: closed form"

@@ -152,8 +152,8 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     made, dimensions = found[: len(loads)], found[len(loads) :]
     asked = options or Options()
     space = Space(tuple(there), tuple(made), tuple(dimensions), names, asked)
-    require_sizes(space)
-    require_described(space)
+    require_sizes(space.axes, space.loads)
+    require_described(space.dataflows, space.loads)
     numbers = draw(space, sample, drawn, seed)
     kept = Store(None if store is None else Path(store))
     kept.open("simaccel.explore(...)", seed)

@@ -38,7 +38,7 @@ class Result(experiment.Result):
     @property
     def title(self) -> str:
         """What ran on what."""
-        from simaccel.report.results import experiment_title
+        from simaccel.report.titles import experiment_title
 
         return experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
 

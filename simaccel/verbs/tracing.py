@@ -91,7 +91,7 @@ class Trace(trace.Trace):
     @property
     def title(self) -> str:
         """What ran on what."""
-        from simaccel.report.results import experiment_title
+        from simaccel.report.titles import experiment_title
 
         return experiment_title(self.workload(), self.accelerator(), self.dataflow())
 

@@ -67,6 +67,8 @@ RUNS: Mapping[str, set[str]] = {
     "trace view nonsense.h5 -o x.html": ALL,
     "trace export nonsense.h5 --format csv -o -": ALL,
     "trace diff nonsense.h5 README.md": ALL,
+    "trace plot README.md -o x.png --from 2 --to 1": ALL,
+    "compare --hw toy --workload bert --dask nonsense": ALL,
     "run --hw nonsense --workload nonsense": READ,
     "run --hw toy --set array.nonsense=1 --workload bert": READ,
     "run --hw toy --workload bert --seq-len 0": READ,
@@ -84,11 +86,28 @@ RUNS: Mapping[str, set[str]] = {
     "workload show nonsense": READ,
     "dram sequential --part nonsense": READ,
     "explore --hw nonsense --workload bert": READ,
+    "run --hw toy --workload nonsense.onnx": READ,
+    "run --hw toy --workload bert --constrain nonsense=1": READ,
+    "run --hw toy --workload bert --generate 2": READ,
+    "compare --hw toy --workload nonsense --pareto cycles,energy": READ,
+    "compare --hw toy --workload bert --pareto cycles,nonsense": READ,
+    "compare --hw toy --workload nonsense --exhibit roofline": READ,
+    "compare --hw toy --workload nonsense --exhibit bandwidth": READ,
+    "explore --hw toy --workload bert --where nonsense=1": READ - {"rich"},
+    "explore --hw toy --workload bert --axis workload.nonsense=1": READ - {"rich"},
+    "explore --hw toy --workload bert --axis buffer=1KiB --axis buffer=2KiB": READ - {"rich"},
+    "explore --hw toy --workload bert --store README.md --csv nonsense/x": READ - {"rich"},
     "compare --hw toy --workload bert --sweep nonsense=1:2:x2": READ - {"rich"},
     "explore --hw toy --workload bert --axis nonsense=1 --where cycles=1": READ - {"rich"},
     GEMM: DRAWN_OR_READ,
 }
 """Command lines, and what none of them loads."""
+DESCRIBED: Mapping[str, set[str]] = {
+    "directives nonsense.m": HEAVY - {"lark"} | {"simaccel.machine", "simaccel.schedulers"},
+    "directives nonsense.m --no-multicast 9 --pes 0": HEAVY - {"lark"},
+    "directives README.md --hw nonsense": READ - {"lark"},
+}
+"""The same of descriptions."""
 _SCRIPT = """
 import json, sys
 from simaccel.cli import main
@@ -116,11 +135,12 @@ def _loaded(*lines: str) -> dict[str, tuple[int, set[str]]]:
     return {line: (code, set(modules)) for line, code, modules in found}
 
 
-def test_help_and_errors_load_little() -> None:
+@pytest.mark.parametrize("runs", [RUNS, DESCRIBED], ids=["all", "descriptions"])
+def test_help_and_errors_load_little(runs: Mapping[str, set[str]]) -> None:
     """All in one process, those that may load least first: what is loaded stays."""
-    found = _loaded(*RUNS)
-    assert list(found) == list(RUNS)
-    for line, without in RUNS.items():
+    found = _loaded(*runs)
+    assert list(found) == list(runs)
+    for line, without in runs.items():
         code, modules = found[line]
         assert code == (0 if line == GEMM or line.startswith("--") or "--help" in line else 2), line
         assert not without & modules, line

@@ -13,7 +13,7 @@ from simaccel.experiment.diagnosis import TOTAL, Part, diagnose
 from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
-from simaccel.machine.machine import EngineCycles
+from simaccel.machine.accounts import EngineCycles
 from simaccel.trace import Stall, Trace
 from simaccel.workload import Dimensions, attention
 from tests.draws import DRAWS

@@ -85,6 +85,15 @@ def test_turns_in_two_directions_repeat_in_whole_rounds_only() -> None:
     assert 0 < _limit(channel, lane, 12) <= 100 // 4
 
 
+def test_a_lane_sees_how_far_a_channel_is_that_nobody_else_looks_at() -> None:
+    channel, lane, _ = _channel(turnaround=2)
+    channel.request(100, 0, "reader")
+    channel.request(100, 1, "writer")
+    before = lane.gauges()
+    _at(channel.clock, 5, lambda: None)
+    assert lane.limit(Stretch(0, 5, before, lane.gauges())) == NEVER
+
+
 def test_an_idle_channel_and_one_that_is_asked_leave_the_limit_to_others() -> None:
     channel, lane, _ = _channel()
     assert _limit(channel, lane, 10) == FOREVER

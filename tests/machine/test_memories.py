@@ -5,7 +5,6 @@ from fractions import Fraction
 import pytest
 
 from simaccel.analytic.directives.hardware import hardware_of
-from simaccel.analytic.native import bytes_per_cycle
 from simaccel.errors import InputError
 from simaccel.experiment.run import moved_tree
 from simaccel.experiment.traffic import roofline_cycles
@@ -88,7 +87,7 @@ def test_a_bound_allows_what_each_memory_can_move() -> None:
     found = bound(gemm(m=4, k=4, n=4), on).report
     assert found.performance(96) == pytest.approx(1e9 * 112 / 128)
     assert found.performance(1000) == pytest.approx(1e9 * 112 / 800)
-    assert bytes_per_cycle(on) == Fraction(5, 4)
+    assert on.bytes_per_cycle == Fraction(5, 4)
 
 
 def test_a_bound_knows_what_a_mac_takes() -> None:

@@ -10,12 +10,8 @@ from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.comparison import Compared, comparison_table, speedups
 from simaccel.report.estimates import estimate_table
-from simaccel.report.results import (
-    checked_table,
-    engines_table,
-    experiment_title,
-    operators_table,
-)
+from simaccel.report.results import checked_table, engines_table, operators_table
+from simaccel.report.titles import experiment_title
 from simaccel.workload import Dimensions, Workload, attention, conv2d, network
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)

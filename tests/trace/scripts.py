@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from simaccel.machine.accounts import NO_WAIT, STALLS, Cause, Wait
-from simaccel.machine.machine import EngineCycles
+from simaccel.machine.accounts import NO_WAIT, STALLS, Cause, EngineCycles, Wait
 from simaccel.trace import Site, Trace, TraceHeader, TraceWriter
 
 ENGINES = ("dma_in", "array", "sfu")

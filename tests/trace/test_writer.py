@@ -12,8 +12,7 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.files.targets import require_target
-from simaccel.machine.accounts import NO_WAIT, Cause
-from simaccel.machine.machine import EngineCycles
+from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles
 from simaccel.trace import Trace, TraceError, TraceWriter
 from tests.trace.scripts import ENGINES, HEADER, Again, Row, padded, tell, write
 

@@ -22,14 +22,14 @@ from simaccel.analytic.directives.counts import (
     paper_counts,
     released_counts,
 )
-from simaccel.analytic.directives.hardware import DirectiveHardware, points_of
+from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.invocations import Invocation, Invocations, Known
 from simaccel.analytic.directives.paper import layer_axes, paper_costs
 from simaccel.analytic.directives.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES, PRESENT
 from simaccel.analytic.directives.reading import PAPER, Reading
 from simaccel.analytic.directives.released import released_costs
 from simaccel.analytic.directives.states import Ints
-from simaccel.analytic.directives.times import Times
+from simaccel.analytic.directives.times import Times, points_of
 from simaccel.errors import SimaccelError
 from simaccel.mapping.directives.dataflow import ROLES, Dataflow
 from simaccel.mapping.directives.levels import complete, pes_of_cluster

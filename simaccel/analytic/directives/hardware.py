@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from simaccel.analytic.directives.times import Points
-from simaccel.analytic.native import bytes_per_cycle
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
-from simaccel.hardware import Accelerator
-from simaccel.hardware.quantity import Rate
 from simaccel.numbers import BYTE
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator
+    from simaccel.hardware.quantity import Rate
 
 ELEMENT_BYTES: Final = 2
 """Bytes of an element where an accelerator counts bytes."""
@@ -53,22 +50,6 @@ class DirectiveHardware:
     cycles_per_mac: int = 1
     l1_size: int = UNLIMITED
     l2_size: int = UNLIMITED
-
-
-def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
-    """Return hardware points of as many PEs as arrays for dataflows of ``depth`` cluster levels."""
-
-    def by_level(given: tuple[int, ...]) -> list[int]:
-        return [given[min(at, len(given) - 1)] for at in range(depth)]
-
-    return Points(
-        pes=hardware[0].pes,
-        noc_bandwidth=np.array([by_level(one.noc_bandwidth) for one in hardware]),
-        noc_latency=np.array([by_level(one.noc_latency) for one in hardware]),
-        offchip_bandwidth=np.array([one.offchip_bandwidth for one in hardware]),
-        simd_lanes=np.array([one.simd_lanes for one in hardware]),
-        cycles_per_mac=np.array([one.cycles_per_mac for one in hardware]),
-    )
 
 
 def is_hardware_text(text: str) -> bool:
@@ -135,7 +116,7 @@ def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
     allowed = "nothing beside the DRAM: the analysis of directives has one way off the chip"
     beside = (name for name in accelerator.every_backing if name != "dram")
     require_none(Fault(accelerator.name, "memories", name, allowed) for name in beside)
-    offchip = bytes_per_cycle(accelerator)
+    offchip = accelerator.bytes_per_cycle
     return DirectiveHardware(
         pes=array.rows * array.cols,
         noc_bandwidth=(_elements(accelerator.distribution_rate),),

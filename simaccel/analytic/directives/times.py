@@ -7,11 +7,13 @@ invocation has nothing to hide behind.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.invocations import Invocation
 from simaccel.analytic.directives.states import Bools, Ints
 
@@ -34,6 +36,22 @@ class Points:
     def count(self) -> int:
         """Number of points."""
         return len(self.simd_lanes)
+
+
+def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
+    """Return hardware points of as many PEs as arrays for dataflows of ``depth`` cluster levels."""
+
+    def by_level(given: tuple[int, ...]) -> list[int]:
+        return [given[min(at, len(given) - 1)] for at in range(depth)]
+
+    return Points(
+        pes=hardware[0].pes,
+        noc_bandwidth=np.array([by_level(one.noc_bandwidth) for one in hardware]),
+        noc_latency=np.array([by_level(one.noc_latency) for one in hardware]),
+        offchip_bandwidth=np.array([one.offchip_bandwidth for one in hardware]),
+        simd_lanes=np.array([one.simd_lanes for one in hardware]),
+        cycles_per_mac=np.array([one.cycles_per_mac for one in hardware]),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

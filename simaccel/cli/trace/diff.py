@@ -7,7 +7,7 @@ import click
 from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.trace.sound import sound
+from simaccel.cli.trace.sound import require_files, sound
 
 
 @click.command(cls=Command)
@@ -23,6 +23,7 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     The rows of each table add up to the difference exactly. Operators that only one run has
     fused are compared together.
     """
+    require_files(a, b)
     with sound(a) as first, sound(b) as second:
         from simaccel.experiment.difference import compare
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from simaccel.cli.command import Command
+from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
 from simaccel.cli.trace.sound import sound
@@ -53,6 +54,9 @@ def plot(
 
     kinds = KINDS if kind == "all" else (kind,)
     require_figure_target(output, force=force, inputs=(file,))
+    start, end = asked["start"], asked["end"]
+    if start is not None and end is not None and end <= start:
+        require_none([fault("--to", end, f"a cycle after --from {start}")])
     with sound(file) as trace:
         from simaccel.report.figures.page import Asked, plot_trace
 

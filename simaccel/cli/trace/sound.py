@@ -11,6 +11,20 @@ if TYPE_CHECKING:
     from simaccel.trace import Trace
 
 
+def require_files(*files: str) -> None:
+    """Refuse what is no HDF5 file, before anything long is loaded.
+
+    Raises:
+        TraceError: the first that is none.
+
+    """
+    from simaccel.trace.opening import require_hdf5
+
+    for file in files:
+        with suppress(OSError):  # which reading the trace reports
+            require_hdf5(Path(file))
+
+
 @contextmanager
 def sound(file: str) -> Iterator[Trace]:
     """Open a trace whose rows add up to what the run counted.
@@ -19,13 +33,9 @@ def sound(file: str) -> Iterator[Trace]:
         TraceError: they don't, or it is no trace.
 
     """
-    from simaccel.trace.opening import require_hdf5
-
-    path = Path(file)
-    with suppress(OSError):  # which reading the trace reports
-        require_hdf5(path)
+    require_files(file)
     from simaccel.trace import Trace
 
-    with Trace.open(path) as trace:
+    with Trace.open(Path(file)) as trace:
         trace.check()
         yield trace

@@ -13,6 +13,6 @@ def run_title(trace: Trace) -> str:
     texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
     if not all(texts):
         return str(trace.path)
-    from simaccel.report.results import experiment_title
+    from simaccel.report.titles import experiment_title
 
     return experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())

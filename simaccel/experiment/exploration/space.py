@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.experiment.documents import workload_document
@@ -18,9 +18,10 @@ from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.mapping.directives.reading import parse_directives
-from simaccel.schedulers import Options
-from simaccel.workload import Workload, is_described, parse_workload
+from simaccel.workload import Workload, is_described
+
+if TYPE_CHECKING:
+    from simaccel.schedulers import Options
 
 Value = int | float | str
 Draw = Literal["latin", "random"]
@@ -96,6 +97,12 @@ class Design:
     problem: str = ""
 
 
+def _usual() -> Options:
+    from simaccel.schedulers import Options  # noqa: PLC0415 - reading a space does without
+
+    return Options()
+
+
 @dataclass(frozen=True)
 class Space:
     """Accelerators, weighted workloads, and axes whose product is explored.
@@ -108,7 +115,7 @@ class Space:
     loads: tuple[Load, ...]
     axes: tuple[Dimension, ...] = ()
     dataflows: tuple[str, ...] = ()
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=_usual)
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -272,11 +279,13 @@ def _resized(workload: Workload, values: Mapping[str, Value], source: str) -> Wo
         InputError: it has none of these parameters, or not with this value.
 
     """
+    from simaccel.workload import parse_workload  # noqa: PLC0415 - reading a space does without
+
     own = {name: value for name, value in values.items() if name in workload.parameters}
     return parse_workload({**workload_document(workload), **own}, source) if own else workload
 
 
-def require_sizes(space: Space) -> None:
+def require_sizes(axes: Sequence[Dimension], loads: Sequence[Load]) -> None:
     """Refuse axes of workloads that no workload has.
 
     Raises:
@@ -284,32 +293,34 @@ def require_sizes(space: Space) -> None:
 
     """
     faults = []
-    for one in space.axes:
+    for one in axes:
         names = [*one.settings[0].fields] if one.of == "workload" else []
         for name in names:
-            having = [load for load in space.loads if name in load.workload.parameters]
+            having = [load for load in loads if name in load.workload.parameters]
             if not having:
-                every = sorted({key for load in space.loads for key in load.workload.parameters})
+                every = sorted({key for load in loads for key in load.workload.parameters})
                 allowed = f"a parameter of a workload; {suggest(name, every)}"
                 faults.append(Fault("command line", "--axis", one.name, allowed))
     if faults:
         raise InputError(faults)
 
 
-def require_described(space: Space) -> None:
+def require_described(dataflows: Sequence[str], loads: Sequence[Load]) -> None:
     """Refuse the dataflows of a description where a workload has none.
 
     Raises:
         InputError: names each such workload, or what is wrong with its description.
 
     """
-    if DIRECTIVES not in space.dataflows:
+    if DIRECTIVES not in dataflows:
         return
     allowed = f"a MAESTRO description with the dataflow {DIRECTIVES}"
-    names = [load.workload.name for load in space.loads if not load.description]
+    names = [load.workload.name for load in loads if not load.description]
     if names:
         raise InputError([Fault("command line", "--workload", name, allowed) for name in names])
-    gather(*(partial(parse_directives, one.description, one.source) for one in space.loads))
+    from simaccel.mapping.directives.reading import parse_directives  # noqa: PLC0415 - a parser
+
+    gather(*(partial(parse_directives, one.description, one.source) for one in loads))
 
 
 def _asked(space: Space, hardware: Accelerator, values: Mapping[str, Value]) -> tuple[str, Options]:

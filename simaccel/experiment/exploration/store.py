@@ -15,15 +15,16 @@ import re
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.exploration.runs import Asked, Record
 from simaccel.files.targets import not_written
+from simaccel.later import np
 from simaccel.version import version
+
+if TYPE_CHECKING:
+    from simaccel.experiment.exploration.runs import Asked, Record
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"

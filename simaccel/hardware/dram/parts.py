@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from simaccel.hardware.dram.part import DramPart
@@ -17,8 +18,9 @@ _LPDDR4 = (
 _BUS = "assumption: two clocks between the data of a read and of a write"
 
 
-def _lpddr4(name: str, channels: int, note: str) -> DramPart:
-    return DramPart(
+def _lpddr4(name: str, channels: int, note: str) -> partial[DramPart]:
+    return partial(
+        DramPart,
         name=name,
         clock_ps=625,
         burst_bytes=32 * channels,
@@ -52,7 +54,8 @@ def _lpddr4(name: str, channels: int, note: str) -> DramPart:
 _ALL = (
     _lpddr4("LPDDR4-3200x16", 1, ""),
     _lpddr4("LPDDR4-3200x32", 2, "; two x16 channels in lockstep"),
-    DramPart(
+    partial(
+        DramPart,
         name="LPDDR5-6400x16",
         controller="window",
         clock_ps=1250,
@@ -87,7 +90,8 @@ _ALL = (
             ("", f"{_RAMULATOR}, preset LPDDR5_6400 and LPDDR5_8Gb_x16 (bank-group mode, BL16)"),
         ),
     ),
-    DramPart(
+    partial(
+        DramPart,
         name="DDR4-3200x64",
         clock_ps=625,
         burst_bytes=64,
@@ -120,7 +124,8 @@ _ALL = (
             ("", f"{_DRAMSIM3}, DDR4_8Gb_x8_3200.ini: eight 8 Gb x8 devices, 22-22-22"),
         ),
     ),
-    DramPart(
+    partial(
+        DramPart,
         name="DDR5-4800",
         controller="window",
         clock_ps=416,
@@ -162,7 +167,8 @@ _ALL = (
             ),
         ),
     ),
-    DramPart(
+    partial(
+        DramPart,
         name="HBM2",
         clock_ps=1000,
         burst_bytes=64,
@@ -203,7 +209,8 @@ _ALL = (
             ),
         ),
     ),
-    DramPart(
+    partial(
+        DramPart,
         name="HBM2-PC",
         controller="window",
         clock_ps=1000,
@@ -240,7 +247,8 @@ _ALL = (
             ("", f"{_RAMULATOR}, preset HBM2_2000Mbps: one channel as two 64-bit pseudo channels"),
         ),
     ),
-    DramPart(
+    partial(
+        DramPart,
         name="HBM2E",
         controller="window",
         clock_ps=625,
@@ -282,7 +290,8 @@ _ALL = (
             ),
         ),
     ),
-    DramPart(
+    partial(
+        DramPart,
         name="HBM3",
         controller="window",
         clock_ps=625,
@@ -321,14 +330,32 @@ _ALL = (
     ),
 )
 
-PARTS: Final[Mapping[str, DramPart]] = {
-    part.name: part
-    for part in (
-        *_ALL,
-        DramPart.model_validate(
-            next(p for p in _ALL if p.name == "DDR4-3200x64").model_dump()
-            | {"name": "DDR4-3200x64-2R", "ranks": 2}
-        ),
-    )
+_DDR4: Final = next(make for make in _ALL if make.keywords["name"] == "DDR4-3200x64")
+_MAKES: Final = {
+    make.keywords["name"]: make for make in (*_ALL, partial(_DDR4, name="DDR4-3200x64-2R", ranks=2))
 }
+
+
+class _Parts(Mapping[str, DramPart]):
+    """The parts, each made and checked when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, DramPart] = {}
+
+    def __getitem__(self, name: str) -> DramPart:
+        if name not in self._made:
+            self._made[name] = _MAKES[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MAKES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MAKES)
+
+    def __len__(self) -> int:
+        return len(_MAKES)
+
+
+PARTS: Final[Mapping[str, DramPart]] = _Parts()
 """Parts by name."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase, SubFigure
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, StepPatch
 from matplotlib.ticker import MaxNLocator
 
 from simaccel.report.figures.style import (
@@ -96,7 +96,7 @@ def settle(figure: Figure) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:  # drawing it, without rendering, would do the same and draw all besides
         engine.execute(figure)
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # "none" would have all drawn twice
     for part in (figure, *figure.subfigs):
         if isinstance(part, SubFigure):
             part.bbox_relative.set_points(part.bbox_relative.get_points().round(_DIGITS))
@@ -127,6 +127,12 @@ def shortened(name: str, letters: int) -> str:
         return name
     end = (letters - 1) // 2
     return f"{name[: letters - 1 - end]}\N{HORIZONTAL ELLIPSIS}{name[-end:]}"
+
+
+def steps(axes: Axes, values: Any, edges: Any, low: Any = 0, **look: Any) -> None:  # noqa: ANN401 - of matplotlib
+    """Fill the steps between two lines; the limits of the axes stay, they take long to find."""
+    look = {"linewidth": 0} | look
+    axes.add_artist(StepPatch(values, edges, baseline=low, fill=True, **look))
 
 
 def heading(axes: Axes, text: str) -> None:

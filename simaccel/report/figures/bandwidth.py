@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from simaccel.report.figures.axes import cycle_axis, heading, number_text
+from simaccel.report.figures.axes import cycle_axis, heading, number_text, steps
 from simaccel.report.figures.panel import Panel, Shown, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS
 from simaccel.report.units import short_share_text
@@ -95,7 +95,7 @@ def draw_flows(figure: FigureBase, drawn: list[Flow], clock_hz: int) -> None:
 
 def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
     edges = flow.edges - flow.edges[0]
-    axes.stairs(flow.bytes_per_cycle, edges, fill=True, color=SERIES_COLOURS[0], linewidth=0)
+    steps(axes, flow.bytes_per_cycle, edges, facecolor=SERIES_COLOURS[0])
     top = float(flow.bytes_per_cycle.max())
     if flow.limit is not None:
         axes.axhline(flow.limit, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8)

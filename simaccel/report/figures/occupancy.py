@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from simaccel.report.figures.axes import cycle_axis, fill
+from simaccel.report.figures.axes import cycle_axis, fill, steps
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
 from simaccel.report.figures.window import Window
@@ -144,7 +144,7 @@ def draw_occupied(axes: Axes, drawn: Occupied, capacity: int | None) -> None:
     below = np.zeros(len(edges) - 1)
     for tile, n_bytes, look in zip(drawn.tiles, drawn.n_bytes, _looks(drawn), strict=True):
         above = below + n_bytes / size
-        axes.stairs(above, edges, baseline=below, fill=True, label=tile, **look)
+        steps(axes, above, edges, below, label=tile, **look)
         below = above
     if capacity is not None:
         axes.axhline(capacity / size, **_LIMIT)

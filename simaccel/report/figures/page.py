@@ -35,7 +35,7 @@ from simaccel.report.figures.style import (
 )
 from simaccel.report.figures.timeline import timeline_panel
 from simaccel.report.figures.window import asked_window, operator_span
-from simaccel.report.results import experiment_title
+from simaccel.report.titles import experiment_title
 from simaccel.trace import Trace
 
 _PANELS: Final[Mapping[str, Callable[[Trace, Shown], Panel]]] = MappingProxyType(

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
-from simaccel.report.figures.axes import cause_keys, cycle_axis, look, width_inches
+from simaccel.report.figures.axes import cause_keys, cycle_axis, look, steps, width_inches
 from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import in_order
 from simaccel.report.figures.window import Window
@@ -225,5 +225,5 @@ def _draw_lane(axes: Axes, drawn: BinnedTimeline, engine: str, at: int) -> None:
         if not share.any():
             continue
         low, high = (bottom - _LANE_HEIGHT * level for level in (below, below + share))
-        axes.stairs(high, edges, baseline=low, fill=True, label=cause, **look(cause))
+        steps(axes, high, edges, low, label=cause, **look(cause))
         below += share

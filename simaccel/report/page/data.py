@@ -7,7 +7,8 @@ from typing import Any, Final
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import Place, Work, loop_tree
 from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
-from simaccel.report.results import dram_text, experiment_title
+from simaccel.report.results import dram_text
+from simaccel.report.titles import experiment_title
 from simaccel.report.units import energy_text, short_share_text
 from simaccel.trace import Trace, TraceError
 from simaccel.trace.schema import CAUSES

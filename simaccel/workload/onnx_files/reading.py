@@ -64,7 +64,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
         InputError: no ONNX, or dimensions that lack a size: each with how to give it.
 
     """
-    data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)
+    data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)  # before the package, which takes long to load
     onnx = _package(path)
     try:
         model = onnx.load_model_from_string(data)

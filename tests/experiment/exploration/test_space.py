@@ -67,7 +67,7 @@ def test_sizes_of_workloads_are_scenarios_and_not_choices() -> None:
     space = Space((TOY,), (Load(bert), Load(gemm(m=9, k=7, n=5), 2)), (
         _axis("seq-len", "seq_len", (4, 16), "workload"),
     ))  # fmt: skip
-    require_sizes(space)
+    require_sizes(space.axes, space.loads)
     short, long = space.designs(range(2))
     assert (short.scenario, long.scenario) == (("4",), ("16",))
     assert [load.workload.parameters.get("seq_len") for load in long.loads] == [16, None]

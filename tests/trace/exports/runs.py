@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from simaccel.machine.accounts import NO_WAIT, Cause, Wait
-from simaccel.machine.machine import EngineCycles
+from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
 from simaccel.trace import Event, Site, Trace, TraceHeader, TraceWriter
 from tests.trace.scripts import (
     ENGINES,
