@@ -259,11 +259,11 @@ def _slots(one: Accelerator) -> Accelerator:
         }
         roomy = _with(one.array, memories=_with(memories, **free))
         one = _with(one, array=roomy)
-    beside = {
+    staging = {
         name: _with(memory, staging_bytes=None) for name, memory in one.memories.by_class().items()
     }
-    memories = _with(one.memories, **beside)
-    return _with(one, buffer=_with(one.buffer, capacity_bytes=None), memories=memories)
+    beside = _with(one.memories, **staging)
+    return _with(one, buffer=_with(one.buffer, capacity_bytes=None), memories=beside)
 
 
 _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
