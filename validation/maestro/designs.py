@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from validation.maestro.exhibits import kc_p
 from validation.maestro.networks import cases
 
 Row = dict[str, Any]
+_Key = tuple[str, str, int, int]
+"""Layer, dataflow, PEs and bandwidth."""
 LAYERS = ("CONV2", "CONV11")
 LIMITS = Limits(area_um2=16e6, power_mw=450)
 """Chip area and power of Eyeriss, as in the paper."""
@@ -89,11 +91,11 @@ def _points(layer: str, name: str, found: Designs) -> list[Row]:
     ]
 
 
-def best_on_the_machine(best: Sequence[Row]) -> list[Row]:
-    """Run the designs of best throughput on the machine."""
-    found = []
+def best_on_the_machine(best: Sequence[Row]) -> dict[_Key, int]:
+    """Run the best designs of each objective on the machine, equal ones once; give their cycles."""
+    found: dict[_Key, int] = {}
     for row in best:
-        if row["objective"] != "throughput":
+        if _key(row) in found:
             continue
         directed = variants(row["layer"])[row["dataflow"]]
         space = DirectedSpace(
@@ -101,14 +103,16 @@ def best_on_the_machine(best: Sequence[Row]) -> list[Row]:
             workload=layers_workload("layer", {directed.name: directed.layer.shape()}),
             accelerator=load_accelerator("maestro_256"),
         )
-        cycles = on_the_machine(space, _design(row))
-        found.append({**row, "machine_cycles": cycles})
+        found[_key(row)] = on_the_machine(space, _design(row))
     return found
 
 
-def best_lines(rows: Sequence[Row], machine: Sequence[Row]) -> list[str]:
+def _key(row: Row) -> _Key:
+    return row["layer"], row["dataflow"], row["pes"], row["bandwidth"]
+
+
+def best_lines(rows: Sequence[Row], measured: Mapping[_Key, int]) -> list[str]:
     """Write the best designs of each objective; of all clusters of KC-P the best."""
-    measured = {(row["layer"], row["dataflow"]): row["machine_cycles"] for row in machine}
     found = [
         "| layer | dataflow | best | PEs | el/cycle | buffers | MACs/cycle | energy | area mm2 |"
     ]
@@ -139,12 +143,8 @@ def _design(row: Row) -> Design:
     return Design(**{name: row[name] for name in Design.__dataclass_fields__})
 
 
-def _best_line(row: Row, measured: dict[tuple[str, str], int]) -> str:
+def _best_line(row: Row, measured: Mapping[_Key, int]) -> str:
     one = _design(row)
-    macs = one.throughput * one.cycles
-    machine = "-"
-    if row["objective"] == "throughput":
-        machine = f"{macs / measured[row['layer'], row['dataflow']]:.1f}"
     cells = (
         row["layer"],
         row["dataflow"],
@@ -156,6 +156,6 @@ def _best_line(row: Row, measured: dict[tuple[str, str], int]) -> str:
         f"{one.energy_xmac:.3g}",
         f"{one.area_um2 / 1e6:.1f}",
         f"{one.power_mw:.0f}",
-        machine,
+        f"{one.throughput * one.cycles / measured[_key(row)]:.1f}",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
