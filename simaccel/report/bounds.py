@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,8 @@ from rich.table import Table
 
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import Chosen, WorkloadBound
+from simaccel.analytic.native import native_macs
+from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
 from simaccel.report.layout import add_row, make_table
@@ -29,14 +30,9 @@ class BoundReport:
     found: WorkloadBound
     mapspace: Mapspace
     fuse: str
-    compulsory: Map[str, int]
+    compulsory_bytes: int
     accelerator: Accelerator | None = None
     room: int | None = None
-
-    @property
-    def compulsory_bytes(self) -> int:
-        """Bytes that cross once whatever the buffer (``compulsory`` by tensor)."""
-        return sum(self.compulsory.values())
 
     @property
     def chosen(self) -> Chosen | None:
@@ -49,31 +45,27 @@ class BoundReport:
         return self.found.operations / access_bytes
 
     def performance(self, access_bytes: int) -> float | None:
-        """Return the operations per second that array and memories allow.
+        """Return the operations per second that array and DRAM bandwidth allow.
 
-        Of memories beside the DRAM it is known that each brings what lives there once, and that all
-        together bring ``access_bytes``.
+        Memories beside the DRAM move what they can meanwhile, and what is theirs alone at least.
         """
         if self.accelerator is None:
             return None
-        peak = 2.0 * self.accelerator.array.pes * self.accelerator.clock_hz
-        rates = {
-            name: one.dram.bandwidth_bytes_per_second
-            for name, one in self.accelerator.every_backing.items()
-        }
-        known = [rate for rate in rates.values() if rate is not None]
-        seconds = [access_bytes / sum(known)] if len(known) == len(rates) else []
-        for memory, rate in rates.items():
-            if rate is not None and len(rates) > 1:
-                seconds.append(self._compulsory_in(self.accelerator, memory) / rate)
-        allowed = [self.found.operations / one for one in seconds if one]
-        return min([peak, *allowed])
+        on, operations = self.accelerator, self.found.operations
+        backing = on.every_backing
+        rates = [one.dram.bandwidth_bytes_per_second for one in backing.values()]
+        limits = [2.0 * on.array.pes * on.clock_hz / self._cycles_per_mac]
+        if None not in rates:
+            limits.append(self.intensity(access_bytes) * sum(n or 0 for n in rates))
+        alone = least_memory_cycles(self.found.workload, on) if len(backing) > 1 else {}
+        limits += [operations / n * on.clock_hz for at, n in alone.items() if n and at != "dram"]
+        return min(limits)
 
-    def _compulsory_in(self, accelerator: Accelerator, memory: str) -> int:
-        kinds = {name: one.kind for name, one in self.found.workload.tensors.items()}
-        return sum(
-            n for name, n in self.compulsory.items() if accelerator.memory(kinds[name]) == memory
-        )
+    @property
+    def _cycles_per_mac(self) -> float:
+        """Cycles of a MAC on average: more than one where operands are wider than multipliers."""
+        of, on = self.found.workload, self.accelerator
+        return native_macs(of, on) / of.macs if on is not None and of.macs else 1.0
 
 
 def bound_table(report: BoundReport) -> Table:

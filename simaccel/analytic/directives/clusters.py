@@ -105,7 +105,7 @@ def time_of(seen: Seen, levels: Sequence[Level], points: Points) -> NDArray[np.i
     return Times(points, released=False).runtime(top)
 
 
-def points_of(levels: Sequence[Level], bandwidth: int, latency: int) -> Points:
+def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_mac: int) -> Points:
     """Return two points: a NoC of so many elements a cycle, and one that takes no time."""
     each = np.ones(2, dtype=np.int64)
     noc = [(bandwidth, latency) if one.noc else (UNLIMITED, 0) for one in levels]
@@ -115,6 +115,7 @@ def points_of(levels: Sequence[Level], bandwidth: int, latency: int) -> Points:
         noc_latency=np.array([[one for _, one in noc], [0 for _ in noc]]),
         offchip_bandwidth=UNLIMITED * each,
         simd_lanes=each,
+        cycles_per_mac=cycles_per_mac * each,
     )
 
 

@@ -10,9 +10,11 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.directives.times import Points
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.analytic.native import bytes_per_cycle
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import Rate
+from simaccel.numbers import BYTE
 
 ELEMENT_BYTES: Final = 2
 """Bytes of an element where an accelerator counts bytes."""
@@ -37,8 +39,10 @@ class DirectiveHardware:
     """What the analysis knows of an accelerator.
 
     Bandwidths in elements per cycle and latencies in cycles; those of the NoC for each cluster
-    level from the outermost, the last for all further ones. ``simd_lanes``: MACs per cycle of
-    a PE. The defaults are those of the paper's evaluation (256 PEs, 32 elements per cycle).
+    level from the outermost, the last for all further ones. ``simd_lanes``: MACs at once in a PE,
+    each of which takes ``cycles_per_mac``. ``l1_size`` and ``l2_size``: elements that fit, which
+    change nothing but what is noted. The defaults are those of the paper's evaluation (256 PEs, 32
+    elements per cycle).
     """
 
     pes: int = 256
@@ -46,6 +50,9 @@ class DirectiveHardware:
     noc_latency: tuple[int, ...] = (1,)
     offchip_bandwidth: int = 70_000
     simd_lanes: int = 1
+    cycles_per_mac: int = 1
+    l1_size: int = UNLIMITED
+    l2_size: int = UNLIMITED
 
 
 def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
@@ -60,6 +67,7 @@ def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
         noc_latency=np.array([by_level(one.noc_latency) for one in hardware]),
         offchip_bandwidth=np.array([one.offchip_bandwidth for one in hardware]),
         simd_lanes=np.array([one.simd_lanes for one in hardware]),
+        cycles_per_mac=np.array([one.cycles_per_mac for one in hardware]),
     )
 
 
@@ -108,6 +116,8 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
         noc_bandwidth=(found.get("noc_bandwidth", UNLIMITED),),
         noc_latency=(found.get("noc_latency", 1),),
         offchip_bandwidth=found.get("offchip_bandwidth", UNLIMITED),
+        l1_size=found.get("l1", UNLIMITED),
+        l2_size=found.get("l2", UNLIMITED),
     )
 
 
@@ -118,15 +128,21 @@ def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
 
     Raises:
         NotSpatialError: the array is systolic.
+        InputError: a memory beside the DRAM; the analysis has one way off the chip.
 
     """
     array = accelerator.spatial
+    allowed = "nothing beside the DRAM: the analysis of directives has one way off the chip"
+    beside = (name for name in accelerator.every_backing if name != "dram")
+    require_none(Fault(accelerator.name, "memories", name, allowed) for name in beside)
+    offchip = bytes_per_cycle(accelerator)
     return DirectiveHardware(
         pes=array.rows * array.cols,
         noc_bandwidth=(_elements(accelerator.distribution_rate),),
         noc_latency=(accelerator.lead_latency_cycles,),
-        offchip_bandwidth=_elements(accelerator.channel_rate),
+        offchip_bandwidth=UNLIMITED if offchip is None else max(1, int(offchip / ELEMENT_BYTES)),
         simd_lanes=array.vectors * array.lanes,
+        cycles_per_mac=array.cycles_per_mac((ELEMENT_BYTES * BYTE,) * 2),
     )
 
 

@@ -113,6 +113,7 @@ def _clusters_time(
     silent = clusters.silent(seen)
     if silent:
         return OperatorTime(operator=seen.name, silent=silent)
+    pace = accelerator.array.cycles_per_mac(view.bits for view in seen.inputs)
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
         border = max((at + 1 for at, one in enumerate(way) if isinstance(one, Share)), default=0)
@@ -122,7 +123,7 @@ def _clusters_time(
             count = again * blocks_here
             levels = clusters.levels_of(space, seen, sizes, inside)
             points = clusters.points_of(
-                levels, _bandwidth(seen, accelerator), accelerator.lead_latency_cycles
+                levels, _bandwidth(seen, accelerator), accelerator.lead_latency_cycles, pace
             )
             with_noc, without = (int(one) for one in clusters.time_of(seen, levels, points))
             cycles, ideal, blocks = (
@@ -224,18 +225,20 @@ def _points(seen: Seen, accelerator: Accelerator) -> list[DirectiveHardware]:
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    pes = array.rows * array.cols
+    pes, pace = array.rows * array.cols, array.cycles_per_mac(view.bits for view in seen.inputs)
     return [
         DirectiveHardware(
             pes=pes,
             noc_bandwidth=(_bandwidth(seen, accelerator), array.rows + 1),
             noc_latency=(accelerator.lead_latency_cycles, 1),
             offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
         ),
         DirectiveHardware(
             pes=pes,
             noc_bandwidth=(UNLIMITED,),
             noc_latency=(0,),
             offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
         ),
     ]

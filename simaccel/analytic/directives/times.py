@@ -20,7 +20,7 @@ from simaccel.analytic.directives.states import Bools, Ints
 class Points:
     """Hardware points of as many PEs, as arrays (for the NoC: points x levels from the outermost).
 
-    Bandwidths in elements per cycle, latencies in cycles, lanes in MACs per cycle and PE.
+    Bandwidths in elements per cycle, latencies in cycles, lanes in MACs at once in a PE.
     """
 
     pes: int
@@ -28,6 +28,7 @@ class Points:
     noc_latency: Ints
     offchip_bandwidth: Ints
     simd_lanes: Ints
+    cycles_per_mac: Ints
 
     @cached_property
     def count(self) -> int:
@@ -105,7 +106,7 @@ class Times:
     def _compute(self, one: Invocation) -> Ints:
         if not one.shares:
             critical = one.of(one.costs.critical)[:, None]
-            return -(-critical // self.points.simd_lanes)
+            return -(-critical * self.points.cycles_per_mac // self.points.simd_lanes)
         found = np.zeros((len(one.cases), self.points.count), dtype=np.int64)
         for share in one.shares:
             if share.invocations:
