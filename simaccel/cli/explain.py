@@ -70,7 +70,7 @@ def explain(
     lines = [bound_line(result), against_estimate(result)]
     if output is not None:
         with writing_text(output, force=force, inputs=asked.inputs()) as stream:
-            stream.write(explanation_html(title, sections, lines))
+            stream.write(explanation_html(title, explained, sections, lines))
     if as_json:
         show_json(explanation_json(result, explained))
     elif output != STDOUT:

@@ -41,7 +41,8 @@ class Runtime:
     """What the directives say of time, in all repetitions: cycles, or why they are silent.
 
     ``written``: the directives, where they are of a whole group. ``operators``: what they say of
-    each on a systolic array, once. ``memory``: the memory whose bytes take longer than the array.
+    each, once. ``memory``: the memory whose bytes take longer than the array. ``folds``: whether
+    the array is systolic.
     """
 
     written: str = ""
@@ -49,6 +50,7 @@ class Runtime:
     silent: str = ""
     operators: tuple[OperatorTime, ...] = ()
     memory: str = ""
+    folds: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,8 @@ def _assumed(run: OperatorRun, runtime: Runtime) -> str:
         every = sum(one.cycles or 0 for one in runtime.operators)
         share = f"{100 * transfers / max(1, every):.0f}%"
         found = [f"the directives pay the first fill of each block again ({share} of their cycles)"]
-    found.append("hide all else; know no skew or preload of a fold, no slots, no DRAM latency")
+    folds = "skew or preload of a fold, no " if runtime.folds else ""
+    found.append(f"hide all else; know no {folds}slots, no DRAM latency")
     if len(runtime.operators) > 1:
         found.append("run one operator after the other")
     unit = "array" if run.engines["array"].busy else "sfu"

@@ -307,9 +307,12 @@ def _runtime(
     cycles = times * sum(one.cycles or 0 for one in operators)
     memories = _memory_cycles(result, space, run, told)
     slowest = max(memories, key=lambda name: memories[name], default="")
+    folds = not isinstance(result.accelerator.array, SpatialArraySpec)
     if slowest and memories[slowest] > cycles:
-        return Runtime(cycles=memories[slowest], operators=operators, memory=slowest)
-    return Runtime(cycles=cycles, operators=operators)
+        cycles = memories[slowest]
+    else:
+        slowest = ""
+    return Runtime(cycles=cycles, operators=operators, memory=slowest, folds=folds)
 
 
 def _memory_cycles(

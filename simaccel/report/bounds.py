@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,14 +30,9 @@ class BoundReport:
     found: WorkloadBound
     mapspace: Mapspace
     fuse: str
-    compulsory: Map[str, int]
+    compulsory_bytes: int
     accelerator: Accelerator | None = None
     room: int | None = None
-
-    @property
-    def compulsory_bytes(self) -> int:
-        """Bytes that cross once whatever the buffer (``compulsory`` by tensor)."""
-        return sum(self.compulsory.values())
 
     @property
     def chosen(self) -> Chosen | None:

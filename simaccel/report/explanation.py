@@ -28,6 +28,7 @@ body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75re
   color: #1b1b1f; background: #fff; }}
 h1 {{ font-size: 1.3rem; }} h2 {{ font-size: 1.05rem; margin-top: 2rem; }}
 div {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}
+svg {{ width: 100%; max-width: 62rem; height: auto; }}
 th, td {{ padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; }}
 th {{ border-bottom: 1px solid #1b1b1f; }} td {{ border-bottom: 1px solid #e3e3e8; }}
 .n {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
@@ -71,14 +72,24 @@ class Section:
 
 
 def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
-    """Return the tables: the voices, reuse, needs, directives, disagreements."""
+    """Return the tables: the voices, disagreements, reuse, needs, directives."""
     return [
         Section(
-            "machine, closed form, bound",
+            "machine, closed form, directives, bound",
             ("group",),
-            ("simulated", "estimated", "error", "DRAM", "at least", "compulsory"),
+            (
+                *("simulated", "estimated", "error", "directives", "error"),
+                *("DRAM", "at least", "compulsory"),
+            ),
             ("bound by", "stalls"),
             tuple(map(_voices, explained)),
+        ),
+        Section(
+            f"where voices disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
+            ("group", "voice", "of"),
+            ("machine", "voice says", "differs"),
+            ("which assumption differs",),
+            tuple(_told(one, each) for one in explained for each in one.disagreements),
         ),
         Section(
             "directives: reuse by dimension",
@@ -115,19 +126,20 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
             ("as written, or why there is nothing to say",),
             tuple(row for one in explained for row in _runtime_rows(one)),
         ),
-        Section(
-            f"where voices disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
-            ("group", "voice", "of"),
-            ("machine", "voice says", "differs"),
-            ("which assumption differs",),
-            tuple(_told(one, each) for one in explained for each in one.disagreements),
-        ),
     ]
 
 
-def explanation_html(title: str, sections: Sequence[Section], lines: Sequence[str]) -> str:
-    """Return the page as one HTML document that needs nothing else."""
-    body = [*(one.html() for one in sections if one.rows), *(f"<p>{escape(x)}</p>" for x in lines)]
+def explanation_html(
+    title: str, explained: Sequence[Explained], sections: Sequence[Section], lines: Sequence[str]
+) -> str:
+    """Return the page as one HTML document that needs nothing else: figure, summary, tables."""
+    from simaccel.report.figures.style import style, svg_text
+    from simaccel.report.figures.voices import draw_voices
+
+    with style():
+        picture = svg_text(draw_voices(explained))
+    summary = (f"<p>{escape(one)}</p>" for one in lines)
+    body = [f"<div>{picture}</div>", *summary, *(one.html() for one in sections if one.rows)]
     return _PAGE.format(title=escape(title), body="\n".join(body))
 
 
@@ -162,12 +174,20 @@ def _voices(one: Explained) -> tuple[str, ...]:
         cycles_text(cycles),
         cycles_text(one.estimate.cycles),
         error_text((one.estimate.cycles - cycles) / cycles),
+        *_runtime_cells(one),
         bytes_text(one.dram_bytes),
         bytes_text(one.floor.least_bytes) + shared,
         bytes_text(one.floor.compulsory_bytes),
         one.estimate.bound_by,
         f"{one.unit}: {', '.join(stalls) or 'hardly any'}",
     )
+
+
+def _runtime_cells(one: Explained) -> tuple[str, str]:
+    told, cycles = one.directives.cycles, one.run.cycles
+    if told is None:
+        return "-", "-"
+    return cycles_text(told), error_text((told - cycles) / cycles)
 
 
 def _reuse_row(one: Explained, each: Reuse) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -17,7 +16,7 @@ from simaccel.report.exploration import (
     rows_shown,
 )
 from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
-from simaccel.report.figures.style import style
+from simaccel.report.figures.style import style, svg_text
 from simaccel.report.units import (
     area_text,
     bytes_text,
@@ -83,9 +82,9 @@ def exploration_page(found: Exploration, title: str) -> str:
     every = [[_plain(value) for value in row.values()] for row in rows(found)]
     with style():
         pictures = {
-            "frontier": _svg(draw_frontier(found, title)),
-            "pairs": _svg(draw_pairs(found, title)),
-            "sensitivity": _svg(draw_sensitivity(found, title)),
+            "frontier": svg_text(draw_frontier(found, title)),
+            "pairs": svg_text(draw_pairs(found, title)),
+            "sensitivity": svg_text(draw_sensitivity(found, title)),
         }
     return _PAGE.format(
         title=escape(title),
@@ -94,14 +93,6 @@ def exploration_page(found: Exploration, title: str) -> str:
         designs=_table(columns(found), every, [_class(one) for one in found.points]),
         **pictures,
     )
-
-
-def _svg(figure: Any) -> str:  # noqa: ANN401 - matplotlib is loaded late
-    """Return a figure as an element of a page."""
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _cells(one: Explored) -> list[str]:

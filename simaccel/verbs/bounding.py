@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from simaccel.analytic.bounds.compulsory import compulsory_by_tensor
+from simaccel.analytic.bounds.compulsory import compulsory_bytes
 from simaccel.analytic.bounds.halo import HALOS
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
@@ -135,7 +135,7 @@ def bound_of(
             found=workload_bound(workload, mapspace, fuse),
             mapspace=mapspace,
             fuse=fuse,
-            compulsory=compulsory_by_tensor(workload, parts),
+            compulsory_bytes=compulsory_bytes(workload, parts),
             accelerator=accelerator,
             room=room,
         )

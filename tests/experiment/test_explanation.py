@@ -322,11 +322,11 @@ def test_an_operator_that_runs_once_has_its_bytes_once() -> None:
 def test_html_escapes_and_has_every_row(product: Result) -> None:
     evil = "<script>alert('&')</script>"
     section = Section(evil, ("a",), ("b",), (), ((evil, "{x}"),))
-    page = explanation_html(evil, [section], [evil])
+    page = explanation_html(evil, explain(product), [section], [evil])
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;") == 5
     sections = explanation_sections(explain(product))
-    page = explanation_html("a title", sections, [])
+    page = explanation_html("a title", explain(product), sections, [])
     rows = sum(len(one.rows) for one in sections)
     heads = sum(bool(one.rows) for one in sections)
     assert page.count("<tr>") == rows + heads

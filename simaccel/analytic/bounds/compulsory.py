@@ -18,29 +18,13 @@ def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int
     What a group makes and nobody else needs doesn't count: it may stay on chip. Of inputs with
     strides only what is used counts. For all repetitions.
     """
-    return sum(compulsory_by_tensor(workload, groups).values())
+    return sum(workload.times(one[0]) * group_bytes(workload, one) for one in groups)
 
 
 def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
-    """Return what one group reads and writes at least, once."""
-    return compulsory_bytes(workload, [operators]) // workload.times(operators[0])
-
-
-def compulsory_by_tensor(workload: Workload, groups: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return what ``compulsory_bytes`` counts, by tensor."""
-    found: dict[str, int] = {}
-    for names in groups:
-        space = space_of(workload, Group(operators=tuple(names), tree=()))
-        times = workload.times(names[0])
-        written = {
-            one.output.name: one.output.n_bytes
-            for one in space.operators
-            if one.output.name in space.escapes
-        }
-        for some in (_read(space), written):
-            for name, n_bytes in some.items():
-                found[name] = found.get(name, 0) + times * n_bytes
-    return found
+    """Return what one group reads and writes at least."""
+    space = space_of(workload, Group(operators=tuple(operators), tree=()))
+    return sum(_read(space).values()) + _written(space)
 
 
 def _read(space: Space) -> dict[str, int]:
@@ -54,3 +38,7 @@ def _read(space: Space) -> dict[str, int]:
                 n_bytes = in_bytes(elements, view.bits)
                 found[view.name] = max(found.get(view.name, 0), n_bytes)
     return found
+
+
+def _written(space: Space) -> int:
+    return sum(one.output.n_bytes for one in space.operators if one.output.name in space.escapes)

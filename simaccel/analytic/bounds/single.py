@@ -59,7 +59,7 @@ class Bound:
 
     ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
     many), and uneven trees of more than three tensors every second cut (with windows, or of too
-    many tilings, not). Origins: which tensors are kept and the tiles, or as in ``uneven`` (< 0).
+    many tilings, not). Origins: tensors kept and tiles, or (below 0) as in ``uneven``.
     """
 
     problem: Problem

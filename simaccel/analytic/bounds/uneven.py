@@ -10,8 +10,8 @@ needs and no more, as any other loop could as well stand further in::
 - The first tensor is kept in tiles of any size.
 - The second: a rank that the first lacks goes in steps of 1, or of any size if a window slides
   along it or a tensor inside lacks it; one that the first has is cut again, to 1, if a window
-  slides along it. Of more tensors the third and so on likewise; ranks that a tensor inside lacks
-  may be cut again to any size: less room for what has them, more loads of what doesn't.
+  slides along it. Of more tensors the third and so on likewise, and ranks that a tensor inside
+  lacks may be cut again to any size: less room for what has them, more loads of what doesn't.
 - The last goes element by element; of a sum of ranks it is the whole window, or one that slides
   along one of them.
 

@@ -5,6 +5,7 @@ Nothing here imports matplotlib at the top: the palette also serves pages that d
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,6 +141,14 @@ def new_figure(width_inches: float, height_inches: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure((width_inches, height_inches), layout="constrained")
+
+
+def svg_text(figure: Figure) -> str:
+    """Return a figure as an element of a page. Call it inside ``style()``."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata=dict(_NO_DATES[".svg"]))
+    text = out.getvalue()
+    return text[text.index("<svg") :]
 
 
 def in_order(causes: Iterable[str]) -> list[str]:

@@ -1,0 +1,74 @@
+"""Figure of an explanation: what four voices say of each group, beside what the machine did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from simaccel.experiment.explanation import Explained
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    SERIES_COLOURS,
+    SERIES_MARKERS,
+    new_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Said = Sequence[float | None]
+_ROW_INCHES: Final = 0.17
+_REST_INCHES: Final = 0.85
+_TOLD: Final = "directives"
+
+
+def draw_voices(explained: Sequence[Explained]) -> Figure:
+    """Draw cycles and DRAM bytes in panels of their own. Call it inside ``style()``."""
+    figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
+    cycles, moved = figure.subplots(1, 2, sharey=True)
+    machine = [one.run.cycles for one in explained]
+    _said(cycles, machine, [one.estimate.cycles for one in explained], 0, "closed form")
+    _said(cycles, machine, [one.directives.cycles for one in explained], 2, _TOLD)
+    bounds = [one.estimate.resource_bound_cycles for one in explained]
+    _said(cycles, machine, bounds, 1, "bound (resources, DRAM bytes)")
+    crossed = [
+        sum(one.dram_bytes for one in explained if one.together == each.together)
+        for each in explained
+    ]
+    _said(moved, crossed, [one.floor.least_bytes for one in explained], 1, "")
+    _said(moved, [one.dram_bytes for one in explained], [_told(one) for one in explained], 2, "")
+    for axes, what in ((cycles, "cycles"), (moved, "bytes to and from DRAM")):
+        axes.axvline(1, color=LIMIT_COLOUR, linewidth=0.8, label="machine")
+        axes.set_xlim(left=0)
+        axes.set_xlabel(f"{what}, as multiples of the machine's")
+        axes.grid(visible=True, axis="x", linewidth=0.3, alpha=0.6)
+    cycles.set_yticks(range(len(explained)), [one.run.name for one in explained])
+    cycles.set_ylim(len(explained) - 0.5, -0.5)
+    figure.legend(*cycles.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _told(one: Explained) -> int | None:
+    """Return the DRAM bytes of a group's directives; None where they leave a tensor out."""
+    told = [each.told_bytes for each in one.reuse if each.dram_bytes]
+    return None if None in told else sum(n for n in told if n is not None)
+
+
+def _said(axes: Axes, machine: Sequence[int], said: Said, number: int, label: str) -> None:
+    known = [
+        (at, other / own)
+        for at, (own, other) in enumerate(zip(machine, said, strict=True))
+        if own and other
+    ]
+    axes.plot(
+        [share for _, share in known],
+        [at for at, _ in known],
+        color=SERIES_COLOURS[number],
+        marker=SERIES_MARKERS[number],
+        markersize=4.5,
+        markerfacecolor="none" if number else SERIES_COLOURS[number],
+        linestyle="",
+        label=label or None,
+    )
