@@ -220,6 +220,8 @@ def binary(place: Place) -> Row:
     whole.sort(key=lambda one: building.view(one[0]) is None)  # what is linked first
     first: Given = whole[0] if whole else (None, made)
     others = [one for one in given if math.prod(one[1]) > 1]
+    if math.prod(made) == 1:  # else what has one element is a number
+        others = [one for one in given if building.view(one[0]) is not None]
     if first in others:
         others.remove(first)
     if not others:
