@@ -46,7 +46,7 @@ def pooling(
     dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
     fixed = [ranks[s] for s in view.fixed]
     made, out = building.output(name, [*dims, *places, fixed], sizes)
-    building.pending.append(Pending(name, sizes, (use,), out, kind))
+    building.add(Pending(name, sizes, (use,), out, kind))
     return View(made.root, made.dims[:-1], made.dims[-1])
 
 
@@ -83,7 +83,7 @@ def conv(
     fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
     made, out = building.output(name, [*made_of, fixed], sizes)
     kind = "product" if alone else None  # each element has a factor of its own
-    building.pending.append(Pending(name, sizes, (use, weights), out, kind))
+    building.add(Pending(name, sizes, (use, weights), out, kind))
     return View(made.root, made.dims[:-1], made.dims[-1])
 
 
@@ -196,7 +196,7 @@ def product(
     other, columns = _second(building, name, second, by_dim, sizes, alone=not any(dims))
     use = building.linked(source, ranks, use_of)
     made, out = building.output(name, [*dims, columns], sizes)
-    building.pending.append(Pending(name, sizes, (use, other), out))
+    building.add(Pending(name, sizes, (use, other), out))
     return made if len(second.shape) > 1 else View(made.root, made.dims[:-1], made.dims[-1])
 
 
@@ -246,7 +246,7 @@ def _apart(building: Building, name: str, first: Given, second: Factor) -> View:
         building.own(f"{name}.W", "bkn", sizes, "input"),
     )
     made, out = building.output(name, [["b"], ["m"], ["n"]], sizes)
-    building.pending.append(Pending(name, sizes, uses, out))
+    building.add(Pending(name, sizes, uses, out))
     return made
 
 
@@ -279,10 +279,10 @@ def attention(
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}
     first = {rank: sizes[rank] for rank in (*heads, *alone, "m", "k", "c")}
-    building.pending.append(Pending(logit, first, (use, keys), scores))
-    building.pending.append(Pending(softmax, picked, (scores,), weights, "softmax", "c"))
+    building.add(Pending(logit, first, (use, keys), scores))
+    building.add(Pending(softmax, picked, (scores,), weights, "softmax", "c"))
     made, out = building.output(attend, [*lead, ["m"], ["d"]], sizes)
-    building.pending.append(Pending(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
+    building.add(Pending(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
     return made
 
 
