@@ -219,10 +219,11 @@ def _second(
     if view is not None and view.shape == given and len(shape) > 1 and not view.fixed:
         if second.turned:
             view = view.transposed((*range(len(given) - 2), len(given) - 1, len(given) - 2))
-        known = view.dims[len(shape) - 1 - len(dims) : -1]
+        before = len(shape) - 1 - len(dims)
+        known = view.dims[before:-1]
         columns = ranks_of("n", view.dims[-1])
         fits = [sizes_of(dim) for dim in known] == [[sizes[r] for r in one] for one in dims]
-        if fits and (columns or not alone):
+        if fits and (columns or not alone) and not any(view.dims[:before]):
             sizes |= {rank: span.size for span, rank in columns.items()}
             ranks = dict(zip(chain(*known), chain(*dims), strict=True)) | columns
             return building.linked(source, ranks, view), [*columns.values()]

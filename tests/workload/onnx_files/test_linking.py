@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.check import expected_values
+from simaccel.experiment.check import check, expected_values
 from simaccel.workload.onnx_files import Imported, load_onnx
 
 
@@ -259,6 +259,7 @@ def _regrouped(graph: Graph, given: str, _: Callable[[int, int], int]) -> str:
     return graph.add("Reshape", [wide, graph.ints(n, rows, 3)], (n, rows, 3))
 
 
+KINDS = ("input", "output", "input", "output")
 SEQUENCES = (
     *(_projected, _attended, _halves, _swapped, _centred, _along, _regrouped),
     lambda graph, given, _: graph.add("Softmax", [given], graph.shape[given], axis=-1),
@@ -315,6 +316,18 @@ def test_a_factor_for_each_channel_is_a_product(tmp_path: Path) -> None:
     assert imported.workload.macs == 0
     _agrees(graph, imported, last)
     assert simulate(imported.workload, load_accelerator("edge"), "naive").run.cycles > 0
+
+
+def test_of_two_parts_of_a_tensor_one_is_the_readers_own(tmp_path: Path) -> None:
+    """An operator sees one box of a tensor: the other half comes from DRAM; values are right."""
+    graph = Graph((2, 3, 4), seed=1)
+    first = graph.add("Relu", ["x"], (2, 3, 4))
+    last = _halves(graph, first, lambda low, _: low)
+    imported = _imported(graph, tmp_path, [last])
+    assert imported.parted == ("t0.O",)
+    assert _kinds(imported) == dict(zip(("t0.I", "t0.O", "t3.B", "t3.O"), KINDS, strict=True))
+    result = simulate(imported.workload, load_accelerator("edge"), "naive")
+    assert check(imported.workload, result.mapping, result.program)
 
 
 def test_dimensions_that_are_grouped_are_views(tmp_path: Path) -> None:
