@@ -241,6 +241,10 @@ class Building:
         """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
         source, view = self.whole(name, given)
         gone = {span for at in axes for span in view.dims[at]}
+        if not gone:  # dimensions of size 1: each element is its own mean
+            made = self.vector(name, "scale", given[1], [given])
+            left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
+            return View(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
             self.part(source)
             whole = fresh(self.root(f"{name}.I", "input"), (1, *given[1]), (0,))

@@ -330,6 +330,15 @@ def test_of_two_parts_of_a_tensor_one_is_the_readers_own(tmp_path: Path) -> None
     assert check(imported.workload, result.mapping, result.program)
 
 
+def test_a_mean_over_one_element_is_that_element(tmp_path: Path) -> None:
+    graph = Graph((2, 1, 3), seed=1)
+    first = graph.add("Relu", ["x"], (2, 1, 3))
+    last = graph.add("ReduceMean", [first], (2, 3), axes=[1], keepdims=0)
+    imported = _imported(graph, tmp_path, [last])
+    _agrees(graph, imported, last)
+    assert simulate(imported.workload, load_accelerator("edge"), "naive").run.cycles > 0
+
+
 def test_dimensions_that_are_grouped_are_views(tmp_path: Path) -> None:
     """Rows and columns as one dimension, which a product sums over as two ranks."""
     graph = Graph((1, 6, 2, 5), seed=1)
