@@ -158,7 +158,7 @@ class _Memory:
                 f"elements of {operator.output.tensor} unwritten"
             )
         difference = np.abs(made - expected, where=written, out=np.zeros(made.shape))
-        deviation = float(difference.max() / np.abs(expected).max())
+        deviation = float(difference.max() / (np.abs(expected).max() or 1.0))
         if deviation > TOLERANCE:
             at = np.unravel_index(int(difference.argmax()), made.shape)
             raise CheckFailedError(

@@ -51,7 +51,7 @@ POINTS = (
     Point("tpu_v3", (), "resnet50", 1, 2),
     Point("edge_tpu", (USB,), "vgg16", 1, 1, 296.0),
 )
-"""Published: Coral's page of benchmarks, with the USB accelerator. From memory (see the README)."""
+"""Published: Coral's page of benchmarks, with the USB accelerator (see the README)."""
 
 
 def row_of(point: Point, *, resident: bool) -> dict[str, object]:

@@ -8,7 +8,7 @@ around it and which are stored and moved like any other element (as in `whole`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
 from simaccel.workload.onnx_files.views import (
@@ -133,6 +133,20 @@ class Building:
             made.append(tuple(spans))
         return View(root, tuple(made)), Use(root, slots)
 
+    def add(self, one: Pending) -> None:
+        """Add an operator; of two parts of one tensor that it reads the second is its own."""
+        inputs = list(one.inputs)
+        for at, use in enumerate(inputs):
+            for other in inputs[:at]:
+                if other.root is use.root and other.box(one.ranks) != use.box(one.ranks):
+                    use.root.keep()
+                    self.parted.add(use.root.name)
+                    sizes = [after - before for before, after in use.box(one.ranks)]
+                    root = self.root(f"{one.name}.{'ABCD'[at]}", "input", sizes)
+                    terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
+                    inputs[at] = Use(root, terms)
+        self.pending.append(replace(one, inputs=tuple(inputs)))
+
     def join(self, name: str, parts: Sequence[str], axis: int) -> View | None:
         """Return tensors put one behind the other, if they are made for nothing else."""
         views = [self.views[one] for one in parts if one in self.views]
@@ -181,7 +195,7 @@ class Building:
         along = None if axis is None else ranks[view.dims[axis][0]]
         made, out = self._like(name, view, ranks)
         sizes = {rank: span.size for span, rank in ranks.items()}
-        self.pending.append(Pending(name, sizes, tuple(uses), out, kind, along))
+        self.add(Pending(name, sizes, tuple(uses), out, kind, along))
         return made
 
     def whole(self, name: str, given: Given, axis: int | None = None) -> tuple[Source, View]:
@@ -227,6 +241,10 @@ class Building:
         """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
         source, view = self.whole(name, given)
         gone = {span for at in axes for span in view.dims[at]}
+        if not gone:  # dimensions of size 1: each element is its own mean
+            made = self.vector(name, "scale", given[1], [given])
+            left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
+            return View(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
             self.part(source)
             whole = fresh(self.root(f"{name}.I", "input"), (1, *given[1]), (0,))
@@ -237,7 +255,7 @@ class Building:
         dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
         made, out = self.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
         use = self.linked(source, ranks, view)
-        self.pending.append(Pending(name, sizes, (use,), out, "average_pooling"))
+        self.add(Pending(name, sizes, (use,), out, "average_pooling"))
         left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
         return View(made.root, left, made.dims[-1])
 

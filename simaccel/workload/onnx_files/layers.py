@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -38,15 +38,15 @@ def pooling(
 ) -> View:
     """Add a pooling whose windows go over all dimensions behind samples and channels."""
     source, view = _image(building, name, given, windows)
+    if not any((*view.dims[:2], view.fixed)) and all(one.made == 1 for one in windows):
+        source, view = None, _own_image(building, name, given, windows, (0,))  # it makes a rank
     ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | _fixed(view)
     use, sizes = _reading(building, source, view, ranks, windows)
     places = [[one for one in [p] if one in sizes] for p, _ in _ROWS[-len(windows) :]]
     dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
     fixed = [ranks[s] for s in view.fixed]
-    if not any((*dims, *places, fixed)):
-        fixed = [next(iter(sizes))]
     made, out = building.output(name, [*dims, *places, fixed], sizes)
-    building.pending.append(Pending(name, sizes, (use,), out, kind))
+    building.add(Pending(name, sizes, (use,), out, kind))
     return View(made.root, made.dims[:-1], made.dims[-1])
 
 
@@ -78,11 +78,13 @@ def conv(
     reach = [one for one in "rs" if one in sizes]
     weights = building.own(f"{name}.W", [*outer, *inner, *reach], sizes, "weight")
     places = [[one for one in [p] if one in sizes] for p, _ in _ROWS[-len(windows) :]]
-    made, out = building.output(name, [[ranks[s] for s in view.dims[0]], outer, *places], sizes)
-    alone = set(sizes) == set(groups)  # each element has a factor of its own
-    kind = "product" if alone else None
-    building.pending.append(Pending(name, sizes, (use, weights), out, kind))
-    return made
+    made_of = [[ranks[s] for s in view.dims[0]], outer, *places]
+    alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in groups)
+    fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
+    made, out = building.output(name, [*made_of, fixed], sizes)
+    kind = "product" if alone else None  # each element has a factor of its own
+    building.add(Pending(name, sizes, (use, weights), out, kind))
+    return View(made.root, made.dims[:-1], made.dims[-1])
 
 
 def _fixed(view: View) -> dict[Span, str]:
@@ -99,10 +101,20 @@ def _image(
         pairs = zip(view.dims[2:], windows, strict=True)
         if all(_fits(view, dim, window) for dim, window in pairs):
             return source, view
-    building.part(source)
+    return None, _own_image(building, name, given, windows)
+
+
+def _own_image(
+    building: Building,
+    name: str,
+    given: Given,
+    windows: Sequence[Window],
+    keep: Collection[int] = (),
+) -> View:
+    """Return a tensor of the reader's own: what windows reach."""
+    building.part(given[0])
     lengths = tuple(one.length for one in windows)
-    own = fresh(building.root(f"{name}.I", "input"), (*shape[:2], *lengths))
-    return None, own
+    return fresh(building.root(f"{name}.I", "input"), (*given[1][:2], *lengths), keep)
 
 
 def _fits(view: View, dim: Sequence[Span], window: Window) -> bool:
@@ -184,7 +196,7 @@ def product(
     other, columns = _second(building, name, second, by_dim, sizes, alone=not any(dims))
     use = building.linked(source, ranks, use_of)
     made, out = building.output(name, [*dims, columns], sizes)
-    building.pending.append(Pending(name, sizes, (use, other), out))
+    building.add(Pending(name, sizes, (use, other), out))
     return made if len(second.shape) > 1 else View(made.root, made.dims[:-1], made.dims[-1])
 
 
@@ -207,10 +219,11 @@ def _second(
     if view is not None and view.shape == given and len(shape) > 1 and not view.fixed:
         if second.turned:
             view = view.transposed((*range(len(given) - 2), len(given) - 1, len(given) - 2))
-        known = view.dims[len(shape) - 1 - len(dims) : -1]
+        before = len(shape) - 1 - len(dims)
+        known = view.dims[before:-1]
         columns = ranks_of("n", view.dims[-1])
         fits = [sizes_of(dim) for dim in known] == [[sizes[r] for r in one] for one in dims]
-        if fits and (columns or not alone):
+        if fits and (columns or not alone) and not any(view.dims[:before]):
             sizes |= {rank: span.size for span, rank in columns.items()}
             ranks = dict(zip(chain(*known), chain(*dims), strict=True)) | columns
             return building.linked(source, ranks, view), [*columns.values()]
@@ -234,7 +247,7 @@ def _apart(building: Building, name: str, first: Given, second: Factor) -> View:
         building.own(f"{name}.W", "bkn", sizes, "input"),
     )
     made, out = building.output(name, [["b"], ["m"], ["n"]], sizes)
-    building.pending.append(Pending(name, sizes, uses, out))
+    building.add(Pending(name, sizes, uses, out))
     return made
 
 
@@ -267,10 +280,10 @@ def attention(
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}
     first = {rank: sizes[rank] for rank in (*heads, *alone, "m", "k", "c")}
-    building.pending.append(Pending(logit, first, (use, keys), scores))
-    building.pending.append(Pending(softmax, picked, (scores,), weights, "softmax", "c"))
+    building.add(Pending(logit, first, (use, keys), scores))
+    building.add(Pending(softmax, picked, (scores,), weights, "softmax", "c"))
     made, out = building.output(attend, [*lead, ["m"], ["d"]], sizes)
-    building.pending.append(Pending(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
+    building.add(Pending(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
     return made
 
 

@@ -220,6 +220,8 @@ def binary(place: Place) -> Row:
     whole.sort(key=lambda one: building.view(one[0]) is None)  # what is linked first
     first: Given = whole[0] if whole else (None, made)
     others = [one for one in given if math.prod(one[1]) > 1]
+    if math.prod(made) == 1:  # else what has one element is a number
+        others = [one for one in given if building.view(one[0]) is not None]
     if first in others:
         others.remove(first)
     if not others:
@@ -325,7 +327,6 @@ def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> lis
     ahead = Factor((None, (inner, gates)), "weight")
     given = layers.product(building, f"{name}.input", (place.given(0)[0], shape), ahead)
     weights = Factor((None, (hidden, gates)), "weight", name=f"{name}.R")
-    rest = min(hidden, gates - hidden)
     states: list[View] = []
     for step in range(steps):
         before: Given = (states[-1] if states else None, (batch, hidden))
@@ -334,8 +335,7 @@ def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> lis
         row = None if part is None else part.reshaped((batch, gates))
         inputs: list[Given] = [(row, (batch, gates)), (summed, (batch, gates))]
         opened = building.vector(f"{name}.gates{step}", "residual", (batch, gates), inputs)
-        halves = [opened.sliced(1, at, hidden) for at in (0, rest)]
-        both: list[Given] = [(one, (batch, hidden)) for one in halves]
+        both: list[Given] = [(opened.sliced(1, 0, hidden), (batch, hidden)), before]
         states.append(building.vector(f"{name}.state{step}", "product", (batch, hidden), both))
     return states
 

@@ -133,6 +133,11 @@ class Use:
     slots: Mapping[int, tuple[Terms, int]]
     """The terms of a slot, and the position that they begin at (before 0: zeros)."""
 
+    def box(self, ranks: Mapping[str, int]) -> list[tuple[int, int]]:
+        """Return the first position and that behind the last one of each slot."""
+        slots = (self.slots[at] for at in range(len(self.slots)))
+        return [(start, start + Affine(terms).size(ranks)) for terms, start in slots]
+
     def settle(self, ranks: Mapping[str, int]) -> None:
         """Make room for what is read beside what is made."""
         root, slots = self._at()

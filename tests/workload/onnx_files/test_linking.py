@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.check import expected_values
+from simaccel.experiment.check import check, expected_values
 from simaccel.workload.onnx_files import Imported, load_onnx
 
 
@@ -194,6 +194,97 @@ def test_values_are_those_of_the_model(
         _agrees(graph, imported, last)
 
 
+def _projected(graph: Graph, given: str, draw: Callable[[int, int], int]) -> str:
+    n, rows, size = graph.shape[given]
+    wide = draw(1, 4)
+    return graph.add("MatMul", [given, graph.weight((size, wide))], (n, rows, wide))
+
+
+def _attended(graph: Graph, given: str, draw: Callable[[int, int], int]) -> str:
+    """An attention whose keys are a transpose of what was made."""
+    n, rows, size = graph.shape[given]
+    query, key = (
+        graph.add("MatMul", [given, graph.weight((size, 3))], (n, rows, 3)) for _ in range(2)
+    )
+    turned = graph.add("Transpose", [key], (n, 3, rows), perm=[0, 2, 1])
+    scores = graph.add("MatMul", [query, turned], (n, rows, rows))
+    if draw(0, 1):
+        scores = graph.add("Softmax", [scores], (n, rows, rows), axis=-1)
+    return graph.add("MatMul", [scores, given], (n, rows, size))
+
+
+def _halves(graph: Graph, given: str, draw: Callable[[int, int], int]) -> str:
+    """The sum of two halves of the last dimension."""
+    n, rows, size = graph.shape[given]
+    if size % 2:
+        return _projected(graph, given, draw)
+    bounds = [graph.ints(one) for one in (0, size // 2, 2, size)]
+    parts = [
+        graph.add("Slice", [given, *(bounds[at] for at in which)], (n, rows, size // 2))
+        for which in ((0, 1, 2), (1, 3, 2))
+    ]
+    return graph.add("Add", parts, (n, rows, size // 2))
+
+
+def _swapped(graph: Graph, given: str, _: Callable[[int, int], int]) -> str:
+    n, rows, size = graph.shape[given]
+    turned = graph.add("Transpose", [given], (n, size, rows), perm=[0, 2, 1])
+    return graph.add("Relu", [turned], (n, size, rows))
+
+
+def _centred(graph: Graph, given: str, draw: Callable[[int, int], int]) -> str:
+    """A sum with the mean over one dimension, that is kept as 1."""
+    axis = draw(1, 2)
+    shape = list(graph.shape[given])
+    shape[axis] = 1
+    mean = graph.add("ReduceMean", [given], tuple(shape), axes=[axis], keepdims=1)
+    return graph.add("Add", [given, mean], graph.shape[given])
+
+
+def _along(graph: Graph, given: str, draw: Callable[[int, int], int]) -> str:
+    """A convolution of one dimension."""
+    n, rows, size = graph.shape[given]
+    reach = draw(1, min(3, size))
+    pads = [draw(0, reach - 1) if size > 1 else 0 for _ in range(2)]
+    made = size + sum(pads) - reach + 1
+    weight = graph.weight((2, rows, reach))
+    return graph.add("Conv", [given, weight], (n, 2, made), pads=pads)
+
+
+def _regrouped(graph: Graph, given: str, _: Callable[[int, int], int]) -> str:
+    """Samples and rows as one dimension, and back."""
+    n, rows, size = graph.shape[given]
+    flat = graph.add("Reshape", [given, graph.ints(n * rows, size)], (n * rows, size))
+    wide = graph.add("Gemm", [flat, graph.weight((3, size))], (n * rows, 3), transB=1)
+    return graph.add("Reshape", [wide, graph.ints(n, rows, 3)], (n, rows, 3))
+
+
+KINDS = ("input", "output", "input", "output")
+SEQUENCES = (
+    *(_projected, _attended, _halves, _swapped, _centred, _along, _regrouped),
+    lambda graph, given, _: graph.add("Softmax", [given], graph.shape[given], axis=-1),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_values_of_sequences(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Products, attentions, transposes, halves, means and reshapes, as in transformers."""
+
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    graph = Graph((draw(1, 2), draw(1, 4), draw(1, 5)), seed=draw(0, 9))
+    last = graph.add("Relu", ["x"], graph.input)
+    for _ in range(draw(1, 6)):
+        last = SEQUENCES[draw(0, len(SEQUENCES) - 1)](graph, last, draw)
+    last = graph.add("Relu", [last], graph.shape[last])
+    imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
+    assert not any(row.how == "not modelled" for row in imported.rows)
+    if not imported.parted:
+        _agrees(graph, imported, last)
+
+
 def _kinds(imported: Imported) -> dict[str, str]:
     return {name: one.kind for name, one in imported.workload.tensors.items()}
 
@@ -223,6 +314,27 @@ def test_a_factor_for_each_channel_is_a_product(tmp_path: Path) -> None:
     imported = _imported(graph, tmp_path, [last])
     assert [row.become for row in imported.rows] == ["relu", "product"]
     assert imported.workload.macs == 0
+    _agrees(graph, imported, last)
+    assert simulate(imported.workload, load_accelerator("edge"), "naive").run.cycles > 0
+
+
+def test_of_two_parts_of_a_tensor_one_is_the_readers_own(tmp_path: Path) -> None:
+    """An operator sees one box of a tensor: the other half comes from DRAM; values are right."""
+    graph = Graph((2, 3, 4), seed=1)
+    first = graph.add("Relu", ["x"], (2, 3, 4))
+    last = _halves(graph, first, lambda low, _: low)
+    imported = _imported(graph, tmp_path, [last])
+    assert imported.parted == ("t0.O",)
+    assert _kinds(imported) == dict(zip(("t0.I", "t0.O", "t3.B", "t3.O"), KINDS, strict=True))
+    result = simulate(imported.workload, load_accelerator("edge"), "naive")
+    assert check(imported.workload, result.mapping, result.program)
+
+
+def test_a_mean_over_one_element_is_that_element(tmp_path: Path) -> None:
+    graph = Graph((2, 1, 3), seed=1)
+    first = graph.add("Relu", ["x"], (2, 1, 3))
+    last = graph.add("ReduceMean", [first], (2, 3), axes=[1], keepdims=0)
+    imported = _imported(graph, tmp_path, [last])
     _agrees(graph, imported, last)
     assert simulate(imported.workload, load_accelerator("edge"), "naive").run.cycles > 0
 
