@@ -31,7 +31,7 @@ def _event_core() -> list[Row]:
 
 
 def _long_sequences() -> list[Row]:
-    point = {"hw": "cloud", "seq_len": 64, "dataflow": "flat", "batch": 1}
+    point = {"hw": "cloud", "seq_len": 64, "dataflow": "flat-h", "batch": 1}
     nothing = {**point, "hw": "edge", "seq_len": 2**18}
     seen_outside = {"process_cpu_seconds": 1.0, "peak_rss_bytes": 10**8}
     return [long_sequences.search_and_record(one) | seen_outside for one in (point, nothing)]
@@ -50,7 +50,7 @@ def _scalesim() -> list[Row]:
 
 def _search() -> list[Row]:
     small: Row = {"sizes_per_rank": 3, "repeats": 1, "drawn": 500, "patience": 1, "seq_len": 8}
-    small |= {"shape": {"m": 8, "k": 8, "n": 8}, "dataflow": "naive-m"}
+    small |= {"shape": {"m": 8, "k": 8, "n": 8}, "dataflow": "naive-m", "model": "gpt2"}
     found = {point["kind"].partition(" ")[0]: point for point in search.points()}
     return [search.rates(point | small) for point in found.values()]
 
@@ -65,7 +65,7 @@ def _nests() -> list[Row]:
 
 
 def _exactness() -> list[Row]:
-    return [exactness.compare({"hw": "cloud", "dataflow": "flat", "batch": 1, "seq_len": 64})]
+    return [exactness.compare({"hw": "cloud", "dataflow": "flat-h", "batch": 1, "seq_len": 64})]
 
 
 def _bounds() -> list[Row]:

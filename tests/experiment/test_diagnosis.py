@@ -100,7 +100,7 @@ def block(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record an attention block on the toy accelerator, softmax apart."""
     path = tmp_path_factory.mktemp("traces") / "block.h5"
     workload = attention(SMALL, batch=1, seq_len=7)
-    record(path, workload, load_accelerator("toy"), "flex")
+    record(path, workload, load_accelerator("toy"), "naive-m")
     return path
 
 

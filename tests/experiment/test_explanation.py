@@ -285,7 +285,7 @@ def test_one_byte_is_a_disagreement(product: Result) -> None:
     assert not list(against_floor(Floor(0, 0, None), []))
 
 
-@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat-r"])
+@pytest.mark.parametrize("dataflow", ["naive-m", "flex-r", "flat-r"])
 def test_bounds_of_groups_add_up(dataflow: str) -> None:
     workload = attention(SMALL, batch=2, seq_len=9, scope="block")
     hw = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB"])

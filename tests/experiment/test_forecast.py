@@ -22,7 +22,7 @@ def _mapping(dataflow: str) -> Mapping:
     return scheduled(WORKLOAD, load_accelerator("toy"), dataflow)
 
 
-@pytest.mark.parametrize("dataflow", ["naive", "flat-r", "flash"])
+@pytest.mark.parametrize("dataflow", ["naive-m", "flat-r", "flash"])
 @pytest.mark.parametrize(
     "settings",
     [

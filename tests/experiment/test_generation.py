@@ -50,10 +50,10 @@ def test_sums_are_those_of_a_line_through_the_places(steps: list[tuple[int, int]
 
 
 def test_a_generation_is_its_prefill_and_its_steps() -> None:
-    found = generate("gpt2", EDGE, "naive", tokens=4, prompt=10, scope="la")
-    prefill = simulate(transformer("gpt2", prompt=10, scope="la"), EDGE, "naive").run
+    found = generate("gpt2", EDGE, "naive-m", tokens=4, prompt=10, scope="la")
+    prefill = simulate(transformer("gpt2", prompt=10, scope="la"), EDGE, "naive-m").run
     steps = [
-        simulate(transformer("gpt2", phase="decode", kv_len=at, scope="la"), EDGE, "naive").run
+        simulate(transformer("gpt2", phase="decode", kv_len=at, scope="la"), EDGE, "naive-m").run
         for at in (10, 11, 12)
     ]
     assert found.prefill.run.cycles == prefill.cycles
@@ -93,7 +93,7 @@ def test_steps_between_are_close_to_those_that_are_simulated() -> None:
 )
 def test_no_run_is_below_its_roofline(name: str, asked: dict[str, Any]) -> None:
     workload = transformer(name, **asked)
-    result = simulate(workload, EDGE, "naive")
+    result = simulate(workload, EDGE, "naive-m")
     assert result.run.cycles >= roofline_cycles(workload, EDGE)
     moved, least = dram_by_class(workload, result.run.moved), least_dram_bytes(workload)
     assert all(moved[one] >= least[one] for one in least)

@@ -23,7 +23,7 @@ SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 TOY = load_accelerator("toy")
 
 
-@pytest.fixture(scope="module", params=["naive", "flat-r"])
+@pytest.fixture(scope="module", params=["naive-m", "flat-r"])
 def result(request: pytest.FixtureRequest) -> Result:
     return simulate(attention(SMALL, batch=2, seq_len=9, scope="model"), TOY, request.param)
 

@@ -1,4 +1,4 @@
-"""Accelerators, workloads, topologies and mappings with one thing wrong: some 2,000 of them."""
+"""Accelerators, workloads, topologies and mappings with one thing wrong: some 1,700 of them."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations, islice
@@ -15,7 +15,7 @@ from tests.robust.mutate import mutants
 Attempt = Callable[..., str]
 
 REPOSITORY = Path(__file__).parents[2]
-SHARE = 3
+SHARE = 4
 """One in so many mutants is tried, always the same ones."""
 GEMM = ("--workload", "gemm", "--shape", "M=9,K=7,N=5")
 WORKLOADS: dict[str, dict[str, Any]] = {
@@ -77,7 +77,7 @@ def _try_all(document: Any, attempt: Attempt, line: Sequence[str]) -> tuple[int,
 def test_accelerators(attempt: Attempt, name: str) -> None:
     document = yaml.safe_load((REPOSITORY / "hwconfigs" / f"{name}.yaml").read_text())
     tried, refused = _try_all(document, attempt, ("hw", "show", "mine.yaml", "--json"))
-    assert tried > 150
+    assert tried > 100
     assert refused > 0.8 * tried
 
 
@@ -101,7 +101,7 @@ def test_mappings(attempt: Attempt, options: tuple[str, ...]) -> None:
     tried, refused = _try_all(
         document, attempt, ("estimate", *options, "--mapping", "mine.yaml", "--json")
     )
-    assert tried > 50
+    assert tried > 40
     assert refused > 0.6 * tried
 
 
@@ -157,4 +157,4 @@ def test_options_in_pairs(attempt: Attempt) -> None:
     for one, other in islice(combinations(flat, 2), 0, None, SHARE):
         assert attempt("estimate", "--hw", "toy", "--workload", "bert", *one, *other)
         tried += 1
-    assert tried > 250
+    assert tried > 200

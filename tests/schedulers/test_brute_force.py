@@ -19,7 +19,7 @@ def test_no_mapping_of_the_space_is_faster(case: Case) -> None:
 
 
 def test_what_has_no_mapping_that_fits_is_refused() -> None:
-    case = Case("flat", (1, 1, 13, 4), 40, holds="ws")
+    case = Case("flat", (1, 1, 7, 8), 40, holds="ws")
     assert simulated(case)[1:] == (0, None)
     with pytest.raises(SimaccelError):
         case.picked()

@@ -30,7 +30,7 @@ RUNS = {
     "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
     "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
     "attention-flat-pipelined": (attention(SMALL, batch=2, seq_len=13, scope="la"), "flat-r", True),
-    "block-flex": (attention(SMALL, batch=2, seq_len=7, scope="block"), "flex", False),
+    "block-flex-m": (attention(SMALL, batch=2, seq_len=7, scope="block"), "flex-m", False),
 }
 
 
@@ -192,7 +192,7 @@ def test_a_command_shows_one_execution(trace: Trace) -> None:
 
 def test_fast_forward_changes_nothing(tmp_path: Path) -> None:
     """Counting in repetitions finds what counting in an unrolled run finds."""
-    workload, accelerator = gemm(batch=6, m=80, k=60, n=24), load_accelerator("toy")
+    workload, accelerator = gemm(batch=6, m=40, k=30, n=24), load_accelerator("toy")
     found = []
     for fast_forward in (True, False):
         path = tmp_path / f"{fast_forward}.h5"

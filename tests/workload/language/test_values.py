@@ -86,10 +86,10 @@ def _checked(workload: Workload, dataflow: str, hw: str) -> None:
 
 @pytest.mark.parametrize(("model", "asked"), CASES, ids=_name)
 def test_programs_compute_what_operators_say(model: Transformer, asked: dict[str, Any]) -> None:
-    _checked(transformer(model, scope="model", **asked), "naive", "edge")
+    _checked(transformer(model, scope="model", **asked), "naive-m", "edge")
 
 
-@pytest.mark.parametrize("dataflow", ["flat-r", "flex", "flash"])
+@pytest.mark.parametrize("dataflow", ["flat-r", "flex-r", "flash"])
 def test_every_dataflow_keeps_the_mask(dataflow: str) -> None:
     _checked(transformer(LLAMA, prompt=8, causal_blocks=1), dataflow, "edge")
     _checked(transformer(QWEN, prompt=7, scope="la"), dataflow, "edge")
