@@ -3,6 +3,9 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 TYPED := simaccel tests $(wildcard validation/*/*.py benchmarks/*.py examples/*.py)
 
+# Byte code is kept, whatever the shell says: tests would be compiled anew each time.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check validate bench golden site clean
 
@@ -34,7 +37,7 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	  awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }' .venv/.times; exit $$status
 
 validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
-	SIMACCEL_DRAWS=12 $(BIN)/python -m pytest -n 2 tests/properties tests/machine tests/analytic
+	SIMACCEL_DRAWS=25 $(BIN)/python -m pytest -n 2 tests/properties tests/machine tests/analytic tests/trace tests/experiment
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.search.run
 	$(BIN)/python -m validation.search.brute
@@ -44,6 +47,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.orojenesis.attained
 	$(BIN)/python -m validation.flat.run
 	$(BIN)/python -m validation.fast_forward.run
+	$(BIN)/python -m validation.blame.run
 	$(BIN)/python -m validation.robust.run
 	$(BIN)/python -m validation.explore.run
 	$(BIN)/python -m validation.maestro.run

@@ -36,6 +36,7 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
         }
         assert not differ, f"{group.name}: (machine, closed form) of {differ}"
         assert done.macs == int(counts.macs) * times
+        assert done.native_macs == int(counts.native_macs) * times
         assert done.elements == int(counts.elements) * times
         sums_bytes = max(sums_bytes, int(counts.room(ACCUMULATOR)))
         own = {name: ring for name, ring in room[group.name].items() if "_kept" not in name}

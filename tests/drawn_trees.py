@@ -114,6 +114,10 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
         "overlap": draw.choice(["none", "preload", "stream"]),
         "edge_folds": draw.choice(["full", "used"]),
     }
+    apart = random.Random()  # noqa: S311 - what follows is drawn as if all MACs took a cycle
+    apart.setstate(draw.getstate())
+    native = {"native_bits": bits} if (bits := apart.choice([None, None, 4, 8, 12])) else {}
+    array |= native
     if draw.random() < 0.5:  # sums grow beside the array
         width = draw.choice([1, 2, 4, 5])
         array["accumulator"] = {"bytes_per_element": width, "capacity_bytes": "unlimited"}
@@ -145,6 +149,7 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
         **sides,
         "memories": {"shared": memory},
         "reduces": [fan for fan in FANS if draw.random() < 0.8],
+        **native,
     }
     return Accelerator.model_validate(raw)
 

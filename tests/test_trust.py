@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from validation.blame.run import spearman
+
 REPOSITORY = Path(__file__).parents[1]
 PAGE = (REPOSITORY / "docs" / "trust.md").read_text(encoding="utf-8")
 Rows = list[dict[str, str]]
@@ -136,6 +138,12 @@ def _fast_forward(rows: Rows) -> list[str]:
     return [f"the run event by event, {int(rows[0]['cases']):,} cases"]
 
 
+def _blame(rows: Rows) -> list[str]:
+    booked, saved = ([float(row[key]) for row in rows] for key in ("booked", "saved"))
+    programs = len({row["seed"] for row in rows})
+    return [f"{programs:,} random programs", f"rank correlation {spearman(booked, saved):.2f}"]
+
+
 @pytest.mark.parametrize(
     ("name", "figures"),
     [
@@ -154,6 +162,7 @@ def _fast_forward(rows: Rows) -> list[str]:
         ("language_models/rates.csv", _rates),
         ("analytic/small.csv", _small),
         ("fast_forward/summary.csv", _fast_forward),
+        ("blame/blame.csv", _blame),
     ],
 )
 def test_the_page_says_what_the_csv_says(name: str, figures: Callable[[Rows], list[str]]) -> None:

@@ -84,7 +84,7 @@ def folded(
     ``sides``: rows and columns of a full fold, where they are not the array's.
     """
     array, g = accelerator.systolic, shape[0]
-    grid = _grid(accelerator, shape, stationarity, sides)
+    grid = _grid(accelerator, shape, stationarity, sides, array.cycles_per_mac(widths[:2]))
     high, wide, side, across = grid.high, grid.wide, grid.rows, grid.cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
@@ -127,15 +127,16 @@ def _grid(
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
     sides: Sides,
+    pace: int = 1,
 ) -> FoldGrid[Ints]:
-    """Return how a block is cut into folds."""
+    """Return how a block is cut into folds; ``pace``: cycles of a MAC."""
     array, (_, m, k, n) = accelerator.systolic, shape
     high, wide, stream = (ints(one) for one in spatial(m, k, n, stationarity))
     rows, cols = (
         ints(side) if given is None else given
         for side, given in zip((array.rows, array.cols), sides, strict=True)
     )
-    return FoldGrid(high, wide, stream, rows, cols)
+    return FoldGrid(high, wide, stream, rows, cols, pace)
 
 
 def edges(
@@ -143,9 +144,10 @@ def edges(
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
     sides: Sides = (None, None),
+    pace: int = 1,
 ) -> Edges:
-    """Return what is before and after the folds of a block."""
-    array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides)
+    """Return what is before and after the folds of a block; ``pace``: cycles of a MAC."""
+    array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace)
     return Edges(
         lead=ints(array.lead_cycles(grid, stationarity)),
         tail=ints(array.tail_cycles(grid, stationarity)),
@@ -234,7 +236,7 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
     array, sides = accelerator.systolic, (folds.rows, folds.cols)
     multicasts = accelerator.noc.distribution.multicasts
     moved = array.fold_bytes(sides, grid.stream, stationarity, work.widths, multicasts=multicasts)
-    compute = array.fold_cycles(*sides, grid.stream, stationarity, grid.first_rows)
+    compute = array.fold_cycles(*sides, grid.stream_cycles, stationarity, grid.first_rows)
     sums_bytes, out_bytes = moved.out * folds.sums, moved.out * folds.leaves
     accumulator = array.accumulates(stationarity)
     width = 0 if accumulator is None else accumulator.bytes_per_element

@@ -230,7 +230,8 @@ class Units(Widths):
     def _edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
         """Return what is before and after the folds of a block."""
         shape = matmul_of(self.family.space.seen(path.leaf.operator), sizes)
-        found = partial(edges, self.accelerator, shape, sides=fold_sides(cuts))
+        pace = self.pace(self.accelerator, path, self.family.space.seen(path.leaf.operator))
+        found = partial(edges, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
         which = self.family.held.get(path.leaf.operator)
         if which is None:
             return found(stationarity=path.leaf.stationarity or "ws")
@@ -242,7 +243,7 @@ class Units(Widths):
         first = next(
             (n for n, e in enumerate(cuts.entries) if isinstance(e, Fan)), len(cuts.entries)
         )
-        steps = ints(1)
+        steps = ints(self.pace(self.accelerator, work.path, seen))
         for rank in self.family.space.sizes:
             size = sizes[rank]
             boxes = [(ints(1), size)]

@@ -203,7 +203,7 @@ class Totals:
         """Return the energy by level in pJ; ``cycles`` (by candidate): in which it leaks."""
         counts, within = self.counts, cycles if cycles is None else np.asarray(cycles)
         found: dict[str, Any] = self.accelerator.energy_by_level(
-            counts.macs, counts.elements, counts.moved, within
+            counts.native_macs, counts.elements, counts.moved, within
         )
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 

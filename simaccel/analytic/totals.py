@@ -27,12 +27,14 @@ ACCUMULATOR = "accumulator"
 class Counts:
     """Totals of a family.
 
+    ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
     ``busy``: cycles of each unit's and channel's own work by name. ``chains``: cycles of each
     operator's blocks one after the other, as its unit takes them from the buffer. ``tiles``: (bytes
     of a slot, slots) by place and name; ``kinds``: classes of their tensors.
     """
 
     macs: Ints = field(default_factory=lambda: ints(0))
+    native_macs: Ints = field(default_factory=lambda: ints(0))
     elements: Ints = field(default_factory=lambda: ints(0))
     busy: dict[str, Ints] = field(default_factory=dict)
     chains: dict[str, Ints] = field(default_factory=dict)

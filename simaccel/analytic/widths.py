@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simaccel.analytic.family import Family, Kept, Path
+from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, held_around
 from simaccel.mapping.view import View
 
@@ -48,6 +49,10 @@ class Widths:
             held = view.as_wide(self._around(name)) if around else view
             found.append(self.tile_width(name, held))
         return found
+
+    def pace(self, accelerator: Accelerator, path: Path, seen: Seen) -> int:
+        """Return the cycles of a MAC of what an operator's tiles hold."""
+        return accelerator.array.cycles_per_mac(self.widths(path, seen)[: len(seen.inputs)])
 
     def _around(self, name: str) -> int:
         """Return the bits per element of what is kept around groups."""

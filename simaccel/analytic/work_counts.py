@@ -60,9 +60,11 @@ class WorkCounter:
         if isinstance(seen.operator, Vector):
             self._vector(path, cuts, seen, seen.operator)
             return
-        self.found.macs = self.found.macs + elements_of(cuts, seen.ranks)
+        macs, pace = elements_of(cuts, seen.ranks), self.units.pace(self.accelerator, path, seen)
+        self.found.macs = self.found.macs + macs
+        self.found.native_macs = self.found.native_macs + macs * pace
         if path.leaf.unit == "mac":
-            self._steps(cuts, seen)
+            self._steps(cuts, seen, pace)
         else:
             self._folds(path, cuts, seen)
 
@@ -162,9 +164,9 @@ class WorkCounter:
         )
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
-    def _steps(self, cuts: Cuts, seen: Seen) -> None:
-        """Count the steps of PEs with memories; a part lasts as its first PE."""
-        steps = ints(1)
+    def _steps(self, cuts: Cuts, seen: Seen, pace: int) -> None:
+        """Count the cycles of PEs with memories; a part lasts as its first PE."""
+        steps = ints(pace)
         for rank in self.space.sizes:
             boxes = cuts.pieces(
                 rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], Fan)

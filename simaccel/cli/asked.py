@@ -165,7 +165,7 @@ class Asked:
             raise InputError([fault("--workload", self.workload.name, allowed)])
         from simaccel.experiment.precision import at_precision
         from simaccel.mapping.checks import require_mapping
-        from simaccel.mapping.directives.reading import load_directives
+        from simaccel.mapping.directives.reading import load_directives, require_pes
         from simaccel.mapping.directives.translating import directed_mapping
 
         workload, accelerator, directives = gather(
@@ -173,6 +173,8 @@ class Asked:
             self.accelerator,
             lambda: load_directives(self.workload.name).only(self.workload.layer),
         )
+        array = accelerator.spatial
+        require_pes(directives, array.rows * array.cols)
         workload = at_precision(workload, accelerator)
         mapping = directed_mapping(directives.layers, workload, accelerator)
         require_mapping(workload, mapping, accelerator, self.workload.name)

@@ -94,6 +94,9 @@ def directives(
         lambda: _without(no_multicast, no_reduction, as_released=as_released),
     )
     require_pes(found, hardware.pes)
+    _require_levels(found, no_multicast, no_reduction)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
     _report(found, hardware, _reading(*levels, as_released=as_released), as_json=as_json)
 
 
@@ -107,13 +110,14 @@ def _report(
         directives_json,
         directives_table,
         limits_table,
+        room_notes,
     )
 
     analysed = analyse(found.layers, [hardware], reading)
     runs = [one.runs[hardware.pes] for one in analysed]
     limits = [limits_of(run.top, run.times) for run in runs]
     added = [] if reading.released else _effects(analysed, hardware)
-    for note in found.notes:
+    for note in room_notes(analysed):
         click.echo(f"note: {note}", err=True)
     if as_json:
         show_json(directives_json(analysed, found.name, limits, added))
@@ -229,6 +233,21 @@ def _reading(
         return RELEASED
     either = no_multicast or no_reduction
     return Reading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER
+
+
+def _require_levels(found: Directives, no_multicast: str | None, no_reduction: str | None) -> None:
+    """Refuse cluster levels that no dataflow of the description has."""
+    from simaccel.mapping.directives.levels import split
+
+    deepest = max(len(split(one.dataflow)[0]) for one in found.layers) - 1
+    given = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
+    require_none(
+        fault(name, level, f"levels from 0 to {deepest}, which {found.file} has, or {_ALL}")
+        for name, text in given.items()
+        if text not in {None, _ALL}
+        for level in _levels(name, text, [])
+        if level > deepest
+    )
 
 
 def _levels(option: str, text: str | None, faults: list[Fault]) -> frozenset[int]:

@@ -141,22 +141,19 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
 
 
 def _assumed(run: OperatorRun, runtime: Runtime) -> str:
-    """Say what the directives of a systolic array's folds assume, and what that is here."""
-    said = [one for one in runtime.operators if one.cycles is not None]
-    others = [one.operator for one in runtime.operators if one.cycles is None]
+    """Say what the directives of a tree assume, and what that is here."""
     if runtime.memory:
         found = [f"the directives take the bytes of {runtime.memory} at its full rate"]
     else:
-        transfers = sum(one.transfers for one in said)
-        share = f"{100 * transfers / max(1, sum(one.cycles or 0 for one in said)):.0f}%"
+        transfers = sum(one.transfers or 0 for one in runtime.operators)
+        every = sum(one.cycles or 0 for one in runtime.operators)
+        share = f"{100 * transfers / max(1, every):.0f}%"
         found = [f"the directives pay the first fill of each block again ({share} of their cycles)"]
     found.append("hide all else; know no skew or preload of a fold, no slots, no DRAM latency")
-    if len(said) > 1:
+    if len(runtime.operators) > 1:
         found.append("run one operator after the other")
-    if others:
-        busy = f"its SFU works {run.engines['sfu'].busy:,} cycles"
-        found.append(f"leave out {', '.join(others)} ({busy})")
-    return f"{'; '.join(found)} ({_waits(run, 'array')})"
+    unit = "array" if run.engines["array"].busy else "sfu"
+    return f"{'; '.join(found)} ({_waits(run, unit)})"
 
 
 def _cycles(

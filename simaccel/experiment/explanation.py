@@ -3,8 +3,8 @@
 The *machine*: cycles and stalls. The *closed form*: its estimate, and what bounds it. The *bound*:
 what no mapping with these groups moves less than. The *directives*: from the tree, reuse by
 dimension and the bytes that it leaves to DRAM; from the run's counts, reuse by level, multicast and
-what each level needs; and MAESTRO's runtime, of the tree where directives say the same, or of the
-folds of a systolic array.
+what each level needs; and MAESTRO's runtime of the tree: of its levels on PEs with memories, of the
+folds of a systolic array, of the passes of vector operators.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from simaccel.experiment.run import Result
 from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.directives.reading import Directed
-from simaccel.mapping.directives.writing import directed_of
 from simaccel.mapping.space import Seen, Space, space_of
 from simaccel.mapping.tree import Do, Group, paths
 from simaccel.numbers import BYTE
@@ -127,10 +126,11 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
         for run, group, space in together:
             unit = "array" if run.engines["array"].busy else "sfu"
             bytes_told = {} if run.name in kept else _told(result, space, group)
-            if isinstance(accelerator.array, SpatialArraySpec):
-                runtime = _runtime(result, group, written.get(group.name))
+            directed_as = written.get(group.name)
+            if directed_as is None:
+                runtime = _runtime(result, space, group, run, bytes_told)
             else:
-                runtime = _systolic_runtime(result, space, group, run, bytes_told)
+                runtime = _directed_runtime(result, group, directed_as)
             told = [
                 *against_estimate(run, predicted[run.name], unit),
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
@@ -281,42 +281,30 @@ def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[Need, ...]:
 # -- directives
 
 
-def _runtime(result: Result, group: Group, directed: Directed | None) -> Runtime:
-    """Return the analytic runtime of a group's directives, or why there is none."""
-    accelerator = result.accelerator
-    if len(group.operators) > 1:
-        return Runtime(silent="a fused group: directives describe one layer")
-    directed = directed or directed_of(result.workload, group, accelerator)
-    if directed is None:
-        return Runtime(silent="found no directives that say the same loops and spreads as its tree")
+def _directed_runtime(result: Result, group: Group, directed: Directed) -> Runtime:
+    """Return the analytic runtime of the directives that a group was made of."""
     written = "; ".join(map(str, directed.dataflow))
     try:
-        (found,) = analyse([directed], [hardware_of(accelerator)])
+        (found,) = analyse([directed], [hardware_of(result.accelerator)])
     except SimaccelError as error:
         return Runtime(written=written, silent=str(error))
     cycles = result.workload.times(group.operators[0]) * int(found.figures()["runtime_cycles"] or 0)
     return Runtime(written=written, cycles=cycles)
 
 
-def _systolic_runtime(
+def _runtime(
     result: Result, space: Space, group: Group, run: OperatorRun, told: Map[str, int]
 ) -> Runtime:
-    """Return the runtime of the folds as directives, or of the bytes that cross if that is more.
+    """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
     Those are what the directives tell; a tensor of which they tell nothing crosses once.
     """
     operators = operator_times(space, group, result.accelerator)
-    einsums = [
-        time
-        for time, seen in zip(operators, map(space.seen, group.operators), strict=True)
-        if _is_einsum(seen)
-    ]
-    silent = [one for one in einsums if one.cycles is None] or ([] if einsums else operators)
+    silent = dict.fromkeys(one.silent for one in operators if one.silent)
     if silent:
-        reasons = dict.fromkeys(one.silent for one in silent)
-        return Runtime(silent="; ".join(reasons), operators=operators)
+        return Runtime(silent="; ".join(silent), operators=operators)
     times = result.workload.times(group.operators[0])
-    cycles = times * sum(one.cycles or 0 for one in einsums)
+    cycles = times * sum(one.cycles or 0 for one in operators)
     memories = _memory_cycles(result, space, run, told)
     slowest = max(memories, key=lambda name: memories[name], default="")
     if slowest and memories[slowest] > cycles:

@@ -124,7 +124,7 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Energy of what the machine did, by level in pJ."""
-    return accelerator.energy_by_level(run.macs, run.elements, run.moved, run.cycles)
+    return accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
 
 
 def floor_json(floor: Floor) -> dict[str, int | None]:
@@ -153,6 +153,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "cycles": run.cycles,
         "seconds": result.accelerator.seconds(run.cycles),
         "macs": run.macs,
+        "native_macs": run.native_macs,
         "ideal_cycles": result.ideal_cycles,
         "utilisation": result.utilisation,
         "estimate": {
@@ -181,6 +182,7 @@ def _operator_json(result: Result, run: OperatorRun, predicted: OperatorEstimate
         "name": run.name,
         "cycles": run.cycles,
         "macs": run.macs,
+        "native_macs": run.native_macs,
         "utilisation": run.macs / array.pes / run.cycles,
         "bound_by": predicted.bound_by,
         "estimate": {

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from simaccel.analytic.native import native_macs
 from simaccel.hardware import Accelerator
 from simaccel.numbers import in_bytes
 from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
@@ -54,16 +55,20 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
 
 
 def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
-    """Return the larger of MACs over peak and least DRAM bytes over bandwidth, in cycles."""
-    compute = -(-workload.macs // accelerator.array.pes)
-    least = least_dram_bytes(workload)
+    """Return the larger of MACs over peak and least bytes of a memory over bandwidth, in cycles."""
+    compute = -(-native_macs(workload, accelerator) // accelerator.array.pes)
+    return max(compute, *least_memory_cycles(workload, accelerator).values())
+
+
+def least_memory_cycles(workload: Workload, accelerator: Accelerator) -> dict[str, int]:
+    """Return the cycles of the least bytes of DRAM and of each memory beside it, by its name."""
+    least, found = least_dram_bytes(workload), {}
     for name, backing in accelerator.every_backing.items():
         bandwidth = backing.dram.bandwidth_bytes_per_second
         kinds = {class_of(kind) for kind in _KINDS if accelerator.memory(kind) == name}
         total = sum(n_bytes for one, n_bytes in least.items() if one in kinds)
-        if bandwidth is not None:
-            compute = max(compute, -(-total * accelerator.clock_hz // bandwidth))
-    return compute
+        found[name] = 0 if bandwidth is None else -(-total * accelerator.clock_hz // bandwidth)
+    return found
 
 
 def masked_macs(workload: Workload) -> int:

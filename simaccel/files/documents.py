@@ -39,6 +39,15 @@ class _Loader(_Base):  # type: ignore[misc]
     yaml_implicit_resolvers: Final[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
 
+def _tagged(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
+    """Return a mapping of Timeloop's, such as `!Parallel {...}`, with its kind as `tag`."""
+    if not isinstance(node, yaml.MappingNode):
+        raise yaml.constructor.ConstructorError(None, None, f"{node.tag} of no mapping")
+    return {**loader.construct_mapping(node, deep=True), "tag": node.tag.removeprefix("!")}
+
+
+for _name in ("Component", "Element", "Container", "Parallel", "Hierarchical"):
+    _Loader.add_constructor(f"!{_name}", _tagged)
 _NUMBERS = "-+0123456789."
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),

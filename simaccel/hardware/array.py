@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
+from simaccel.hardware.precision import NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import in_bytes
@@ -48,7 +50,7 @@ class FoldGrid(Generic[Amount]):
     """The folds of one GEMM, strip of columns by strip.
 
     ``high`` x ``wide`` elements (along rows, along columns) are cut into folds of at most ``rows``
-    x ``cols`` PEs, and each streams for ``stream`` steps.
+    x ``cols`` PEs, and each streams for ``stream`` steps of ``cycles_per_mac`` cycles.
     """
 
     high: Amount
@@ -56,6 +58,12 @@ class FoldGrid(Generic[Amount]):
     stream: Amount
     rows: Amount
     cols: Amount
+    cycles_per_mac: int = 1
+
+    @property
+    def stream_cycles(self) -> Amount:
+        """Cycles in which a fold streams."""
+        return self.stream * self.cycles_per_mac
 
     @property
     def first_rows(self) -> Amount:
@@ -132,6 +140,9 @@ class ArraySpec(Spec):
 
     ``edge_folds`` says whether a fold with fewer rows or columns is charged for ``full`` array
     sides or for the ``used`` ones.
+
+    ``native_bits``: of the operands of a multiplier; wider ones take it several times
+    (``cycles_per_mac``). Without it all take one cycle.
     """
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
@@ -142,13 +153,19 @@ class ArraySpec(Spec):
     overlap: Literal["none", "preload", "stream"] = "stream"
     edge_folds: Literal["full", "used"] = "full"
     accumulator: AccumulatorSpec | None = None
+    native_bits: NativeBits | None = None
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        if self.accumulator is None:
-            found.pop("accumulator", None)
+        for name in ("accumulator", "native_bits"):
+            if getattr(self, name) is None:
+                found.pop(name, None)
         return found
+
+    def cycles_per_mac(self, bits: Iterable[int]) -> int:
+        """Cycles of a MAC of operands of so many bits."""
+        return cycles_per_mac(self.native_bits, bits)
 
     def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
         """Return the memory in which sums grow; output-stationary they grow in the PEs."""
@@ -173,9 +190,9 @@ class ArraySpec(Spec):
         if self.overlap == "none" or stationarity == "os":
             return first * 0
         if self.overlap == "stream":
-            return _smaller(first, grid.stream)
+            return _smaller(first, grid.stream_cycles)
         high, wide = self._sides(last, grid.last_cols)
-        return _smaller(first, grid.stream + high + wide - 2)
+        return _smaller(first, grid.stream_cycles + high + wide - 2)
 
     def fold_cycles(
         self,
@@ -185,7 +202,7 @@ class ArraySpec(Spec):
         stationarity: Stationarity,
         first_rows: Amount | None = None,
     ) -> Amount:
-        """Cycles of one fold that uses ``rows`` x ``cols`` PEs for ``stream`` steps.
+        """Cycles of one fold that uses ``rows`` x ``cols`` PEs for ``stream`` cycles.
 
         ``first_rows``: of the first fold of a strip, which may follow and must have been loaded.
 
@@ -208,8 +225,8 @@ class ArraySpec(Spec):
         The registers behind those in use are free once the last fold has begun to stream.
         """
         if self.overlap == "stream":
-            return grid.stream
-        alone = self.fold_cycles(grid.last_rows, grid.last_cols, grid.stream, stationarity)
+            return grid.stream_cycles
+        alone = self.fold_cycles(grid.last_rows, grid.last_cols, grid.stream_cycles, stationarity)
         return alone * int(self.overlap == "preload")
 
     def leaving_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
@@ -222,7 +239,9 @@ class ArraySpec(Spec):
         3
         """
         high = self._sides(grid.last_rows, grid.last_cols)[0]
-        return _smaller(high, grid.stream) * int(stationarity == "os" and self.overlap == "stream")
+        return _smaller(high, grid.stream_cycles) * int(
+            stationarity == "os" and self.overlap == "stream"
+        )
 
     @staticmethod
     def fold_bytes(
@@ -267,12 +286,15 @@ class ArraySpec(Spec):
         Where edge folds use fewer PEs, a fold before the last one may be the last to end: the
         last fold, the one before, and the last two of the strip before are looked at.
         """
-        tail = self._way_out(grid.last_rows, grid.last_cols, grid.stream, stationarity)
+        tail = self._way_out(grid.last_rows, grid.last_cols, grid.stream_cycles, stationarity)
         if self.edge_folds == "full":
             return tail
         rows, cols = (grid.last_rows, grid.rows), (grid.last_cols, grid.cols)
         spent = [
-            [self.fold_cycles(r, c, grid.stream, stationarity, grid.first_rows) for c in cols]
+            [
+                self.fold_cycles(r, c, grid.stream_cycles, stationarity, grid.first_rows)
+                for c in cols
+            ]
             for r in rows
         ]
         more_rows, more_cols = grid.high > grid.rows, grid.wide > grid.cols
@@ -282,7 +304,7 @@ class ArraySpec(Spec):
             (rows[0], cols[1], strip, more_cols),
             (rows[1], cols[1], strip + spent[0][1], more_rows & more_cols),
         ):
-            own = self._way_out(r, c, grid.stream, stationarity)
+            own = self._way_out(r, c, grid.stream_cycles, stationarity)
             tail = _larger(tail, (own - after) * there)
         return tail
 
@@ -299,7 +321,7 @@ class ArraySpec(Spec):
         return high + wide - 2 + high - 1 - (_larger(stream, high) - stream)
 
     def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:
-        """Cycles of a pass of ``steps`` steps on ``pes`` (rows, columns): those of a fold."""
+        """Cycles of a pass of ``steps`` cycles on ``pes`` (rows, columns): those of a fold."""
         return self.fold_cycles(*pes, steps, stationarity)
 
     @property

@@ -27,6 +27,7 @@ from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.spec import Spec
+from simaccel.hardware.timeloop import is_architecture, read_timeloop
 from simaccel.plugins import Plugin, Registry
 
 _T = TypeVar("_T")
@@ -81,6 +82,10 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
         raw, faults = read_scalesim(path), list[Fault]()
     else:
         raw, faults = read_yaml(path, _EXPECTED)
+        if is_architecture(raw):
+            raw, wrong = read_timeloop(raw, str(path))
+            if wrong:
+                raise InputError([*faults, *wrong])
         _refuse_others(raw, str(path))
         raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
         faults += unknown
@@ -97,7 +102,6 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
     """Return what a file looks like that isn't an accelerator's."""
     looks = {
-        "architecture": "a Timeloop architecture; give its levels as an accelerator of simaccel",
         "problem": "a Timeloop problem, which is a --workload",
         "kind": "a workload of simaccel, which is a --workload",
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import suggest
@@ -19,6 +21,21 @@ def _number(value: object) -> object:
 
 
 NumberName = Annotated[str, BeforeValidator(_number)]
+
+
+NativeBits = Annotated[int, Field(strict=True, ge=1, le=64)]
+
+
+def cycles_per_mac(native_bits: int | None, bits: Iterable[int]) -> int:
+    """Return the cycles of a MAC of operands of so many bits: one for each product of their pieces.
+
+    A multiplier of ``native_bits`` takes a wider operand in as many pieces as that has times its
+    width, and a narrower one like its own. ``None``: any operand in one.
+
+    >>> [cycles_per_mac(8, bits) for bits in ((8, 8), (8, 16), (16, 16), (4, 8))]
+    [1, 2, 4, 1]
+    """
+    return 1 if native_bits is None else math.prod(-(-one // native_bits) for one in bits)
 
 
 class PrecisionSpec(Spec):

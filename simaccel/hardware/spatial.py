@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -9,6 +10,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from simaccel.hardware.array import Stationarity
 from simaccel.hardware.dataflow import ConstraintText
 from simaccel.hardware.levels import ROLES, Role
+from simaccel.hardware.precision import NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
 
@@ -65,6 +67,8 @@ class SpatialArraySpec(Spec):
     ``reduces``: where partial sums of neighbours are added on their way up. ``bypass_buffer``:
     roles that go between DRAM and PEs directly; if all do, there is no buffer. ``dataflow``:
     constraints on mappings, such as ``cols=Q,M``; ranks that an operator lacks don't matter.
+    ``native_bits``: of the operands of a multiplier; wider ones take it several times
+    (``cycles_per_mac``).
     """
 
     kind: Literal["spatial"]
@@ -76,6 +80,18 @@ class SpatialArraySpec(Spec):
     reduces: tuple[Fan, ...] = ("rows", "cols", "vectors", "lanes")
     bypass_buffer: tuple[Role, ...] = ()
     dataflow: tuple[ConstraintText, ...] = ()
+    native_bits: NativeBits | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.native_bits is None:
+            found.pop("native_bits", None)
+        return found
+
+    def cycles_per_mac(self, bits: Iterable[int]) -> int:
+        """Cycles of a MAC of operands of so many bits."""
+        return cycles_per_mac(self.native_bits, bits)
 
     @property
     def pes(self) -> int:
@@ -83,7 +99,7 @@ class SpatialArraySpec(Spec):
         return self.rows * self.cols * self.vectors * self.lanes
 
     def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - of systolic arrays
-        """Cycles of a pass of ``steps`` steps, one MAC a lane each."""
+        """Cycles of a pass of ``steps`` cycles, in each of which all lanes work."""
         return steps
 
     @property

@@ -16,6 +16,8 @@ class Fold:
 
     cycles: int
     macs: int
+    native_macs: int
+    """What they cost the array: a MAC of wide operands is several."""
     a_bytes: int
     b_bytes: int
     sums_bytes: int
@@ -65,9 +67,10 @@ class _Place:
         )
         return Fold(
             cycles=array.fold_cycles(
-                rows, cols, self.grid.stream, stationarity, self.grid.first_rows
+                rows, cols, self.grid.stream_cycles, stationarity, self.grid.first_rows
             ),
             macs=rows * cols * self.grid.stream,
+            native_macs=rows * cols * self.grid.stream_cycles,
             a_bytes=moved.a,
             b_bytes=moved.b,
             sums_bytes=moved.out * sums,
@@ -114,7 +117,8 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
     high, wide, stream = spatial(m, k, n, folds.stationarity)
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
-    grid = FoldGrid(high, wide, stream, rows, cols)
+    pace = array.cycles_per_mac(tile.view.bits for tile in command.inputs)
+    grid = FoldGrid(high, wide, stream, rows, cols, pace)
     place = _Place(command, folds, accelerator, grid)
     full, edge = divmod(wide, cols)
     columns: list[Fold | FoldLoop] = []
@@ -175,7 +179,7 @@ def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
 def total(folds: Sequence[Fold | FoldLoop], what: str) -> int:
     """Sum one field over all executions of the folds.
 
-    >>> total([FoldLoop(3, (Fold(5, 1, 0, 0, 0, 0, 0, 0),))], "cycles")
+    >>> total([FoldLoop(3, (Fold(5, 1, 1, 0, 0, 0, 0, 0, 0),))], "cycles")
     15
     """
     return sum(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -16,6 +15,7 @@ from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
+from simaccel.machine.done import done
 from simaccel.machine.engines import DmaIn, DmaOut, Engine, Sfu, Wires
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
@@ -60,6 +60,7 @@ class OperatorRun:
     name: str
     cycles: int
     macs: int
+    native_macs: int
     moved: dict[tuple[str, str], int]
     elements: int
     engines: dict[str, EngineCycles]
@@ -67,10 +68,14 @@ class OperatorRun:
 
 @dataclass(frozen=True)
 class Run:
-    """What a program did on the machine. ``moved``: (level and direction, tensor) -> bytes."""
+    """What a program did on the machine. ``moved``: (level and direction, tensor) -> bytes.
+
+    ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
+    """
 
     cycles: int
     macs: int
+    native_macs: int
     elements: int
     moved: dict[tuple[str, str], int]
     engines: dict[str, EngineCycles]
@@ -265,12 +270,13 @@ class Machine:
         for engine in self.engines:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
-        moved, macs, elements = _moved(self.engines, None)
+        found = done(self.engines, None)
         return Run(
             cycles=total,
-            macs=macs,
-            elements=elements,
-            moved=moved,
+            macs=found.macs,
+            native_macs=found.native_macs,
+            elements=found.elements,
+            moved=found.moved,
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
             peak_buffer_bytes=self.wires.occupancy.peak_bytes,
@@ -286,9 +292,17 @@ class Machine:
             lane.flush(now)
 
     def _operator_run(self, name: str) -> OperatorRun:
-        moved, macs, elements = _moved(self.engines, name)
         engines = {e: _cycles(cycles) for e, cycles in self.books.by_cause(name).items()}
-        return OperatorRun(name, self.books.cycles(name), macs, moved, elements, engines)
+        found = done(self.engines, name)
+        return OperatorRun(
+            name,
+            self.books.cycles(name),
+            found.macs,
+            found.native_macs,
+            found.moved,
+            found.elements,
+            engines,
+        )
 
 
 def _shared(
@@ -365,19 +379,3 @@ def _trips(plan: Plan) -> np.ndarray:
 def _cycles(cycles: list[int]) -> EngineCycles:
     stalls = {c.name.lower(): cycles[c] for c in STALLS if cycles[c]}
     return EngineCycles(cycles[Cause.BUSY], cycles[Cause.IDLE], stalls)
-
-
-def _moved(
-    engines: list[Engine], operator: str | None
-) -> tuple[dict[tuple[str, str], int], int, int]:
-    """Sum what the executed steps moved, their MACs and SFU element passes."""
-    moved: Counter[tuple[str, str]] = Counter()
-    macs = elements = 0
-    for engine in engines:
-        for n, op in zip(engine.counts, engine.plan.ops, strict=True):
-            if n and operator in (None, op.operator):
-                macs += n * op.macs
-                elements += n * op.elements
-                for key, n_bytes in op.amounts:
-                    moved[key] += n * n_bytes
-    return {key: n for key, n in sorted(moved.items()) if n}, macs, elements

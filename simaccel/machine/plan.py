@@ -82,6 +82,7 @@ class Op:
     """The channel on the chip that a DMA transfer uses, for ``port_cycles``."""
     port_cycles: int = 0
     macs: int = 0
+    native_macs: int = 0
     elements: int = 0
     amounts: Amounts = ()
     begins: Edge | None = None
@@ -269,16 +270,18 @@ def _root(
 
 def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:
     carried = pass_of(command, steps, accelerator)
+    pace = accelerator.array.cycles_per_mac(tile.view.bits for tile in command.inputs)
     return Op(
         Act.COMMAND,
         site=step.site,
         operator=step.operator,
-        cycles=accelerator.array.pass_cycles(steps.steps, steps.pes, held_in_pes(command)),
+        cycles=accelerator.array.pass_cycles(steps.steps * pace, steps.pes, held_in_pes(command)),
         distribution_cycles=accelerator.distribution_rate.cycles(carried.distribution),
         collection_cycles=accelerator.collection_rate.cycles(carried.collection),
         read_cycles=accelerator.read_rate.cycles(carried.read_port),
         write_cycles=accelerator.write_rate.cycles(carried.write_port),
         macs=command.macs,
+        native_macs=command.macs * pace,
         amounts=carried.amounts,
     )
 
@@ -369,6 +372,7 @@ def _fold(fold: Fold, command: Compute, site: int, operator: str, accelerator: A
         read_cycles=accelerator.read_rate.cycles(read_bytes),
         write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
         macs=fold.macs,
+        native_macs=fold.native_macs,
         amounts=(
             (("buffer_read", a), fold.a_bytes),
             (("buffer_read", b), fold.b_bytes),

@@ -167,8 +167,17 @@ def _fans(walk: Walk, site: Site, accelerator: Accelerator) -> Iterator[Finding]
         most, used = getattr(array, node.level), math.prod(pieces[node.level])
         if used > most:
             yield step.place, text, f"at most {most} {node.level}; this makes {used}"
+        if node.level in FANS[2:] and node.tile > 1 and not _again(site, step):
+            yield step.place, text, f"tile 1: each of the {node.level} takes one position a cycle"
         if n > 1 and node.level not in reduces and node.rank in seen.reduced:
             yield step.place, text, f"a rank that isn't summed over: {node.level} add nothing up"
+
+
+def _again(site: Site, step: Step) -> bool:
+    """Return whether a later spread cuts the same rank."""
+    later = site.steps[site.steps.index(step) + 1 :]
+    rank = step.node.rank if isinstance(step.node, Spread) else ""
+    return any(isinstance(one.node, Spread) and one.node.rank == rank for one in later)
 
 
 def _memories(walk: Walk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import Chosen, WorkloadBound
+from simaccel.analytic.native import native_macs
+from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
 from simaccel.report.layout import add_row, make_table
@@ -43,12 +45,27 @@ class BoundReport:
         return self.found.operations / access_bytes
 
     def performance(self, access_bytes: int) -> float | None:
-        """Return the operations per second that array and DRAM bandwidth allow."""
+        """Return the operations per second that array and DRAM bandwidth allow.
+
+        Memories beside the DRAM move what they can meanwhile, and what is theirs alone at least.
+        """
         if self.accelerator is None:
             return None
-        peak = 2.0 * self.accelerator.array.pes * self.accelerator.clock_hz
-        rate = self.accelerator.dram.bandwidth_bytes_per_second
-        return peak if rate is None else min(peak, self.intensity(access_bytes) * rate)
+        on, operations = self.accelerator, self.found.operations
+        backing = on.every_backing
+        rates = [one.dram.bandwidth_bytes_per_second for one in backing.values()]
+        limits = [2.0 * on.array.pes * on.clock_hz / self._cycles_per_mac]
+        if None not in rates:
+            limits.append(self.intensity(access_bytes) * sum(n or 0 for n in rates))
+        alone = least_memory_cycles(self.found.workload, on) if len(backing) > 1 else {}
+        limits += [operations / n * on.clock_hz for at, n in alone.items() if n and at != "dram"]
+        return min(limits)
+
+    @property
+    def _cycles_per_mac(self) -> float:
+        """Cycles of a MAC on average: more than one where operands are wider than multipliers."""
+        of, on = self.found.workload, self.accelerator
+        return native_macs(of, on) / of.macs if on is not None and of.macs else 1.0
 
 
 def bound_table(report: BoundReport) -> Table:

@@ -54,6 +54,18 @@ def reuse(analysed: Analysed, role: str) -> float | None:
     return reads / moved if moved and reads is not None else None
 
 
+def room_notes(analysed: Sequence[Analysed]) -> list[str]:
+    """Say which layers need more L1 or L2 than a hardware file gives; the tool warns, too."""
+    found = []
+    for one in analysed:
+        hardware, figures = one.hardware[0], one.figures()
+        for level, room in (("L1", hardware.l1_size), ("L2", hardware.l2_size)):
+            needed = int(figures[f"{level.lower()}_size_req_total"] or 0)
+            if needed > room:
+                found.append(f"layer {one.layer.name}: {level} has {room}, needed are {needed}")
+    return found
+
+
 def directives_table(analysed: Sequence[Analysed]) -> Table:
     """Tabulate layers: time, PEs, reuse, buffers, bandwidth and energy."""
     table = make_table(

@@ -46,7 +46,6 @@ def roofline_rows(
     all that a group reads and makes is in DRAM before and after it: of single operators in `flex`
     (whose S may stay on chip, so that it moves less), of L, softmax and A together in `flat`.
     """
-    peak, rate = accelerator.array.pes, peak_bytes_per_cycle(accelerator)
     found: list[Row] = []
     for row in rows:
         workload = workloads[row.seq_len]
@@ -56,7 +55,8 @@ def roofline_rows(
             least = group_bytes(workload, names) * workload.times(names[0])
             intensity = one["macs"] / moved if moved else float("inf")
             most = one["macs"] / least if least else float("inf")
-            roof = peak if rate is None else min(peak, intensity * rate)
+            peak = accelerator.array.pes * one["macs"] / max(1, one["native_macs"])
+            roof = min(peak, intensity * _peak_of(one, workload, accelerator))
             found.append(
                 {
                     "seq_len": row.seq_len,
@@ -72,6 +72,21 @@ def roofline_rows(
                 }
             )
     return [row for row in found if row["macs"]]
+
+
+def _peak_of(one: Mapping[str, Any], workload: Workload, accelerator: Accelerator) -> float:
+    """Return the bytes per cycle of a group's memories together, as it shares its bytes out."""
+    moved: dict[str, int] = {}
+    for tensors in one["bytes"]["dram"].values():
+        for name, n_bytes in tensors.items():
+            at = accelerator.memory(workload.tensors[name].kind)
+            moved[at] = moved.get(at, 0) + n_bytes
+    total, backing = sum(moved.values()), accelerator.every_backing
+    rates = {at: peak_bytes_per_cycle(backing[at]) for at in moved}
+    return min(
+        (rate * total / moved[at] for at, rate in rates.items() if rate and moved[at]),
+        default=float("inf"),
+    )
 
 
 def group_of(workload: Workload, name: str) -> list[str]:

@@ -70,7 +70,7 @@ def accesses_table(mapped: Mapped) -> Table:
                 share_text(one["energy_pj"] / total if total else 0.0),
             ),
         )
-    macs = mapped.macs * mapped.target.hierarchy.mac_pj
+    macs = int(mapped.totals.counts.native_macs) * mapped.target.hierarchy.mac_pj
     share = share_text(macs / total if total else 0.0)
     add_row(table, ("MACs", "", "", "", "", energy_text(macs), share))
     return table

@@ -374,7 +374,7 @@ def _advice(scene: Scene) -> Iterator[str]:
     # the least change that gains nearly as much as any, slots first: they cost only buffer
     near = [case for case, gain in scene.gains.items() if gain - 1 >= _NEARLY * (most - 1)]
     case = min(near, key=lambda one: (len(one), one != _SLOTS, -scene.gains[one]))
-    text = f"Most to gain: {_change(case)}, at most {scene.gains[case]:.2f} x."
+    text = f"Most to gain: {_change(case)}, {scene.gains[case]:.2f} x when freed."
     single = {one: gain for one, gain in scene.gains.items() if len(one) == 1 and one != case}
     ranked = sorted(single, key=lambda one: -single[one])
     rest = [

@@ -5,12 +5,14 @@ A scheduler hands an account of each group that it searches to `Goal.note`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Counts
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.analytic.bounds.floor import floor_of, on_chip_bytes
+from simaccel.analytic.native import bytes_per_cycle, native_macs
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
 from simaccel.mapspace.blocks import Objective
@@ -134,7 +136,8 @@ def floor_of_group(
 ) -> float:
     """Return what no mapping of operators as one group is below; 0 where nothing is known.
 
-    Cycles: those of the MACs on all PEs, or of the bytes that cross DRAM at least.
+    Cycles: those of the MACs on all PEs, or of the bytes that cross DRAM, and the memories beside
+    it, at least.
     """
     if objective not in ("cycles", "dram-bytes"):
         return 0.0
@@ -145,5 +148,6 @@ def floor_of_group(
     least = floor_of(alone, mapping, on_chip_bytes(accelerator)).least_bytes
     if objective == "dram-bytes":
         return float(least)
-    moved = int(accelerator.channel_rate.cycles(least // accelerator.dram.channels))
-    return float(max(-(-alone.macs // accelerator.array.pes), moved))
+    rate = bytes_per_cycle(accelerator)
+    moved = 0 if rate is None else math.ceil(least / rate)
+    return float(max(-(-native_macs(alone, accelerator) // accelerator.array.pes), moved))

@@ -19,7 +19,7 @@ from simaccel.program.text import parse_program
 from simaccel.trace.opening import TraceError
 from simaccel.trace.rows import damaged
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, Site, TraceHeader
-from simaccel.trace.store import File
+from simaccel.trace.store import File, Parts
 from simaccel.trace.superblock import Closed, closed, is_open, read_superblock
 from simaccel.workload import Workload, parse_workload
 
@@ -46,14 +46,13 @@ def read_texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
     return [str(text) for text in dataset.asstr()[:]]
 
 
-def read_header(file: File) -> TraceHeader:
+def read_header(seed: int, parts: Parts) -> TraceHeader:
     """Return what reproduces the run."""
-    sites = file["sites"]
-    places = map(Site, read_texts(sites["operator"]), read_texts(sites["command"]))
+    places = map(Site, read_texts(parts["sites/operator"]), read_texts(parts["sites/command"]))
     return TraceHeader(
-        **{name: read_texts(file["header"][name])[0] for name in TEXTS},
-        seed=int(file.attrs["seed"]),
-        sites=dict(zip(sites["site"][:].tolist(), places, strict=True)),
+        **{name: read_texts(parts[f"header/{name}"])[0] for name in TEXTS},
+        seed=seed,
+        sites=dict(zip(parts["sites/site"][:].tolist(), places, strict=True)),
     )
 
 

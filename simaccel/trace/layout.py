@@ -7,7 +7,7 @@ here: only what HDF5 says of a part.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from simaccel.trace.schema import (
     TABLES,
     TEXTS,
 )
-from simaccel.trace.store import File
+from simaccel.trace.store import File, Parts
 
 MAX_PART_BYTES: Final = 64 * 2**20
 """The largest part that is read whole; a column of events is read in blocks."""
@@ -69,8 +69,8 @@ _END: Final[dict[str, tuple[Any, int]]] = {
 """Parts that only a run that ended has."""
 
 
-def require_layout(path: Path, file: File) -> None:
-    """Refuse a file whose parts are not those of a trace.
+def require_layout(path: Path, file: File) -> Parts:
+    """Refuse a file whose parts are not those of a trace; return them, each opened once.
 
     Raises:
         TraceError: it is no trace or of another version, or a part is missing, lies in another
@@ -96,6 +96,7 @@ def require_layout(path: Path, file: File) -> None:
         faults = [*_event_faults(file, parts), *_length_faults(parts)]
     if faults:
         raise damaged(path, faults[0])
+    return parts
 
 
 def _require_attributes(path: Path, file: File) -> None:
@@ -132,9 +133,10 @@ def _integer(file: File, name: str) -> int | None:
 
 def _own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN401 - h5py has no types
     """Return a part of this very file, or what is wrong; nothing is opened before that is known."""
-    if child not in parent:
+    link = parent.get(child, getlink=True)
+    if link is None:
         return "is missing"
-    if not isinstance(parent.get(child, getlink=True), h5py.HardLink):
+    if not isinstance(link, h5py.HardLink):
         return "is a link, perhaps to another file"
     found = parent[child]
     if isinstance(found, kind):
@@ -174,7 +176,7 @@ def _is_of(dtype: np.dtype[Any], kind: Any) -> bool:  # noqa: ANN401 - a type, o
     return text is not None and text.length is not None and text.encoding == "utf-8"
 
 
-def _event_faults(file: File, parts: Mapping[str, h5py.Dataset]) -> Iterator[str]:
+def _event_faults(file: File, parts: Parts) -> Iterator[str]:
     """Return which columns of events and segments are shorter than they should be."""
     rows, segments = int(file.attrs["rows"]), int(file.attrs["segments"])
     complete = bool(file.attrs["complete"])
@@ -187,7 +189,7 @@ def _event_faults(file: File, parts: Mapping[str, h5py.Dataset]) -> Iterator[str
             yield f"segments/{name} has fewer entries than {segments}"
 
 
-def _length_faults(parts: Mapping[str, h5py.Dataset]) -> Iterator[str]:
+def _length_faults(parts: Parts) -> Iterator[str]:
     """Return which parts have too many entries, or not as many as others that belong to them."""
     for group, names in (("sites", ("site", "operator", "command")), ("header", TEXTS)):
         lengths = {parts[f"{group}/{name}"].shape[0] for name in names}

@@ -42,7 +42,7 @@ from simaccel.trace.series import (
     occupancy,
     utilisation,
 )
-from simaccel.trace.store import BlockIndex, File
+from simaccel.trace.store import BlockIndex, File, Parts
 from simaccel.trace.track import NOTHING, Chain, TooManyEventsError, visit
 
 MAX_EVENTS = 10_000_000
@@ -70,24 +70,24 @@ class Trace(Reproduction):
     def __init__(self, path: Path, file: File) -> None:
         self.path = path
         self._closing = ExitStack()
-        require_layout(path, file)
+        parts = require_layout(path, file)
         self.schema_version = int(file.attrs["schema_version"])
         self.cycles = int(file.attrs["cycles"])
         self.partial = not file.attrs["complete"]
-        self.header = read_header(file)
-        self.tables = {name: read_texts(file["tables"][name]) for name in TABLES}
+        self.header = read_header(int(file.attrs["seed"]), parts)
+        self.tables = {name: read_texts(parts[f"tables/{name}"]) for name in TABLES}
         causes = self.tables["causes"]  # of an older writer: those that were there
         if not causes or causes != list(CAUSES)[: len(causes)]:
             raise damaged(path, f"causes {self.tables['causes']}")
         limits = [len(self.tables[t]) for t in ("lanes", "lanes", "tiles", "kinds", "causes")]
-        index = BlockIndex(*(file["index"][n][:] for n in ("rows", "first_start", "last_end")))
-        self._rows = Rows(path, file, index, tuple(limits))
+        index = BlockIndex(*(parts[f"index/{n}"][:] for n in ("rows", "first_start", "last_end")))
+        self._rows = Rows(path, file, parts, index, tuple(limits))
         self.n_rows = self._rows.n_rows
         n_segments = int(file.attrs["segments"])
-        stored = [file["segments"][name][:n_segments].tolist() for name in SEGMENT_FIELDS]
+        stored = [parts[f"segments/{name}"][:n_segments].tolist() for name in SEGMENT_FIELDS]
         self.n_segments = len(stored[0])
         self._forest = nest(list(zip(*stored, strict=True)), self._rows, self.cycles)
-        kinds = read_texts(file["tables/lane_kinds"])
+        kinds = read_texts(parts["tables/lane_kinds"])
         self.lanes = dict(list(zip(self.tables["lanes"], kinds, strict=True))[1:])
         by_kind = {kind: [n for n, k in self.lanes.items() if k == kind] for kind in LANES}
         self.engines, self.channels, self.tiles = (tuple(by_kind[kind]) for kind in LANES)
@@ -101,21 +101,21 @@ class Trace(Reproduction):
         self._totals: dict[str, Cycles] = {}
         self.served: dict[str, int] = {}
         if not self.partial:
-            self._read_end(file)
+            self._read_end(parts)
         self.totals = {name: _cycles(total) for name, total in self._totals.items()}
 
-    def _read_end(self, file: File) -> None:
+    def _read_end(self, parts: Parts) -> None:
         """Read what is known only of a run that ended."""
-        self.figures = read_figures(self.path, file["header/figures"][:].tobytes(), self.cycles)
+        self.figures = read_figures(self.path, parts["header/figures"][:].tobytes(), self.cycles)
         engines, channels = (
-            [self.tables["lanes"][number] for number in file["totals"][kind][:].tolist()]
+            [self.tables["lanes"][number] for number in parts[f"totals/{kind}"][:].tolist()]
             for kind in ("engine", "channel")
         )
         causes = len(self.tables["causes"])
         cycles = np.zeros((len(engines), len(CAUSES)), np.int64)
-        cycles[:, :causes] = file["totals/cycles"][:]
+        cycles[:, :causes] = parts["totals/cycles"][:]
         self._totals = dict(zip(engines, cycles, strict=True))
-        self.served = dict(zip(channels, file["totals/served"][:].tolist(), strict=True))
+        self.served = dict(zip(channels, parts["totals/served"][:].tolist(), strict=True))
 
     @classmethod
     def open(cls, path: str | Path) -> Self:

@@ -21,7 +21,7 @@ from simaccel.trace.schema import (
     Events,
     Measures,
 )
-from simaccel.trace.store import BlockIndex, File, block_index
+from simaccel.trace.store import BlockIndex, File, Parts, block_index
 
 _CACHED_BLOCKS = 64
 _CACHED_SUMS = 32
@@ -89,11 +89,16 @@ class Rows:
     """The event columns of an open file."""
 
     def __init__(
-        self, path: Path, file: File, index: BlockIndex, n_tables: tuple[int, ...]
+        self,
+        path: Path,
+        file: File,
+        parts: Parts,
+        index: BlockIndex,
+        n_tables: tuple[int, ...],
     ) -> None:
         self.path = path
         self.index = index
-        self._columns = {name: file["events"][name] for name in COLUMNS}
+        self._columns = {name: parts[f"events/{name}"] for name in COLUMNS}
         self._n_tables = n_tables
         self.block_rows = int(file.attrs["block_rows"])
         self.n_rows = int(file.attrs["rows"])

@@ -32,6 +32,8 @@ from simaccel.trace.schema import (
 
 File = Any
 """An open ``h5py.File`` or ``h5py.Group`` (h5py has no types)."""
+Parts = Mapping[str, Any]
+"""The data sets of an open file by their names, ``group/name``."""
 _PACKED = {
     "compression": "gzip",
     "compression_opts": 1,  # files are a fifth larger than by default, and take half as long

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar, get_args
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, require_none, suggest
 from simaccel.files.directives.syntax import (
     DataflowBlock,
     Description,
@@ -142,6 +142,8 @@ class Evaluator:
         self.faults: list[Fault] = []
         self.constants: dict[str, int] = {}
         for one in description.constants:
+            if one.name.text in self.constants:
+                self.fault(one.name, one.name.text, "each constant once")
             self.constants[one.name.text] = self.value(one.value, {}, at_least=None)
 
     def value(self, value: Value, sizes: Mapping[str, int], *, at_least: int | None = 1) -> int:
@@ -217,15 +219,12 @@ def load_described(
     """Return the layers of a MAESTRO description as a workload, or one of them.
 
     Raises:
-        InputError: all faults of the layers, each with line and column.
+        InputError: all faults of its syntax and layers, each with line and column.
 
     """
-    from simaccel.files.directives.reading import load_description  # noqa: PLC0415 - a parser
+    from simaccel.files.directives.reading import load_meaning  # noqa: PLC0415 - a parser
 
-    description = load_description(path)
-    layers, evaluator = described_layers(description, path)
-    if evaluator.faults:
-        raise InputError(evaluator.faults)
+    description, layers = load_meaning(path, _sound_layers)
     shapes = one_layer({one.name: one.shape() for one in layers}, layer, path)
     name = next((one.name.text for one in description.networks if one.name.text), "Network")
     return layers_workload(
@@ -233,10 +232,28 @@ def load_described(
     )
 
 
+def choices_of(node: Layer) -> tuple[str, ...]:
+    """Return the dimensions that a layer can have by its type; those of all types without one."""
+    named = next((one.kind.text for one in node.members if isinstance(one, Type)), "")
+    kinds = [kind for kind in LAYER_KINDS if kind == named] or LAYER_KINDS
+    found = (dim for kind in kinds for dim in (*_NEEDED[kind], *_OPTIONAL[kind]))
+    outer = OF_INPUT if any("Y" in _NEEDED[kind] for kind in kinds) else ()
+    return tuple(dict.fromkeys((*found, *outer)))
+
+
+def _sound_layers(
+    description: Description, file: str
+) -> tuple[Description, tuple[DescribedLayer, ...]]:
+    layers, evaluator = described_layers(description, file)
+    require_none(evaluator.faults)
+    return description, layers
+
+
 def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | None:
     kind = _kind(node, evaluator)
     dimensions = _only(node, Dimensions, evaluator)
     if kind is None or dimensions is None:
+        _values(dimensions, evaluator)
         return None
     stride_node = _only(node, Stride, evaluator)
     if stride_node is not None and node.members.index(stride_node) > node.members.index(dimensions):
@@ -247,6 +264,12 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
         return None
     layer = DescribedLayer(name=name, kind=kind, sizes=sizes, stride=stride, node=node)
     return layer if _fits(layer, dimensions, evaluator) else None
+
+
+def _values(node: Dimensions | None, evaluator: Evaluator) -> None:
+    """Note values that are none, of dimensions whose names can't be checked."""
+    for _, value in () if node is None else _entries(node.entries, evaluator):
+        evaluator.value(value, {})
 
 
 def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:

@@ -114,7 +114,7 @@ from simaccel.workload.timeloop import is_timeloop, timeloop_problem
 from simaccel.workload.workload import Workload
 
 _OTHERS = {
-    "architecture": "a Timeloop architecture, which is no workload",
+    "architecture": "a Timeloop architecture, which is given with --hw",
     "array": "an accelerator, which is given with --hw",
     "groups": "a mapping, which is given with --mapping",
 }

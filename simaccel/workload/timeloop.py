@@ -49,15 +49,18 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
         raise _fault(source, "problem.shape.data_spaces", written, "one that is read_write")
     name = str(shape.get("name", "problem"))
     out = operands[written.index(True)]
-    inputs = tuple(one for one, write in zip(operands, written, strict=True) if not write)
+    read = [one for one, write in zip(operands, written, strict=True) if not write]
+    inputs = tuple(sorted(read, key=lambda one: _kind(one) == "weight"))  # the second role
     einsum = Einsum("problem", ranks, inputs, out)
-    kinds: dict[str, Kind] = {
-        one.tensor: "weight" if "weight" in one.tensor.lower() else "input" for one in inputs
-    }
+    kinds: dict[str, Kind] = {one.tensor: _kind(one) for one in inputs}
     kinds[out.tensor] = "output"
     tensors = {tensor: Tensor(tensor, kind=kind) for tensor, kind in kinds.items()}
     parameters = einsums_document(name, (einsum,), tensors.values())
     return Workload(name, (einsum,), tensors, parameters=parameters)
+
+
+def _kind(given: Operand) -> Kind:
+    return "weight" if "weight" in given.tensor.lower() else "input"
 
 
 def _section(problem: Mapping[Any, Any], name: str, what: str, source: str) -> Mapping[Any, Any]:

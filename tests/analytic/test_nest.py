@@ -19,7 +19,7 @@ from tests.analytic.nest_cases import Case, NestMapping, draw_case
 from tests.analytic.nest_oracle import Counts, execute, expected_output
 from tests.draws import DRAWS
 
-SEEDS = 200 * DRAWS
+SEEDS = 120 * DRAWS
 MAPPINGS = 3
 WIDTHS = (1, 2, 4)  # bytes per element of input, weight, output
 
@@ -101,8 +101,8 @@ def test_the_random_cases_have_what_can_go_wrong() -> None:
     """Remainders, bypass, fan-outs, padding."""
     cases = [draw_case(seed, MAPPINGS) for seed in range(SEEDS)]
     mappings = [m for case in cases for m in case.mappings]
-    assert sum(bool(m.padded) for m in mappings) > 20
-    assert sum(len(given.keep) in {1, 2} for m in mappings for given in m.levels[1:]) > 100
+    assert sum(bool(m.padded) for m in mappings) > 12
+    assert sum(len(given.keep) in {1, 2} for m in mappings for given in m.levels[1:]) > 60
     fits = []
     for case in cases[:100]:
         for mapping in case.mappings:

@@ -23,17 +23,19 @@ SMALL = "--hw toy --workload bert --scope la --set buffer.capacity_bytes=16~KiB"
 
 
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
-    result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive,flat-r --jobs 1")
+    result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive-m,flat-r --jobs 1")
     assert result.exit_code == 0, result.stderr
     rows = [line.split()[:2] for line in result.stdout.splitlines() if line.strip()[:1].isdigit()]
-    assert rows == [["4", "naive"], ["4", "flat-r"], ["8", "naive"], ["8", "flat-r"]]
+    assert rows == [["4", "naive-m"], ["4", "flat-r"], ["8", "naive-m"], ["8", "flat-r"]]
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_json_is_a_list_with_speedups(cli: Call) -> None:
-    found = json.loads(cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive,flat-r --json").stdout)
+    found = json.loads(
+        cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive-m,flat-r --json").stdout
+    )
     assert [(one["seq_len"], one["dataflow"]) for one in found] == [
-        *((4, "naive"), (4, "flat-r"), (8, "naive"), (8, "flat-r"))
+        *((4, "naive-m"), (4, "flat-r"), (8, "naive-m"), (8, "flat-r"))
     ]
     assert [one["speedup"] for one in found] == [
         *(1, found[0]["cycles"] / found[1]["cycles"]),
@@ -81,7 +83,7 @@ def test_all_faults_are_reported_before_anything_runs(cli: Call) -> None:
     ]
 
 
-SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive,flat-r"
+SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive-m,flat-r"
 BUFFER = "--sweep buffer=1KiB:8KiB:x2"
 
 
@@ -97,7 +99,7 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
     assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
     rows = [line.split()[:3] for line in lines if "KiB" in line[:6]]
     sizes = ("1", "2", "4", "8")
-    assert rows == [[n, "KiB", name] for n in sizes for name in ("naive", "flat-r")]
+    assert rows == [[n, "KiB", name] for n in sizes for name in ("naive-m", "flat-r")]
 
 
 def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
@@ -112,7 +114,7 @@ def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
 
 
 def test_speedup_is_against_the_same_point(cli: Call) -> None:
-    options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat-r,naive"
+    options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat-r,naive-m"
     found = json.loads(cli(f"compare {options} {BUFFER} --jobs 1 --json").stdout)
     assert len({flat["cycles"] for flat in found[::2]}) > 1
     for flat, naive in zip(found[::2], found[1::2], strict=True):
@@ -121,7 +123,7 @@ def test_speedup_is_against_the_same_point(cli: Call) -> None:
 
 
 def test_a_sweep_of_lengths_is_a_list_of_lengths(cli: Call) -> None:
-    options = "--hw toy --workload bert --scope la --dataflow naive --jobs 1"
+    options = "--hw toy --workload bert --scope la --dataflow naive-m --jobs 1"
     swept = cli(f"compare {options} --sweep seq-len=4:8:x2")
     listed = cli(f"compare {options} --seq-len 4,8")
     assert swept.exit_code == 0, swept.stderr
@@ -129,10 +131,10 @@ def test_a_sweep_of_lengths_is_a_list_of_lengths(cli: Call) -> None:
 
 
 def test_a_sweep_is_crossed_with_lengths(cli: Call) -> None:
-    line = "compare --hw toy --workload bert --scope la --seq-len 4,8 --dataflow naive --jobs 1"
+    line = "compare --hw toy --workload bert --scope la --seq-len 4,8 --dataflow naive-m --jobs 1"
     result = cli(f"{line} --sweep batch=1,2")
-    rows = [line.split()[:3] for line in result.stdout.splitlines() if "naive" in line]
-    assert rows == [[b, n, "naive"] for b in "12" for n in "48"]
+    rows = [line.split()[:3] for line in result.stdout.splitlines() if "naive-m" in line]
+    assert rows == [[b, n, "naive-m"] for b in "12" for n in "48"]
     assert result.stdout.splitlines()[0] == "bert on toy, scope la"
 
 
@@ -142,7 +144,7 @@ def test_any_number_of_processes_gives_the_same(cli: Call, tmp_path: Path) -> No
     for jobs in (1, 2):
         table, plot = tmp_path / f"{jobs}.csv", tmp_path / f"{jobs}.png"
         result = cli(
-            f"compare {SWEEP} {BUFFER} --jobs {jobs} --csv {table} --plot {plot}",
+            f"compare {SWEEP} --sweep buffer=1KiB,8KiB --jobs {jobs} --csv {table} --plot {plot}",
         )
         assert result.exit_code == 0, result.stderr
         assert result.stdout.splitlines()[-2:] == [f"table: {table}", f"figure: {plot}"]
@@ -185,8 +187,8 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
-    line = "compare --hw toy --workload bert --scope la --seq-len 32 --dataflow naive,flat-m"
-    result = cli(f"{line} --sweep buffer=1KiB:64KiB:x4 --jobs 1")
+    line = "compare --hw toy --workload bert --scope la --seq-len 16 --dataflow naive-m,flat-m"
+    result = cli(f"{line} --sweep buffer=1KiB:8KiB:x2 --jobs 1")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("does not run") == 3
     (reason,) = [text for text in result.stdout.splitlines() if text.startswith("flat-m at")]

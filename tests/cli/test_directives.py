@@ -53,6 +53,16 @@ def test_a_hardware_file_of_maestro(cli: Call, net: Path, tmp_path: Path) -> Non
     assert found["offchip_bw_req"] == int(row["offchip_bw_req"])
 
 
+def test_what_does_not_fit_is_noted(cli: Call, net: Path, tmp_path: Path) -> None:
+    file = tmp_path / "small.m"
+    file.write_text("num_pes: 256\nl1_size_cstr: 37\nl2_size_cstr: 3215880")
+    result = cli(f"directives {net} --hw {file}")
+    # A filter of 9, 9 inputs and an output, twice; L2: 64 x 224 x 224 + 2 x 4 x (64 x 9 + 1).
+    assert result.stderr == "note: layer CONV2: L1 has 37, needed are 38\n"
+    file.write_text("num_pes: 256\nl1_size_cstr: 38")
+    assert cli(f"directives {net} --hw {file}").stderr == ""
+
+
 def test_the_default_reading_lists_what_it_corrects(cli: Call, net: Path) -> None:
     (found,) = _json(cli, f"directives {net} --layer CONV2 --json")
     assert found["runtime_cycles"] == 36_273_775
@@ -108,6 +118,7 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
         ("--hw edge", "allowed: spatial"),
         ("--hw eyeriss_like --pes 3", "--pes: got '3'; allowed: nothing beside --hw eyeriss_like"),
         ("--no-multicast 7", "--no-multicast: got 7; allowed: levels from 0 to 3, or all"),
+        ("--no-reduction 0,2", "--no-reduction: got 2; allowed: levels from 0 to 1, which"),
         ("--as-released --no-multicast all", "nothing with --as-released"),
     ],
 )
@@ -136,7 +147,10 @@ def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) 
     [
         ("--hw maestro_256 --workload bert", "allowed: a MAESTRO description with --dataflow"),
         ("--hw edge --workload {net}", "allowed: spatial"),
-        ("--hw eyeriss_168 --set array.cols=60 --workload {net}", "a cluster has 64 PEs"),
+        (
+            "--hw eyeriss_168 --set array.cols=60 --workload {net}",
+            "line 13, column 7 (layer CONV2): got",
+        ),
         ("--hw maestro_256 --workload {net} --pipeline", "--pipeline: got True; allowed: nothing"),
         ("--hw maestro_256 --workload {net} --mapspace ruby", "nothing with --dataflow directives"),
     ],

@@ -27,17 +27,17 @@ def _model(tmp_path: Path) -> Path:
 
 def test_a_decode_step_says_what_classes_of_tensors_move(cli: Call) -> None:
     shown = cli(
-        "run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la --dataflow naive"
+        "run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la --dataflow naive-m"
     ).stdout
-    assert "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, dataflow naive" in shown
+    assert "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, dataflow naive-m" in shown
     # K and V of ten tokens of 768 elements
     assert "cache 30.0 KiB (at least 30.0 KiB); roofline" in shown
 
 
 def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
-    line = "run --hw edge --workload gpt2 --prompt 6 --generate 4 --scope la --dataflow naive"
+    line = "run --hw edge --workload gpt2 --prompt 6 --generate 4 --scope la --dataflow naive-m"
     shown = cli(line).stdout
-    assert "gpt2 on edge, prompt 6, scope la, batch 1, dataflow naive, 4 tokens" in shown
+    assert "gpt2 on edge, prompt 6, scope la, batch 1, dataflow naive-m, 4 tokens" in shown
     assert "all 3 decode steps simulated" in shown
     found = json.loads(cli(f"{line} --json").stdout)
     assert [one["kv_len"] for one in found["steps"]] == [6, 7, 8]

@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 TRACE = REPOSITORY / "traces" / "toy_gemm_naive.h5"
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 ATTENTION = "--hw toy --workload bert --scope la --seq-len 4"
-COMPARE = f"compare {ATTENTION} --dataflow naive,flat-r --jobs 1"
+COMPARE = f"compare {ATTENTION} --dataflow naive-m,flat-r --jobs 1"
 SEARCH = f"map {GEMM} --mapspace pfm --patience 9"
 OUTPUTS = {
     f"run {GEMM} --trace {{0}}": ".h5",

@@ -98,7 +98,7 @@ def test_intensity_is_macs_by_bytes(cli: Call, tmp_path: Path) -> None:
 
 def test_parts_of_a_model_add_up(cli: Call, tmp_path: Path) -> None:
     plot = tmp_path / "parts.png"
-    asked = "--hw edge --workload bert --seq-len 16,32 --exhibit breakdown --dataflow naive"
+    asked = "--hw edge --workload bert --seq-len 16,32 --exhibit breakdown --dataflow naive-m"
     rows = json.loads(cli(f"compare {asked} --jobs 1 --plot {plot} --json").stdout)["rows"]
     for length in (16, 32):
         mine = [row for row in rows if row["seq_len"] == length]
@@ -141,13 +141,13 @@ def test_no_bandwidth_is_tried_that_no_memory_can_have(cli: Call) -> None:
 def test_more_than_can_be_reached_needs_no_bandwidth(cli: Call, tmp_path: Path) -> None:
     """At 16 tokens half of the array's columns are empty: 0.9 is never reached, 0.01 soon is."""
     plot = tmp_path / "bandwidth.png"
-    asked = f"compare {_ON} --exhibit bandwidth --dataflow naive --json"
+    asked = f"compare {_ON} --exhibit bandwidth --dataflow naive-m --json"
     (never,) = json.loads(cli(f"{asked} --target 0.9").stdout)["rows"]
     assert never["bytes_per_second"] is None
     assert 0 < never["utilisation"] < 0.9
     (soon,) = json.loads(cli(f"{asked} --target 0.01 --plot {plot}").stdout)["rows"]
     assert soon["utilisation"] >= 0.01
     less = soon["bytes_per_second"] / 1.1
-    again = f"run {_ON.replace('--jobs 1', '')} --dataflow naive --json"
+    again = f"run {_ON.replace('--jobs 1', '')} --dataflow naive-m --json"
     again += f" --set dram.bandwidth_bytes_per_second={int(less)}"
     assert json.loads(cli(again).stdout)["utilisation"] < 0.01

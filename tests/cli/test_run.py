@@ -74,7 +74,7 @@ def test_json_is_one_object_with_all_figures(cli: Call) -> None:
 
 
 def test_without_fast_forward_all_is_the_same(cli: Call) -> None:
-    run = f"run {ATTENTION} --dataflow naive --json"
+    run = f"run {ATTENTION} --dataflow naive-m --json"
     fast, slow = (json.loads(cli(f"{run} {way}").stdout) for way in ("", "--no-fast-forward"))
     for figures in (fast, slow):
         del figures["wall_seconds"], figures["events"]
@@ -95,7 +95,7 @@ def test_bytes_per_element_for_all_and_for_one_tensor(cli: Call) -> None:
 
 def test_pipelining_is_passed_to_the_scheduler(cli: Call) -> None:
     """Where memory takes no time, softmax behind L is what is left to hide."""
-    fast = "--seq-len 32 --dataflow flat-r --set buffer.capacity_bytes=8~KiB"
+    fast = "--seq-len 16 --dataflow flat-r --set buffer.capacity_bytes=8~KiB"
     fast += " --set dram.bandwidth_bytes_per_second=unlimited"
     mapped = cli(f"map --hw toy --workload bert --scope la {fast} --pipeline").stdout
     assert "fork ahead 1" in mapped
@@ -120,7 +120,9 @@ def test_a_dry_run_says_what_the_run_would_cost(cli: Call, tmp_path: Path) -> No
     assert "simulated" not in result.stdout
     assert not any(tmp_path.iterdir())
     costs = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --dry-run --json").stdout)
-    events = json.loads(cli(f"run {ATTENTION} --no-fast-forward --json").stdout)["events"]
+    events = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --no-fast-forward --json").stdout)[
+        "events"
+    ]
     assert events <= costs["most_events"]
 
 

@@ -11,7 +11,7 @@ from simaccel.mapping.space import held_around
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Loop, Node, Operator, Program, Store
 from simaccel.program.text import parse_program, program_text
-from simaccel.schedulers import NothingFitsError, make_mapping
+from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.workload import (
     Affine,
     Dimensions,
@@ -42,7 +42,7 @@ def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: 
     workload = attention(sizes, batch=2, seq_len=rows, scope=scope)
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:
-        mapping = make_mapping(workload, accelerator, dataflow)
+        mapping = make_mapping(workload, accelerator, dataflow, Options(patience=1))
     except NothingFitsError:
         assert capacity != "unlimited"
         return

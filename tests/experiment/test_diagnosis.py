@@ -16,11 +16,12 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.trace import Stall, Trace
 from simaccel.workload import Dimensions, attention
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import Case, cases
 from tests.traced import write_trace
 
-FEW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
 

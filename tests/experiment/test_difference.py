@@ -17,6 +17,7 @@ from simaccel.machine.machine import Run
 from simaccel.schedulers import Options
 from simaccel.trace import Trace, TraceError
 from simaccel.workload import Dimensions, attention
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import (
     Case,
@@ -27,7 +28,7 @@ from tests.program.programs import (
 )
 from tests.traced import write_trace
 
-FEW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 QUEUES = {"in_queues": "per_tensor"}
 
@@ -100,7 +101,7 @@ def _compare(a: Path, b: Path, engine: str = "array") -> Difference:
 
 
 def test_fused_and_separate_operators_are_one_group(recorded: Recorded) -> None:
-    found = _compare(recorded("naive"), recorded("flash"))
+    found = _compare(recorded("naive-m"), recorded("flash"))
     by_name = {one.name: one for one in found.groups}
     assert set(by_name) == {"Q", "K", "V", "L+softmax+A", "O", "FF1", "FF2"}
     attention_ = by_name["L+softmax+A"]
@@ -113,8 +114,8 @@ def test_fused_and_separate_operators_are_one_group(recorded: Recorded) -> None:
 
 
 def test_the_other_way_round_is_the_negative(recorded: Recorded) -> None:
-    there = _compare(recorded("naive"), recorded("flash"))
-    back = _compare(recorded("flash"), recorded("naive"))
+    there = _compare(recorded("naive-m"), recorded("flash"))
+    back = _compare(recorded("flash"), recorded("naive-m"))
     assert there.cycles == -back.cycles != 0
     assert {(s.group, s.cause): s.difference for s in there.shares} == {
         (s.group, s.cause): -s.difference for s in back.shares
@@ -122,7 +123,7 @@ def test_the_other_way_round_is_the_negative(recorded: Recorded) -> None:
 
 
 def test_a_run_and_itself_do_not_differ(recorded: Recorded) -> None:
-    found = _compare(recorded("naive"), recorded("naive"))
+    found = _compare(recorded("naive-m"), recorded("naive-m"))
     assert found.cycles == 0
     assert found.fields == ()
     assert not any(one.difference for one in found.groups)
@@ -130,23 +131,23 @@ def test_a_run_and_itself_do_not_differ(recorded: Recorded) -> None:
 
 
 def test_what_was_chosen_otherwise_is_named(recorded: Recorded) -> None:
-    faster = recorded("naive", dram__bandwidth_bytes_per_second="16 GB/s")
-    found = _compare(recorded("naive"), faster)
+    faster = recorded("naive-m", dram__bandwidth_bytes_per_second="16 GB/s")
+    found = _compare(recorded("naive-m"), faster)
     field = "accelerator.dram.bandwidth_bytes_per_second"
     assert found.fields[-1] == Field(field, "8000000000", "16000000000")
     assert {one.name for one in found.fields[:-1]} <= {"mapping L", "mapping softmax", "mapping A"}
     assert found.cycles < 0
-    dearer = _compare(recorded("naive"), recorded("naive", energy__mac_pj="3.5"))
+    dearer = _compare(recorded("naive-m"), recorded("naive-m", energy__mac_pj="3.5"))
     assert [one.name for one in dearer.fields] == ["accelerator.energy.mac_pj"]
     assert dearer.cycles == 0
-    flows = _compare(recorded("naive"), recorded("flash"))
-    assert flows.fields == (Field("dataflow", "naive", "flash"),)
+    flows = _compare(recorded("naive-m"), recorded("flash"))
+    assert flows.fields == (Field("dataflow", "naive-m", "flash"),)
     piped = _compare(recorded("flash"), recorded("flash", pipeline=True))
     assert "fork ahead 1" in {one.b for one in piped.fields}
 
 
 def test_traces_of_two_workloads_are_refused(recorded: Recorded) -> None:
-    a, b = recorded("naive"), recorded("naive", seq_len=12)
+    a, b = recorded("naive-m"), recorded("naive-m", seq_len=12)
     with pytest.raises(TraceError) as error:
         _compare(a, b)
     assert str(error.value) == (
@@ -156,7 +157,7 @@ def test_traces_of_two_workloads_are_refused(recorded: Recorded) -> None:
 
 
 def test_an_engine_that_not_both_have_is_refused(recorded: Recorded) -> None:
-    a, b = recorded("naive"), recorded("naive", dma__in_queues="single")
+    a, b = recorded("naive-m"), recorded("naive-m", dma__in_queues="single")
     assert _compare(a, b, "sfu").cycles
     with pytest.raises(InputError) as error:
         _compare(a, b, "dma_in0")
@@ -165,7 +166,7 @@ def test_an_engine_that_not_both_have_is_refused(recorded: Recorded) -> None:
 
 
 def test_a_partial_trace_is_refused(recorded: Recorded) -> None:
-    whole = recorded("naive")
+    whole = recorded("naive-m")
     with Trace.open(whole) as a, Trace.open(whole) as b:
         b.partial = True
         with pytest.raises(TraceError, match="is partial: its run did not end; allowed: a whole"):

@@ -12,6 +12,7 @@ from simaccel.machine.machine import Machine, Run
 from simaccel.program.lowering import lower_group
 from simaccel.program.program import Program, commands, rings, tiles_of
 from simaccel.workload import gemm
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
 from tests.program.programs import (
     Case,
@@ -24,7 +25,7 @@ from tests.program.programs import (
 )
 from tests.properties.test_dram_order import early_loads
 
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=12 * DRAWS)
 CHOICES = st.sets(st.sampled_from(RESOURCES)).map(lambda found: tuple(sorted(found)))
 
 

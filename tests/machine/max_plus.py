@@ -10,6 +10,7 @@ leave behind the first fold after. Nobody may share a resource: ports and NoC ar
 DRAM is unlimited or has one DMA engine as its only requester.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -237,7 +238,8 @@ class MaxPlus:
         _, m, k, _ = _blocked(command)
         array = self.accelerator.systolic
         rows = (m - 1) % array.rows + 1 if array.edge_folds == "used" else array.rows
-        return folds.stationarity == "os" and array.overlap == "stream", k, rows
+        steps = k * self._pace(command)
+        return folds.stationarity == "os" and array.overlap == "stream", steps, rows
 
     def _available(self, instance: _Instance, engine: str) -> int:
         """When a tile has come from another engine, or has a slot at all."""
@@ -251,7 +253,8 @@ class MaxPlus:
 
     def _cost(self, command: Command, engine: str) -> int:
         if isinstance(command, Compute):
-            return command.on.steps if isinstance(command.on, Steps) else 0
+            steps = command.on.steps if isinstance(command.on, Steps) else 0
+            return steps * self._pace(command)
         if isinstance(command, Sfu):
             return self.accelerator.sfu.cycles(self._passes(command), command.elements)
         if isinstance(command, Reserve) or engine.startswith("noc"):
@@ -266,10 +269,18 @@ class MaxPlus:
         whole = {"softmax": merged, "layer_norm": merged, "rms_norm": 2}.get(command.work, 1)
         return {"whole": whole, "online": 2}.get(command.step, 1)
 
+    def _pace(self, command: Compute) -> int:
+        """Products of pieces that an array multiplies for one product of operands."""
+        native = self.accelerator.array.native_bits or 64
+        return math.prod(math.ceil(tile.view.bits / native) for tile in command.inputs)
+
     def _folded(self, command: Compute, folds: Folds) -> tuple[int, int, int, int]:
         """Cycles before the folds, of those of all g, after them, and of the last one's stream."""
         g, m, k, n = _blocked(command)
         array, kind = self.accelerator.systolic, folds.stationarity
+        # operands of several pieces stream as if there were as many more of them
+        pace = self._pace(command)
+        m, k, n = m * pace ** (kind == "ws"), k * pace ** (kind == "os"), n * pace ** (kind == "is")
         once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         grid = FoldGrid(high, wide, stream, array.rows, array.cols)

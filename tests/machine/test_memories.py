@@ -1,7 +1,11 @@
 """Memories beside the DRAM: who lives where, what that spares, and what is refused; by hand."""
 
+from fractions import Fraction
+
 import pytest
 
+from simaccel.analytic.directives.hardware import hardware_of
+from simaccel.analytic.native import bytes_per_cycle
 from simaccel.errors import InputError
 from simaccel.experiment.run import moved_tree
 from simaccel.experiment.traffic import roofline_cycles
@@ -12,6 +16,7 @@ from simaccel.machine.machine import Machine
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
 from simaccel.trace.series import bytes_by_resource, limits_of
+from simaccel.verbs.bounding import bound
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
 from tests.program.programs import gemm_case
@@ -67,6 +72,32 @@ def test_the_roofline_has_a_roof_for_each_memory() -> None:
     on = _with(bandwidth_bytes_per_second="250 MB/s")
     assert roofline_cycles(CASE.workload, on) == 128
     assert roofline_cycles(CASE.workload, accelerator(dram=SLOW)) == 96
+
+
+def test_a_bound_allows_what_each_memory_can_move() -> None:
+    """64 products and 48 sums; 96 B at 1.25 B a cycle, of them 32 B at 0.25: 128 cycles."""
+    on = _with(bandwidth_bytes_per_second="250 MB/s")
+    found = bound(gemm(m=4, k=4, n=4), on).report
+    assert found.performance(96) == pytest.approx(1e9 * 112 / 128)
+    assert found.performance(1000) == pytest.approx(1e9 * 112 / 800)
+    assert bytes_per_cycle(on) == Fraction(5, 4)
+
+
+def test_a_bound_knows_what_a_mac_takes() -> None:
+    """Of 16 bits on multipliers of 8 it is four cycles: 16 PEs make 4 MACs a cycle."""
+    found = bound(gemm(m=4, k=4, n=4), accelerator(array={"native_bits": 8})).report
+    assert found.performance(96) == 1e9 * 2 * 16 / 4
+
+
+def test_directives_have_one_way_off_the_chip() -> None:
+    with pytest.raises(InputError, match="memories: got 'weight'; allowed: nothing beside the D"):
+        hardware_of(
+            load_accelerator("maestro_256", ["memories.weight.bandwidth_bytes_per_second=1 GB/s"])
+        )
+    two = load_accelerator(
+        "maestro_256", ["dram.bandwidth_bytes_per_second=8 GB/s", "dram.channels=2"]
+    )
+    assert hardware_of(two).offchip_bandwidth * 2 * two.clock_hz == 8 * 10**9
 
 
 def test_tiles_of_a_memory_take_no_more_than_its_staging() -> None:

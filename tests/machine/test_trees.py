@@ -9,6 +9,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.machine.max_plus import MaxPlus
 from tests.machine.trees import cases, draw_accelerator, draw_tree
@@ -31,7 +32,7 @@ def _alone(on: Accelerator) -> Accelerator:
 @pytest.mark.parametrize("block", range(5))
 def test_random_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
     found = 0
-    for seed in range(block * 100, block * 100 + 100):
+    for seed in range(block * 60 * DRAWS, (block + 1) * 60 * DRAWS):
         random = Random(seed)  # noqa: S311 - reproducible, not secret
         program, on = draw_tree(random), _alone(draw_accelerator(random))
         try:
@@ -44,7 +45,7 @@ def test_random_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
             continue
         assert cycles == MaxPlus(on).cycles(program), f"seed {seed}"
         found += 1
-    assert found > 15
+    assert found > 9
 
 
 # A is 16 B (a fold of 4 + 4 + 6 = 14 cycles), K and S as much; the SFU takes 16 x 3 cycles
@@ -83,7 +84,7 @@ def test_a_slot_is_held_while_a_later_use_is_to_come() -> None:
 
 
 def test_cases_come_in_all_kinds() -> None:
-    found = list(cases(range(300)))
-    assert len(found) > 60
+    found = list(cases(range(150)))
+    assert len(found) > 30
     assert any(case.on.dram.channels == 3 for case in found)
-    assert len({case.run.cycles for case in found}) > 50
+    assert len({case.run.cycles for case in found}) > 25

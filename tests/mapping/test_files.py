@@ -12,6 +12,7 @@ from simaccel.mapping.files import load_mapping, mapping_text, require_same, sav
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import gemm
+from tests.draws import DRAWS
 from tests.mapping.trees_drawn import MAPPINGS
 from tests.program.tree_cases import CASES
 from tests.trees import mapping
@@ -43,7 +44,7 @@ groups:
 
 
 @given(MAPPINGS)
-@settings(max_examples=100)
+@settings(max_examples=40 * DRAWS)
 def test_any_mapping_comes_back(one: Mapping) -> None:
     reader = Reader("f.yaml")
     assert reader.mapping(yaml.safe_load(mapping_text(one))) == one

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from simaccel.errors import InputError
 from simaccel.mapping.text import parse_text, parse_tree, tree_text
 from simaccel.mapping.tree import Mapping
+from tests.draws import DRAWS
 from tests.mapping.trees_drawn import MAPPINGS
 
 TEXT = """\
@@ -34,7 +35,7 @@ def test_a_mapping_prints_as_it_was_written() -> None:
 
 
 @given(MAPPINGS)
-@settings(max_examples=150)
+@settings(max_examples=50 * DRAWS)
 def test_any_mapping_parses_back(one: Mapping) -> None:
     assert parse_text(tree_text(one)) == one
 

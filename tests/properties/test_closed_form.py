@@ -14,6 +14,7 @@ from simaccel.machine.machine import Machine, Run
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import reserved
 from simaccel.workload import Dimensions, Workload, attention, gemm
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import (
     Case,
@@ -125,7 +126,7 @@ def _fused_cases(draw: st.DrawFn) -> Case:
 _CASES = _gemm_cases() | _separate_cases() | _staged_cases() | _fused_cases()
 
 
-@settings(max_examples=90)
+@settings(max_examples=45 * DRAWS)
 @given(_CASES, accelerators())
 def test_machine_and_closed_form_agree(drawn: Case, on: Accelerator) -> None:
     """MACs, bytes, SFU elements, buffer and the work of every resource: exactly."""
@@ -189,7 +190,7 @@ def _figures(totals: Totals, index: int, count: int) -> dict[object, int]:
     return {name: value for name, value in found.items() if value}
 
 
-@settings(max_examples=60)
+@settings(max_examples=30 * DRAWS)
 @given(gemm_families() | flat_families(), accelerators())
 def test_counts_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelerator) -> None:
     """Of different orders, sizes and slots; also of the tree that a candidate is."""
@@ -203,7 +204,7 @@ def test_counts_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelera
         assert tree.buffer_bytes == int(alone.buffer_bytes())
 
 
-@settings(max_examples=60)
+@settings(max_examples=30 * DRAWS)
 @given(gemm_families() | flat_families(), accelerators())
 def test_cycles_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelerator) -> None:
     """What else is estimated beside a candidate has no part in its figure."""
@@ -212,7 +213,7 @@ def test_cycles_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelera
     assert together.tolist() == alone
 
 
-@settings(max_examples=60)
+@settings(max_examples=30 * DRAWS)
 @given(_CASES, accelerators())
 def test_figures_are_never_negative(drawn: Case, on: Accelerator) -> None:
     predicted = estimate(drawn.workload, drawn.mapping, on)

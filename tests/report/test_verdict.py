@@ -57,7 +57,7 @@ CASES = {
         (
             "A waits 61% of its time for V tiles: DRAM reads run at 49.0 of 50.0 GB/s (98%), 82% "
             "of it for V (39.1 KiB read). Most to gain: DRAM bandwidth (or a mapping that moves "
-            "fewer bytes), at most 2.56 x."
+            "fewer bytes), 2.56 x when freed."
         ),
     ),
     "partial sums": (
@@ -85,8 +85,8 @@ CASES = {
             "A waits 30% of its time for a free slot of Z, held by the stores (dma_out): DRAM "
             "writes run at 10.0 of 50.0 GB/s (20%), 95% of it for Z (9.28 KiB written); it is not "
             "full, so the transfers come in bursts that nothing overlaps. Most to gain: more slots "
-            "for the tiles (deeper prefetch), at most 1.40 x. Next: DRAM bandwidth (or a mapping "
-            "that moves fewer bytes) 1.41 x."
+            "for the tiles (deeper prefetch), 1.40 x when freed. Next: DRAM bandwidth (or a "
+            "mapping that moves fewer bytes) 1.41 x."
         ),
     ),
     "bandwidth unknown": (
@@ -104,7 +104,7 @@ CASES = {
         (
             "A waits 40% of its time for Q tiles: a load arrives 72 cycles after its turn and too "
             "few are on their way, while DRAM runs at 10.0 of 50.0 GB/s (20%). Most to gain: more "
-            "slots for the tiles (deeper prefetch), at most 1.66 x. Next: DRAM latency 1.65 x."
+            "slots for the tiles (deeper prefetch), 1.66 x when freed. Next: DRAM latency 1.65 x."
         ),
     ),
     "queue": (
@@ -184,7 +184,7 @@ CASES = {
         ),
         (
             "FF1 is bound by the array, busy 96% of the time, with 95% of its peak. Most to gain: "
-            "array and NoC, at most 3.90 x. Alone: NoC 1.04 x."
+            "array and NoC, 3.90 x when freed. Alone: NoC 1.04 x."
         ),
     ),
     "bound by folds that do little": (
@@ -197,7 +197,7 @@ CASES = {
     ),
     "bound by the SFU": (
         _scene(name="softmax", sfu={"busy": 950, "dram_bandwidth": 50}, gains={("sfu",): 5.0}),
-        "softmax is bound by the SFU, busy 95% of the time. Most to gain: SFU, at most 5.00 x.",
+        "softmax is bound by the SFU, busy 95% of the time. Most to gain: SFU, 5.00 x when freed.",
     ),
     "the SFU waits for the array": (
         _scene(

@@ -1,7 +1,7 @@
 """Bad inputs by the hundred: what each of them may do, and nothing else."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -9,11 +9,19 @@ import pytest
 from click.testing import CliRunner
 
 from simaccel.cli import main
+from tests.robust.processes import Server, serving
 
 MOST_SECONDS: Final = 20
 """No bad input takes longer, on a slow machine either."""
 
 Attempt = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Start the process that all others are forked from."""
+    with serving(tmp_path_factory.mktemp("server")) as one:
+        yield one
 
 
 @pytest.fixture

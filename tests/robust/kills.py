@@ -13,12 +13,12 @@ TRACE = REPOSITORY / "traces" / "edge_bert_flat.h5"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 GEMM = ("--hw", "toy", "--workload", "gemm", "--shape", "M=90,K=70,N=50")
 TINY = ("--hw", "toy", "--workload", "gemm", "--shape", "M=30,K=20,N=10")
-SWEEP = ("--sweep", "buffer=1KiB:64KiB:x2", "--jobs", "1", "--no-fast-forward")
+SWEEP = ("--sweep", "buffer=1KiB:64KiB:x4", "--jobs", "1", "--no-fast-forward")
 COMMANDS = {
     "run.h5": ("run", *GEMM, "--dataflow", "naive", "--no-fast-forward", "--trace"),
     "rows.csv": ("compare", *TINY, "--dataflow", "naive,flex", *SWEEP, "--csv"),
     "page.html": ("trace", "view", str(TRACE), "-o"),
-    "map.yaml": ("map", *GEMM, "--mapspace", "ruby-s", "--patience", "300", "-o"),
+    "map.yaml": ("map", *GEMM, "--mapspace", "ruby-s", "--patience", "100", "-o"),
 }
 """Commands by the name of the file that they write."""
 INTERRUPTED = 130

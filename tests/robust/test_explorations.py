@@ -1,22 +1,14 @@
 """Explorations that are killed at random moments and go on as if nothing had been."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.robust.explorations import kill_and_go_on
-from tests.robust.processes import Server, serving
+from tests.robust.processes import Server
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Start the process that the others are forked from."""
-    with serving(tmp_path_factory.mktemp("server")) as one:
-        yield one
 
 
 def test_killed_and_started_again_gives_the_same_bytes(server: Server, tmp_path: Path) -> None:

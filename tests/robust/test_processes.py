@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -13,20 +12,13 @@ from textwrap import dedent
 import pytest
 
 from tests.robust.kills import GEMM, TINY, kill_some
-from tests.robust.processes import REPOSITORY, Server, serving
+from tests.robust.processes import REPOSITORY, Server
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
 MOST_BYTES = 2**30
 MOST_SECONDS = 20
 TRACE = str(REPOSITORY / "traces" / "toy_gemm_naive.h5")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Start the process that the others are forked from."""
-    with serving(tmp_path_factory.mktemp("server")) as one:
-        yield one
 
 
 def refused(server: Server, folder: Path, *line: str) -> str:

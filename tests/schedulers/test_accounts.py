@@ -76,7 +76,7 @@ def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
 
 def test_all_candidates_are_accounted_for() -> None:
     for dataflow in ("flex", "flat", "flash"):
-        _, accounts = _searched(attention_workload(1, 2, 9, 3), dataflow)
+        _, accounts = _searched(attention_workload(1, 2, 5, 3), dataflow)
         for one in accounts:
             assert one.space == sum(one.pruned.values()) + one.judged - one.near
             assert one.judged > 0

@@ -34,9 +34,10 @@ from simaccel.schedulers.front import (
     undominated,
 )
 from simaccel.schedulers.problems import mapping_of
+from tests.draws import DRAWS
 from tests.program.programs import LA, attention_workload
 
-_FEW = settings(max_examples=60, deadline=None)
+_FEW = settings(max_examples=30 * DRAWS, deadline=None)
 
 
 def _beats(one: Floats, other: Floats) -> bool:
@@ -248,7 +249,7 @@ def test_every_scheduler_has_a_front(dataflow: str) -> None:
     """Points are sorted, none beats another, and the best of the search is not better."""
     on = load_accelerator("toy", ["buffer.capacity_bytes=2 KiB", *_SLOW])
     options = Options(stationarity=None if dataflow == "ruby-s" else "ws", effort=_EFFORT)
-    workload = attention_workload(1, 2, 3, 2)
+    workload = attention_workload(1, 2, 2, 1)
     found = pareto(workload, on, dataflow, options, Asked("footprint", "cycles"))
     rows = np.array([[one.figures["footprint"], one.figures["cycles"]] for one in found.points])
     assert {tuple(row) for row in rows} == _front_by_pairs(rows)

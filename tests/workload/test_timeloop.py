@@ -40,7 +40,7 @@ def test_a_convolution(tmp_path: Path) -> None:
     ours = conv2d(m=64, c=3, p=112, q=112, r=7, s=7, stride=2)
     assert workload.macs == ours.macs == 64 * 3 * 7 * 7 * 112 * 112
     assert workload.shapes["Inputs"] == (1, 3, 229, 229)
-    assert str(workload.operators[0].inputs[1]) == "Inputs[N,C,R+2*P,S+2*Q]"
+    assert str(workload.operators[0].inputs[0]) == "Inputs[N,C,R+2*P,S+2*Q]"
     assert {name: one.kind for name, one in workload.tensors.items()} == {
         "Weights": "weight",
         "Inputs": "input",

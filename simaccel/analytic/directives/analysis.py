@@ -24,7 +24,7 @@ from simaccel.analytic.directives.counts import (
 )
 from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.invocations import Invocation, Invocations, Known
-from simaccel.analytic.directives.paper import paper_costs
+from simaccel.analytic.directives.paper import layer_axes, paper_costs
 from simaccel.analytic.directives.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES, PRESENT
 from simaccel.analytic.directives.reading import PAPER, Reading
 from simaccel.analytic.directives.released import released_costs
@@ -171,10 +171,10 @@ def _run(
     if reading.released:
         top = Invocations(levels, lambda _, one, sizes: released_costs(layer, one, sizes), known)
         return Run(top.top(), times, released_counts(layer, top.top()))
-    outputs = over_outputs(layer, levels)
+    outputs, axes = over_outputs(layer, levels), layer_axes(layer)
 
     def costs_of(depth: int, _: object, sizes: Mapping[str, int]) -> CaseCosts:
-        return paper_costs(layer, outputs[depth], sizes, reading.rules_at(depth))
+        return paper_costs(axes, outputs[depth], sizes, reading.rules_at(depth))
 
     found = Invocations(outputs, costs_of, known).top()
     return Run(found, times, paper_counts(layer, outputs[0], found, reading))

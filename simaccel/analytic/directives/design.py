@@ -48,6 +48,7 @@ class Space:
     l2_bytes: Sequence[int] = ()
     element_bytes: int = 1
     lanes: int = 1
+    cycles_per_mac: int = 1
     noc_latency: int = 1
     offchip_bandwidth: int = DirectiveHardware.offchip_bandwidth
 
@@ -202,6 +203,7 @@ def sweep(
             noc_bandwidth=(int(bandwidth),),
             noc_latency=(space.noc_latency,),
             simd_lanes=space.lanes,
+            cycles_per_mac=space.cycles_per_mac,
             offchip_bandwidth=space.offchip_bandwidth,
         )
         for n in pes

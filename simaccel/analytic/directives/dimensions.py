@@ -67,12 +67,11 @@ class _Step:
 
 
 def dimensions_of(space: Space, group: Group, accelerator: Accelerator) -> tuple[Dimension, ...]:
-    """Return the directives of a group's einsums, from the outside in."""
+    """Return the directives of a group's operators, from the outside in."""
     found: list[Dimension] = []
     for outside, leaf in paths(group.tree):
         seen = space.seen(leaf.operator)
-        if isinstance(seen.operator, Einsum):
-            found += _dimensions(space, seen, outside, leaf, accelerator)
+        found += _dimensions(space, seen, outside, leaf, accelerator)
     return tuple(found)
 
 
@@ -82,7 +81,9 @@ def _dimensions(
     way, left = _way(space, outside)
     sizes = {rank: space.widen(left)[rank] for rank in seen.ranks}
     array = accelerator.array
-    if isinstance(array, ArraySpec):
+    if not isinstance(seen.operator, Einsum):
+        way += _lanes(sizes, accelerator.sfu.lanes)
+    elif isinstance(array, ArraySpec):
         way += _folds(seen, sizes, array, leaf)
     else:
         way += [_Step((rank,), 1, size, "") for rank, size in sizes.items() if size > 1]
@@ -144,6 +145,14 @@ def _folds(seen: Seen, sizes: Mapping[str, int], array: ArraySpec, leaf: Do) -> 
             found.append(_Step(ranks, 1, min(whole, side), name))
     length = math.prod(sizes[rank] for rank in stream)
     return [*found, *([_Step(stream, 1, length, "")] if length > 1 else [])]
+
+
+def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_Step]:
+    """Return what a vector unit does with a block: its elements over the lanes."""
+    ranks = tuple(rank for rank, size in sizes.items() if size > 1)
+    elements = math.prod(sizes.values())
+    rounds = [_Step(ranks, lanes, -(-elements // lanes), "")] if elements > lanes else []
+    return [*rounds, *([_Step(ranks, 1, min(elements, lanes), "lanes")] if ranks else [])]
 
 
 def _moved(space: Space, step: _Step, view: View) -> bool:

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
+from simaccel.numbers import BYTE
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
@@ -35,8 +36,10 @@ class DirectiveHardware:
     """What the analysis knows of an accelerator.
 
     Bandwidths in elements per cycle and latencies in cycles; those of the NoC for each cluster
-    level from the outermost, the last for all further ones. ``simd_lanes``: MACs per cycle of
-    a PE. The defaults are those of the paper's evaluation (256 PEs, 32 elements per cycle).
+    level from the outermost, the last for all further ones. ``simd_lanes``: MACs at once in a PE,
+    each of which takes ``cycles_per_mac``. ``l1_size`` and ``l2_size``: elements that fit, which
+    change nothing but what is noted. The defaults are those of the paper's evaluation (256 PEs, 32
+    elements per cycle).
     """
 
     pes: int = 256
@@ -44,6 +47,9 @@ class DirectiveHardware:
     noc_latency: tuple[int, ...] = (1,)
     offchip_bandwidth: int = 70_000
     simd_lanes: int = 1
+    cycles_per_mac: int = 1
+    l1_size: int = UNLIMITED
+    l2_size: int = UNLIMITED
 
 
 def is_hardware_text(text: str) -> bool:
@@ -91,6 +97,8 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
         noc_bandwidth=(found.get("noc_bandwidth", UNLIMITED),),
         noc_latency=(found.get("noc_latency", 1),),
         offchip_bandwidth=found.get("offchip_bandwidth", UNLIMITED),
+        l1_size=found.get("l1", UNLIMITED),
+        l2_size=found.get("l2", UNLIMITED),
     )
 
 
@@ -101,15 +109,23 @@ def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
 
     Raises:
         NotSpatialError: the array is systolic.
+        InputError: a memory beside the DRAM; the analysis has one way off the chip.
 
     """
     array = accelerator.spatial
+    allowed = "nothing beside the DRAM: the analysis of directives has one way off the chip"
+    beside = (name for name in accelerator.every_backing if name != "dram")
+    require_none(Fault(accelerator.name, "memories", name, allowed) for name in beside)
+    from simaccel.analytic.native import bytes_per_cycle  # noqa: PLC0415 - as slow as numpy
+
+    offchip = bytes_per_cycle(accelerator)
     return DirectiveHardware(
         pes=array.rows * array.cols,
         noc_bandwidth=(_elements(accelerator.distribution_rate),),
         noc_latency=(accelerator.lead_latency_cycles,),
-        offchip_bandwidth=_elements(accelerator.channel_rate),
+        offchip_bandwidth=UNLIMITED if offchip is None else max(1, int(offchip / ELEMENT_BYTES)),
         simd_lanes=array.vectors * array.lanes,
+        cycles_per_mac=array.cycles_per_mac((ELEMENT_BYTES * BYTE,) * 2),
     )
 
 

@@ -20,6 +20,7 @@ from simaccel.workload.described import SLIDING, DescribedLayer
 
 Axis = tuple[str, str, int]
 """A dimension of a tensor: of plain dimensions the name; of rows outputs, filter and stride."""
+Axes = Mapping[Role, tuple[Axis, ...]]
 INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
 
 
@@ -62,10 +63,10 @@ class PaperTraffic:
     """What the cases of one invocation move and compute."""
 
     def __init__(
-        self, layer: DescribedLayer, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
+        self, axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
     ) -> None:
         """Find the steps of each map, and the tiles that each case has."""
-        self.layer, self.level, self.rules = layer, level, rules
+        self.axes, self.level, self.rules = axes, level, rules
         steps = [
             steps_of(one, sizes[one.dim], level.units)
             if rules.edge_tiles
@@ -83,21 +84,9 @@ class PaperTraffic:
         self.union = self.own | {spatial.dim: (self.active - 1) * step + self.last[spatial.dim]}
         self.has_last = (self.last[spatial.dim] != self.own[spatial.dim]) & (self.active > 1)
 
-    def axes(self, role: Role) -> tuple[Axis, ...]:
-        """Return the dimensions of a tensor over outputs."""
-        found: list[Axis] = []
-        for dim in paper_couplings(self.layer)[role]:
-            if self.layer.slides and dim in SLIDING:
-                is_input = role == "input"
-                reach = SLIDING[dim] if is_input else ""
-                found.append((OUTPUT_OF[dim], reach, self.layer.stride_of(dim)))
-            else:
-                found.append((dim, "", 1))
-        return tuple(found)
-
     def dims(self, role: Role) -> frozenset[str]:
         """Return the loops that move a tensor's tile."""
-        return frozenset(dim for axis in self.axes(role) for dim in axis[:2] if dim)
+        return frozenset(dim for axis in self.axes[role] for dim in axis[:2] if dim)
 
     def fetched(self, role: Role) -> Ints:
         """Return the elements of an input that come from above."""
@@ -176,7 +165,7 @@ class PaperTraffic:
 
     def _volume(self, role: Role, sizes: Mapping[str, Ints]) -> Ints:
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
-        for axis in self.axes(role):
+        for axis in self.axes[role]:
             if role == "output":
                 found = found * self._counted(axis[0], sizes)
             else:
@@ -185,12 +174,10 @@ class PaperTraffic:
 
     def _counted(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:
         """Positions of a dimension; without the stride, as many outputs as rows less the filter."""
-        if self.rules.stride or dim not in OUTPUT_OF.values():
+        axis = next((one for one in self.axes["input"] if one[0] == dim and one[1]), None)
+        if self.rules.stride or axis is None:
             return sizes[dim]
-        inner = next(name for name, outer in OUTPUT_OF.items() if outer == dim)
-        reach = SLIDING[inner]
-        span = _Tiles(sizes).span((dim, reach, self.layer.stride_of(inner)))
-        found: Ints = span - sizes[reach] + 1
+        found: Ints = _Tiles(sizes).span(axis) - sizes[axis[1]] + 1
         return found
 
     def _is_new(self, dims: frozenset[str]) -> Bools:
@@ -234,7 +221,7 @@ class PaperTraffic:
         before = _Tiles({**sizes, one.dim: np.full(self.cases.count, size)})
         now = _Tiles(sizes)
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
-        for axis in self.axes(role):
+        for axis in self.axes[role]:
             span = now.span(axis)
             if one.dim == axis[0] and axis[1]:
                 shift = step * np.minimum(axis[2], sizes[axis[1]])
@@ -254,11 +241,26 @@ def paper_couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:
     return found
 
 
+def layer_axes(layer: DescribedLayer) -> Axes:
+    """Return the dimensions of a layer's tensors over outputs."""
+    found: dict[Role, tuple[Axis, ...]] = {}
+    for role, dims in paper_couplings(layer).items():
+        axes: list[Axis] = []
+        for dim in dims:
+            if layer.slides and dim in SLIDING:
+                reach = SLIDING[dim] if role == "input" else ""
+                axes.append((OUTPUT_OF[dim], reach, layer.stride_of(dim)))
+            else:
+                axes.append((dim, "", 1))
+        found[role] = tuple(axes)
+    return found
+
+
 def paper_costs(
-    layer: DescribedLayer, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
+    axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
 ) -> CaseCosts:
     """Return what an invocation costs whose dimensions, over outputs, have these sizes."""
-    traffic = PaperTraffic(layer, level, sizes, rules)
+    traffic = PaperTraffic(axes, level, sizes, rules)
     leaving, returning, merged = traffic.outputs()
     return CaseCosts(
         occurrences=traffic.cases.occurrences,

@@ -1,6 +1,7 @@
-"""MAESTRO's runtime of a tree on a systolic array: the folds of its blocks as directives.
+"""MAESTRO's runtime of a tree: of its clusters, of the folds of its blocks, of vector passes.
 
-The columns of the array are sub-clusters, and the PEs of a column (its rows) are inside. With
+PEs with memories are in ``clusters``, vector operators in ``passes``. Of a systolic array the
+columns are sub-clusters, and the PEs of a column (its rows) are inside. With
 weights held, a block of m x k x n on R rows says::
 
     SpatialMap(1,1) N; TemporalMap(R,R) K; TemporalMap(m,m) M; Cluster(R,P); SpatialMap(1,1) K;
@@ -14,22 +15,23 @@ the buffer's port; inside of a column each row has its link, and sums have one o
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simaccel.analytic.directives import clusters
 from simaccel.analytic.directives.analysis import analyse
-from simaccel.analytic.directives.dimensions import cut
 from simaccel.analytic.directives.hardware import UNLIMITED, DirectiveHardware
+from simaccel.analytic.directives.passes import cycles_of, passes_of
+from simaccel.analytic.directives.ways import Share, Way, repeats_of, sizes_of_blocks, ways_of
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity, spatial
 from simaccel.mapping.directives.dataflow import Cluster, Dataflow, DimMap
 from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.space import Seen, Space
-from simaccel.mapping.tree import Do, Fork, Group, Loop, Node, Part, Tree
+from simaccel.mapping.tree import Do, Group
 from simaccel.numbers import BYTE
-from simaccel.workload import Einsum
+from simaccel.workload import Vector
 from simaccel.workload.described import DescribedLayer
 
 _PLAYS = {
@@ -39,84 +41,131 @@ _PLAYS = {
     (True, True, True): "b",
 }
 """What a rank is by the operands that have it: first, second, result."""
+_FACTORS = 2
 Block = tuple[int, int, int]
 """Sizes of m, k and n."""
+_Leaves = Sequence[tuple[Way, Do]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorTime:
     """What the directives say of an operator's time, once through its group, or why nothing.
 
-    ``transfers``: how many of the ``cycles`` a NoC without limits would save. ``written``: the
-    directives of its largest block, with how many blocks there are.
+    ``transfers``: how many of the ``cycles`` a NoC without limits would save; None of what has no
+    NoC. ``written``: the directives of its largest block, with how many blocks there are.
     """
 
     operator: str
     written: str = ""
     cycles: int | None = None
-    transfers: int = 0
+    transfers: int | None = None
     silent: str = ""
-
-
-@dataclass(frozen=True)
-class _Share:
-    """What a branch of a ``Part`` gets of its rank: positions from ``start``; None: the rest."""
-
-    rank: str
-    start: int
-    size: int | None
-
-    def of(self, pieces: Mapping[int, int]) -> dict[int, int]:
-        """Return the branch's part of pieces (count by size)."""
-        found: Counter[int] = Counter()
-        for size, count in pieces.items():
-            left = max(0, size - self.start)
-            found[left if self.size is None else min(left, self.size)] += count
-        del found[0]
-        return dict(found)
-
-
-_Way = tuple[Node | _Share, ...]
 
 
 def operator_times(
     space: Space, group: Group, accelerator: Accelerator
 ) -> tuple[OperatorTime, ...]:
-    """Return the times of a group's operators on a systolic array, in their order."""
-    leaves: dict[str, list[tuple[_Way, Do]]] = {name: [] for name in group.operators}
-    for outside, leaf in _leaves(group.tree, ()):
-        leaves[leaf.operator].append((outside, leaf))
-    return tuple(_time(space, name, some, accelerator) for name, some in leaves.items())
+    """Return the times of a group's operators on their array or SFU, in their order."""
+    leaves: dict[str, list[tuple[Way, Do]]] = {name: [] for name in group.operators}
+    for way, leaf in ways_of(group.tree):
+        leaves[leaf.operator].append((way, leaf))
+    every = [way for some in leaves.values() for way, _ in some]
+    found = []
+    for name, some in leaves.items():
+        seen = space.seen(name)
+        if isinstance(seen.operator, Vector):
+            found.append(_vector_time(space, seen, some, every, accelerator))
+        elif isinstance(accelerator.array, ArraySpec):
+            found.append(_folds_time(space, seen, some, accelerator))
+        else:
+            found.append(_clusters_time(space, seen, some, accelerator))
+    return tuple(found)
 
 
-def _leaves(tree: Tree, outside: _Way) -> Iterator[tuple[_Way, Do]]:
-    """Yield each leaf with what stands outside of it, shares of parts too."""
-    for at, node in enumerate(tree):
-        way = (*outside, *tree[:at])
-        if isinstance(node, Do):
-            yield way, node
-        elif isinstance(node, Fork):
-            for branch in node.branches:
-                yield from _leaves(branch, way)
-        elif isinstance(node, Part):
-            starts = [0, *itertools.accumulate(node.sizes)]
-            for start, size, branch in zip(starts, (*node.sizes, None), node.branches, strict=True):
-                yield from _leaves(branch, (*way, _Share(node.rank, start, size)))
+def _blocks_text(blocks: int, sizes: str) -> str:
+    return f"{blocks:,} blocks of at most {sizes}" if blocks > 1 else f"a block of {sizes}"
 
 
-def _time(
-    space: Space, name: str, leaves: Sequence[tuple[_Way, Do]], accelerator: Accelerator
+# -- vector operators
+
+
+def _vector_time(
+    space: Space, seen: Seen, leaves: _Leaves, every: Sequence[Way], accelerator: Accelerator
 ) -> OperatorTime:
-    seen, array = space.seen(name), accelerator.array
-    assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    silent = _silent(space, seen)
+    passes = [one for way, _ in leaves for one in passes_of(space, seen, way, every, accelerator)]
+    blocks = sum(one.blocks for one in passes)
+    most = max(passes, key=lambda one: one.elements)
+    times = f"{most.passes} passes" if most.passes > 1 else "a pass"
+    each = f"{times} each: SpatialMap(1,1) elements on {accelerator.sfu.lanes:,} lanes"
+    return OperatorTime(
+        operator=seen.name,
+        written=f"{_blocks_text(blocks, f'{most.elements:,} elements')}, {each}",
+        cycles=cycles_of(passes, accelerator),
+    )
+
+
+# -- arrays of PEs with memories
+
+
+def _clusters_time(
+    space: Space, seen: Seen, leaves: _Leaves, accelerator: Accelerator
+) -> OperatorTime:
+    silent = clusters.silent(seen)
     if silent:
-        return OperatorTime(operator=name, silent=silent)
+        return OperatorTime(operator=seen.name, silent=silent)
+    pace = accelerator.array.cycles_per_mac(view.bits for view in seen.inputs)
+    cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
+    for way, _ in leaves:
+        border = max((at + 1 for at, one in enumerate(way) if isinstance(one, Share)), default=0)
+        inside = [one for one in way[border:] if not isinstance(one, Share)]
+        again = repeats_of(space, seen, way)
+        for sizes, blocks_here in sizes_of_blocks(space, seen, way[:border]):
+            count = again * blocks_here
+            levels = clusters.levels_of(space, seen, sizes, inside)
+            points = clusters.points_of(
+                levels, _bandwidth(seen, accelerator), accelerator.lead_latency_cycles, pace
+            )
+            with_noc, without = (int(one) for one in clusters.time_of(seen, levels, points))
+            cycles, ideal, blocks = (
+                cycles + count * with_noc,
+                ideal + count * without,
+                blocks + count,
+            )
+            largest = max(largest, (clusters.written(levels), without), key=lambda one: one[1])
+    number = f"{blocks:,} blocks: " if blocks > 1 else ""
+    return OperatorTime(
+        operator=seen.name,
+        written=number + largest[0],
+        cycles=cycles,
+        transfers=cycles - ideal,
+    )
+
+
+def _bandwidth(seen: Seen, accelerator: Accelerator) -> int:
+    """Return the elements per cycle that the narrower of NoC and buffer port gives the array."""
+    bits = max(view.bits for _, view in seen.uses)
+    rates = [accelerator.distribution_rate, accelerator.read_rate]
+    widths = [UNLIMITED if one.unlimited else int(one.exact() * BYTE / bits) for one in rates]
+    return max(1, min(widths))
+
+
+# -- systolic arrays
+
+
+def _folds_time(
+    space: Space, seen: Seen, leaves: _Leaves, accelerator: Accelerator
+) -> OperatorTime:
+    array = accelerator.array
+    assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
+    alone = [rank for rank in seen.ranks if _size(space, rank) > 1 and not _play(seen, rank)]
+    if alone or len(seen.inputs) != _FACTORS:
+        text = "no product of two factors, which the array would fold"
+        return OperatorTime(operator=seen.name, silent=text)
     blocks: Counter[tuple[Block, Stationarity]] = Counter()
-    for outside, leaf in leaves:
-        for block, count in blocks_of(space, seen, outside).items():
+    for way, leaf in leaves:
+        for block, count in blocks_of(space, seen, way).items():
             blocks[block, leaf.stationarity or "ws"] += count
-    directed = [_directed(name, *one, array) for one in blocks]
+    directed = [_directed(seen.name, *one, array) for one in blocks]
     found = [one.columns["runtime_cycles"] for one in analyse(directed, _points(seen, accelerator))]
     cycles, ideal = (
         sum(count * int(one[at]) for count, one in zip(blocks.values(), found, strict=True))
@@ -125,63 +174,36 @@ def _time(
     kinds = list(blocks)
     largest = max(range(len(kinds)), key=lambda at: math.prod(kinds[at][0]))
     directives = "; ".join(map(str, directed[largest].dataflow))
-    number, (m, k, n) = sum(blocks.values()), kinds[largest][0]
-    many = f"{number:,} blocks of at most" if number > 1 else "a block of"
+    m, k, n = kinds[largest][0]
+    many = _blocks_text(sum(blocks.values()), f"M {m:,}, K {k:,}, N {n:,}")
     return OperatorTime(
-        operator=name,
-        written=f"{many} M {m:,}, K {k:,}, N {n:,}: {directives}",
+        operator=seen.name,
+        written=f"{many}: {directives}",
         cycles=cycles,
         transfers=cycles - ideal,
     )
 
 
-def _silent(space: Space, seen: Seen) -> str:
-    """Return why directives don't say an operator; empty where they do."""
-    if not isinstance(seen.operator, Einsum):
-        return "a vector operator: directives have MACs only"
-    follows = [rank for rank in seen.ranks if rank in space.derived]
-    if follows:
-        return (
-            f"rank {follows[0]} follows from those of another operator: directives have one layer"
-        )
-    alone = [rank for rank in seen.ranks if _play(seen, rank) not in _PLAYS.values()]
-    if alone or len(seen.inputs) != 2:  # noqa: PLR2004 - two factors
-        return "no product of two factors, which the array would fold"
-    return ""
+def _size(space: Space, rank: str) -> int:
+    return space.widen(space.sizes)[rank]
 
 
 def _play(seen: Seen, rank: str) -> str | None:
     return _PLAYS.get(tuple(rank in view.names for _, view in seen.uses))  # type: ignore[arg-type]
 
 
-def blocks_of(space: Space, seen: Seen, outside: Sequence[Node | _Share]) -> dict[Block, int]:
+def blocks_of(space: Space, seen: Seen, way: Way) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
-    pieces: dict[str, Mapping[int, int]] = {rank: {space.sizes[rank]: 1} for rank in seen.ranks}
-    for node in outside:
-        if isinstance(node, Loop) and node.rank in pieces:
-            pieces[node.rank] = cut(pieces[node.rank], node.tile)
-        elif isinstance(node, _Share) and node.rank in pieces:
-            pieces[node.rank] = node.of(pieces[node.rank])
-    parts = {play: Counter({1: 1}) for play in _PLAYS.values()}
-    for rank, some in pieces.items():
-        play = str(_play(seen, rank))
-        parts[play] = _times(parts[play], some)
-    repeats = sum(size * count for size, count in parts["b"].items())
-    return {
-        (m, k, n): repeats * ms * ks * ns
-        for m, ms in parts["m"].items()
-        for k, ks in parts["k"].items()
-        for n, ns in parts["n"].items()
-    }
-
-
-def _times(one: Mapping[int, int], other: Mapping[int, int]) -> Counter[int]:
-    """Return pieces (count by size) of two ranks that play one part together."""
-    found: Counter[int] = Counter()
-    for size, count in one.items():
-        for more, n in other.items():
-            found[size * more] += count * n
-    return found
+    found: Counter[Block] = Counter()
+    plays = {rank: _play(seen, rank) for rank in seen.ranks}
+    again = repeats_of(space, seen, way)
+    for sizes, count in sizes_of_blocks(space, seen, way):
+        m, k, n, repeats = (
+            math.prod(sizes[rank] for rank, one in plays.items() if one == play)
+            for play in _PLAYS.values()
+        )
+        found[m, k, n] += again * count * repeats
+    return dict(found)
 
 
 def _directed(name: str, block: Block, stationarity: Stationarity, array: ArraySpec) -> Directed:
@@ -203,21 +225,20 @@ def _points(seen: Seen, accelerator: Accelerator) -> list[DirectiveHardware]:
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    bits = max(view.bits for _, view in seen.uses)
-    rates = [accelerator.distribution_rate, accelerator.read_rate]
-    widths = [UNLIMITED if one.unlimited else int(one.exact() * BYTE / bits) for one in rates]
-    pes = array.rows * array.cols
+    pes, pace = array.rows * array.cols, array.cycles_per_mac(view.bits for view in seen.inputs)
     return [
         DirectiveHardware(
             pes=pes,
-            noc_bandwidth=(max(1, min(widths)), array.rows + 1),
+            noc_bandwidth=(_bandwidth(seen, accelerator), array.rows + 1),
             noc_latency=(accelerator.lead_latency_cycles, 1),
             offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
         ),
         DirectiveHardware(
             pes=pes,
             noc_bandwidth=(UNLIMITED,),
             noc_latency=(0,),
             offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
         ),
     ]

@@ -22,7 +22,7 @@ from simaccel.analytic.directives.states import Bools, Ints
 class Points:
     """Hardware points of as many PEs, as arrays (for the NoC: points x levels from the outermost).
 
-    Bandwidths in elements per cycle, latencies in cycles, lanes in MACs per cycle and PE.
+    Bandwidths in elements per cycle, latencies in cycles, lanes in MACs at once in a PE.
     """
 
     pes: int
@@ -30,6 +30,7 @@ class Points:
     noc_latency: Ints
     offchip_bandwidth: Ints
     simd_lanes: Ints
+    cycles_per_mac: Ints
 
     @cached_property
     def count(self) -> int:
@@ -49,6 +50,7 @@ def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
         noc_latency=np.array([by_level(one.noc_latency) for one in hardware]),
         offchip_bandwidth=np.array([one.offchip_bandwidth for one in hardware]),
         simd_lanes=np.array([one.simd_lanes for one in hardware]),
+        cycles_per_mac=np.array([one.cycles_per_mac for one in hardware]),
     )
 
 
@@ -122,7 +124,7 @@ class Times:
     def _compute(self, one: Invocation) -> Ints:
         if not one.shares:
             critical = one.of(one.costs.critical)[:, None]
-            return -(-critical // self.points.simd_lanes)
+            return -(-critical * self.points.cycles_per_mac // self.points.simd_lanes)
         found = np.zeros((len(one.cases), self.points.count), dtype=np.int64)
         for share in one.shares:
             if share.invocations:

@@ -20,6 +20,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.numbers import BYTE
 from simaccel.workload import Workload
 
 SHOWN: Final = 3
@@ -67,6 +68,7 @@ class DirectedSpace:
             l2_bytes=self.l2_bytes,
             element_bytes=width,
             lanes=base.simd_lanes,
+            cycles_per_mac=self.accelerator.array.cycles_per_mac((width * BYTE,) * 2),
             noc_latency=base.noc_latency[0],
             offchip_bandwidth=_elements(base.offchip_bandwidth, width),
         )

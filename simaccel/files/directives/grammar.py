@@ -63,7 +63,7 @@ WORDS: Final = {
     "$END": "the end of the file",
 }
 """How messages call a terminal."""
-INSERTED: Final = ("RPAR", "LPAR", "COMMA", "LBRACE", "RBRACE", "DIM", "NUMBER")
+INSERTED: Final = ("RPAR", "LPAR", "COMMA", "LBRACE", "RBRACE", "NUMBER", "DIM")
 """What may be taken as forgotten, so that reading goes on behind it."""
 KEYWORDS: Final = (
     *("TEMPORAL", "SPATIAL", "CLUSTER", "CONSTANT", "NETWORK", "LAYER"),

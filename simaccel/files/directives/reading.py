@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
@@ -15,12 +17,14 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.directives.building import COMMENT, build
 from simaccel.files.directives.grammar import GRAMMAR, INSERTED, KEYWORDS, WORDS
-from simaccel.files.directives.syntax import Description
+from simaccel.files.directives.syntax import DataflowBlock, Description, Network
 from simaccel.files.documents import read_text
 
 MAX_LAYERS: Final = 2_000
 """The most layers of a description: 20 times the longest that MAESTRO ships."""
 _MOST_FAULTS = 100
+_Meaning = TypeVar("_Meaning")
+_DIM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*'?")
 _BLOCK = re.compile(r"\s*\{")
 _LAYER = re.compile(r"\bLayer\b")
 _OPENING = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]*\{)")
@@ -42,7 +46,7 @@ def load_description(path: str | Path) -> Description:
         InputError: it can't be read, or all faults of its syntax.
 
     """
-    return parse_description(read_text(Path(path), "MAESTRO", "utf-8-sig"), str(path))
+    return parse_description(_text(path), str(path))
 
 
 def parse_description(text: str, source: str = "description") -> Description:
@@ -52,15 +56,91 @@ def parse_description(text: str, source: str = "description") -> Description:
         InputError: all faults of its syntax, each with line and column.
 
     """
+    return understand(text, source, lambda description, _: description)
+
+
+def load_meaning(path: str | Path, meaning: Callable[[Description, str], _Meaning]) -> _Meaning:
+    """Return what a file means; ``meaning`` takes its syntax tree and its name.
+
+    Raises:
+        InputError: it can't be read, or all its faults, as ``understand`` says.
+
+    """
+    return understand(_text(path), str(path), meaning)
+
+
+def understand(text: str, source: str, meaning: Callable[[Description, str], _Meaning]) -> _Meaning:
+    """Return what a text means; ``meaning`` takes its syntax tree and the name of its source.
+
+    Raises:
+        InputError: all faults of its syntax, and behind them those that ``meaning`` raises of the
+            layers that could be read, each with line and column.
+
+    """
     _require_few_layers(text, source)
+    read = _read(text, source)
+    if not read.faults and read.description is not None:
+        return meaning(read.description, source)
+    faults = list(read.faults)
+    rest = read.rest()
+    if rest is not None:
+        known = {one.field for one in faults}
+        try:
+            meaning(rest, source)
+        except InputError as error:
+            faults += [one for one in error.faults if one.field not in known]
+    raise InputError(faults)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What a text was read as: its faults, and a tree with what was put in; None without one.
+
+    ``skipped`` are the lines and columns of what was left out.
+    """
+
+    description: Description | None
+    faults: tuple[Fault, ...]
+    skipped: tuple[tuple[int, int], ...]
+
+    def rest(self) -> Description | None:
+        """Return the layers of which nothing was left out; None if nothing can be said of any."""
+        if self.description is None:
+            return None
+        starts = [(one.place.line, one.place.column) for one in self.description.layers]
+        damaged = {sum(start <= at for start in starts) - 1 for at in self.skipped}
+        if -1 in damaged:
+            return None
+        whole: set[int] = set()
+        is_known = True
+        for number, layer in enumerate(self.description.layers):
+            if any(isinstance(one, DataflowBlock) for one in layer.members):
+                is_known = number not in damaged
+            elif number in damaged:
+                is_known = False
+            if is_known:
+                whole.add(id(layer))
+        items = tuple(
+            replace(one, layers=tuple(layer for layer in one.layers if id(layer) in whole))
+            if isinstance(one, Network)
+            else one
+            for one in self.description.items
+        )
+        return replace(self.description, items=items) if whole else None
+
+
+def _read(text: str, source: str) -> _Read:
     recovery = _Recovery(text, source)
     try:
         tree = _parser().parse(text, on_error=recovery)
     except UnexpectedInput:
         tree = None  # what can't be recovered from was reported
-    if recovery.faults or tree is None:
-        raise InputError(recovery.faults)
-    return build(tree, text)
+    description = None if tree is None else build(tree, text)
+    return _Read(description, tuple(recovery.faults), tuple(recovery.skipped))
+
+
+def _text(path: str | Path) -> str:
+    return read_text(Path(path), "MAESTRO", "utf-8-sig")
 
 
 @cache
@@ -100,6 +180,7 @@ class _Recovery:
         self.text, self.source = text, source
         self.blank = _without_comments(text)
         self.faults: list[Fault] = []
+        self.skipped: list[tuple[int, int]] = []
         self._skipped_to = -1
         self._ended = False
 
@@ -107,8 +188,12 @@ class _Recovery:
         if isinstance(error, UnexpectedToken):
             return self._token(error)
         if isinstance(error, UnexpectedCharacters):
-            found = self.text[error.pos_in_stream or 0]
-            self._note(error.line, error.column, found, "a word, a number or a bracket")
+            at = error.pos_in_stream or 0
+            self.skipped.append((error.line, error.column))
+            if self.blank.startswith("/*", at):
+                self._note(error.line, error.column, "/*", "a comment that ends with */")
+                return False
+            self._note(error.line, error.column, self.text[at], "a word, a number or a bracket")
             return len(self.faults) < _MOST_FAULTS
         return False
 
@@ -125,6 +210,7 @@ class _Recovery:
             self._note(line, column, found, self._allowed(parser, token))
         if self._inserted(parser, token):
             return True
+        self.skipped.append((token.line or 1, token.column or 1))
         self._skipped_to = -1 if at_end else self._skip_block(parser, token)
         return not at_end and len(self.faults) < _MOST_FAULTS
 
@@ -153,12 +239,12 @@ class _Recovery:
         """Go on with what was meant: a keyword misspelt, or a bracket or comma forgotten."""
         meant = _misspelt(parser, token)
         if meant:
-            parser.feed_token(Token(meant, str(token)))
+            parser.feed_token(Token.new_borrow_pos(meant, WORDS[meant], token))
             return True
         forgotten = _forgotten(parser, token)
         if forgotten:
-            parser.feed_token(Token(forgotten, ""))
-            parser.feed_token(token)
+            parser.feed_token(Token.new_borrow_pos(forgotten, "", token))
+            parser.feed_token(_as_accepted(parser, token))
         return forgotten is not None
 
     def _allowed(self, parser: InteractiveParser, token: Token) -> str:
@@ -214,6 +300,12 @@ def _forgotten(parser: InteractiveParser, token: Token) -> str | None:
         if kind in accepted:
             trial = parser.copy()  # type: ignore[no-untyped-call]
             trial.feed_token(Token(kind, ""))
-            if token.type in _accepted(trial):
+            if _as_accepted(trial, token).type in _accepted(trial):
                 return kind
     return None
+
+
+def _as_accepted(parser: InteractiveParser, token: Token) -> Token:
+    """Return a word as the name of a dimension where only such a name can stand."""
+    is_name = token.type == "LABEL" and "DIM" in _accepted(parser) and _DIM.fullmatch(token)
+    return Token.new_borrow_pos("DIM", str(token), token) if is_name else token

@@ -11,6 +11,7 @@ from simaccel.files.directives.syntax import (
     ClusterDirective,
     DataflowBlock,
     Description,
+    Layer,
     MapDirective,
     Node,
 )
@@ -21,6 +22,7 @@ from simaccel.workload.described import (
     SLIDING,
     DescribedLayer,
     Evaluator,
+    choices_of,
     described_layers,
 )
 from simaccel.workload.layers import one_layer
@@ -69,19 +71,19 @@ def load_directives(path: str) -> Directives:
     """Return the layers and dataflows of a file.
 
     Raises:
-        InputError: all faults of its syntax, or else of its layers and dataflows.
+        InputError: all faults of its syntax, layers and dataflows.
 
     """
-    from simaccel.files.directives.reading import load_description  # noqa: PLC0415 - a parser
+    from simaccel.files.directives.reading import load_meaning  # noqa: PLC0415 - a parser
 
-    return directives_of(load_description(path), path)
+    return load_meaning(path, directives_of)
 
 
 def parse_directives(text: str, source: str = "description") -> Directives:
     """Return the layers and dataflows of a text; raises as ``load_directives``."""
-    from simaccel.files.directives.reading import parse_description  # noqa: PLC0415 - a parser
+    from simaccel.files.directives.reading import understand  # noqa: PLC0415 - a parser
 
-    return directives_of(parse_description(text, source), source)
+    return understand(text, source, directives_of)
 
 
 def directives_of(description: Description, file: str) -> Directives:
@@ -96,6 +98,8 @@ def directives_of(description: Description, file: str) -> Directives:
         own = [one for one in node.members if isinstance(one, DataflowBlock)]
         for one in own[1:]:
             evaluator.fault(one, "Dataflow", "one Dataflow in a layer")
+        if own and layer is None:
+            _look_through(own[0], node, evaluator)
         if own and own[0].directives and layer is not None:
             writer = _Block(own[0], layer, evaluator)
         if layer is None or (writer is None and evaluator.faults):
@@ -130,6 +134,21 @@ def require_pes(directives: Directives, pes: int) -> None:
             faults.append(Fault(directives.file, where, f"{needed} PEs in a cluster", allowed))
     if faults:
         raise InputError(faults)
+
+
+def _look_through(block: DataflowBlock, layer: Layer, evaluator: Evaluator) -> None:
+    """Note what is wrong with a dataflow whatever the sizes of its layer, which has faults."""
+    choices = choices_of(layer)
+    sizes = dict.fromkeys(choices, 1)
+    for one in block.directives:
+        if isinstance(one, ClusterDirective):
+            evaluator.value(one.units, sizes)
+            continue
+        for value in (one.size, one.offset):
+            evaluator.value(value, sizes, at_least=None)
+        if one.dim.text not in choices:
+            allowed = f"a dimension of {layer.name}: one of {', '.join(choices)}"
+            evaluator.fault(one.dim, one.dim.text, allowed)
 
 
 class _Block:

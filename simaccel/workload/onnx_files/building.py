@@ -1,29 +1,68 @@
-"""Operators of a workload from shapes: layers and vector operators with tensors of their own.
+"""Operators of a workload from views: what one node makes another reads, as far as it is a view.
 
-As in `layers`, operators share no tensor and run in the file's order; but L, softmax and A of an
-attention do, so that they can be fused.
+Where it isn't (`views`), or a tensor comes from outside, the reader has a tensor of its own, and
+what was made goes to DRAM. A window that reaches over the edge reads zeros, which the tensor has
+around it and which are stored and moved like any other element (as in `whole`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.workload.conv import Conv
-from simaccel.workload.einsum import (
-    Affine,
-    Einsum,
-    Kind,
-    Operand,
-    Operator,
-    Tensor,
-    Vector,
-    operand,
+from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
+from simaccel.workload.onnx_files.views import (
+    Root,
+    Shape,
+    Span,
+    Terms,
+    Use,
+    View,
+    fresh,
+    joined,
+    named,
 )
-from simaccel.workload.layers import Product
 
-Shape = tuple[int, ...]
+Source = str | View | None
+"""A tensor of the graph, a view, or (None) a tensor of the reader's own."""
+Given = tuple[Source, Shape]
+"""What is read, and its shape."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A filter or window over one dimension: ``made`` positions, zeros ``before`` the first."""
+
+    made: int
+    reach: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+
+    @property
+    def length(self) -> int:
+        """Positions of the input that all windows together reach."""
+        return (self.made - 1) * self.stride + (self.reach - 1) * self.dilation + 1
+
+
+@dataclass
+class Pending:
+    """An operator whose tensors may still get a border; a vector operator if it has a ``kind``."""
+
+    name: str
+    ranks: Mapping[str, int]
+    inputs: tuple[Use, ...]
+    output: Use
+    kind: str | None = None
+    axis: str | None = None
+
+    def operator(self) -> Operator:
+        """Return the operator, once all uses are settled."""
+        inputs = tuple(one.operand(self.ranks) for one in self.inputs)
+        output = self.output.operand(self.ranks)
+        if self.kind is None:
+            return Einsum(self.name, self.ranks, inputs, output)
+        return Vector(self.name, self.kind, self.ranks, inputs, output, self.axis)
 
 
 @dataclass
@@ -31,102 +70,183 @@ class Building:
     """A workload in the making; ``width``: bytes per element."""
 
     width: int
-    operators: list[Operator] = field(default_factory=list)
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    """Tensors of the graph that are views of what operators make."""
+    derived: set[str] = field(default_factory=set)
+    """Those of them that are made by no operator of their own."""
+    touched: set[str] = field(default_factory=set)
+    """Tensors of the graph that the node at hand has read, as a view or from DRAM."""
+    parted: set[str] = field(default_factory=set)
+    """Tensors of the graph that are made and read from DRAM, in a form that is no view."""
+    roots: dict[str, Root] = field(default_factory=dict)
+    pending: list[Pending] = field(default_factory=list)
 
-    def layer(self, name: str, shape: Conv | Product, second: Kind = "weight") -> None:
-        """Add a convolution or matrix product."""
-        names = (f"{name}.I", f"{name}.W", f"{name}.O")
-        self.operators.append(shape.einsum(name, names))
-        kinds: tuple[Kind, ...] = ("input", second, "output")
-        for one, kind in zip(names, kinds, strict=True):
-            self._tensor(one, kind)
+    # -- tensors
+
+    def view(self, source: Source) -> View | None:
+        """Return a source as a view, if it is one."""
+        return source if isinstance(source, View) else self.views.get(source or "")
+
+    def part(self, source: Source) -> None:
+        """Note that something made is read from DRAM, in a form that is no view."""
+        view = self.view(source)
+        if view is not None:
+            view.root.keep()
+        if isinstance(source, str) and view is not None:
+            self.touched.add(source)
+            self.parted.add(source)
+
+    def read(self, source: Source, view: View, slots: Mapping[int, tuple[Terms, int]]) -> Use:
+        """Return how an operator reads a view."""
+        view.root.read = True
+        if isinstance(source, str):
+            self.touched.add(source)
+        return Use(view.root, slots)
+
+    def root(self, name: str, kind: Kind, sizes: Sequence[int] = (), *, made: bool = False) -> Root:
+        """Return a new stored tensor."""
+        found = self.roots[name] = Root(name, list(sizes), kind, made)
+        return found
+
+    def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> Use:
+        """Return how an operator reads a tensor of its own with these ranks."""
+        root = self.root(name, kind, [sizes[rank] for rank in ranks])
+        return Use(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
+
+    def linked(self, source: Source, ranks: Mapping[Span, str], view: View) -> Use:
+        """Return how an operator reads a view whose spans are ranks."""
+        return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
+
+    def output(
+        self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
+    ) -> tuple[View, Use]:
+        """Return what an operator makes: the ranks of each dimension, those of size 1 without."""
+        root = self.root(f"{name}.O", "output", made=True)
+        made: list[tuple[Span, ...]] = []
+        slots: dict[int, tuple[Terms, int]] = {}
+        for ranks in dims:
+            spans = []
+            for rank in ranks:
+                slots[len(root.sizes)] = ((rank, 1),), 0
+                spans.append(Span(len(root.sizes), 0, sizes[rank]))
+                root.sizes.append(sizes[rank])
+            made.append(tuple(spans))
+        return View(root, tuple(made)), Use(root, slots)
+
+    def join(self, name: str, parts: Sequence[str], axis: int) -> View | None:
+        """Return tensors put one behind the other, if they are made for nothing else."""
+        views = [self.views[one] for one in parts if one in self.views]
+        if len(views) < len(parts) or self.derived & set(parts):
+            return None
+        root = Root(name, [], "output")
+        found = joined(root, views, axis)
+        if found is not None:
+            self.roots[name] = root
+        return found
+
+    def finish(self, outputs: Collection[str]) -> tuple[list[Operator], dict[str, Tensor]]:
+        """Return the operators and tensors; ``outputs`` of the graph go to DRAM."""
+        for name in outputs:
+            if name in self.views:
+                self.views[name].root.keep()
+        for one in self.pending:
+            for use in (*one.inputs, one.output):
+                use.settle(one.ranks)
+        operators = [one.operator() for one in self.pending]
+        stored = {given.tensor for one in operators for given in (*one.inputs, one.output)}
+        tensors = {
+            name: Tensor(name, self.width, root.final_kind())
+            for name, root in self.roots.items()
+            if name in stored
+        }
+        return operators, tensors
+
+    # -- vector operators
 
     def vector(
         self,
         name: str,
         kind: str,
         shape: Shape,
-        others: Sequence[Shape] = (),
+        given: Sequence[Given],
         axis: int | None = None,
-    ) -> None:
-        """Add a vector operator over elements of a shape; ``others`` may be broadcast to it."""
-        sizes, others, axis = _fewer(shape, others, axis)
-        ranks = {f"i{at}": size for at, size in enumerate(sizes)}
-        given = [operand(f"{name}.I {' '.join(ranks)}")]
-        for number, other in enumerate(others):
-            own = [rank for rank, one in zip(ranks, other, strict=True) if one > 1]
-            given.append(operand(f"{name}.{'BCD'[number]} {' '.join(own or list(ranks)[:0])}"))
-        made = operand(f"{name}.O {' '.join(ranks)}")
-        along = None if axis is None else f"i{axis}"
-        self.operators.append(Vector(name, kind, ranks, tuple(given), made, along))
-        for one in given:
-            self._tensor(one.tensor, "input")
-        self._tensor(made.tensor, "output")
+    ) -> View:
+        """Add a vector operator over elements of a shape; all but the first may be broadcast."""
+        source, view = self.whole(name, (given[0][0], shape), axis)
+        ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
+        uses = [self.linked(source, ranks, view)]
+        for number, (other, size) in enumerate(given[1:]):
+            wide = (1,) * (len(shape) - len(size)) + size
+            uses.append(self._other(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
+        along = None if axis is None else ranks[view.dims[axis][0]]
+        made, out = self._like(name, view, ranks)
+        sizes = {rank: span.size for span, rank in ranks.items()}
+        self.pending.append(Pending(name, sizes, tuple(uses), out, kind, along))
+        return made
 
-    def pooling(self, name: str, kind: str, conv: Conv) -> None:
-        """Add a pooling whose windows are those of a convolution with one channel in a group."""
-        (sh, sw), (dh, dw) = conv.stride, conv.dilation
-        ranks = {"n": conv.n, "g": conv.g, "p": conv.p, "q": conv.q, "r": conv.r, "s": conv.s}
-        rows, columns = Affine((("p", sh), ("r", dh))), Affine((("q", sw), ("s", dw)))
-        units = tuple(Affine(((rank, 1),)) for rank in "ng")
-        given = Operand(f"{name}.I", (*units, rows, columns))
-        made = operand(f"{name}.O n g p q")
-        self.operators.append(Vector(name, kind, ranks, (given,), made))
-        self._tensor(given.tensor, "input")
-        self._tensor(made.tensor, "output")
+    def whole(self, name: str, given: Given, axis: int | None = None) -> tuple[Source, View]:
+        """Return a view of an operator's first input, or a tensor of its own of the same shape."""
+        source, shape = given
+        view = self.view(source)
+        if view is not None and (view.shape != shape or not view.spans):
+            view = None
+        if view is not None and (axis is None or len(view.dims[axis]) == 1):
+            return source, view
+        self.part(source)
+        keep = () if axis is None else (axis,)
+        return None, fresh(self.root(f"{name}.I", "input"), shape, keep)
 
-    def reduction(self, name: str, rows: int, window: int) -> None:
-        """Add the mean of windows that have nothing in common."""
-        ranks = {"i": rows, "w": window}
-        given, made = operand(f"{name}.I i w"), operand(f"{name}.O i")
-        self.operators.append(Vector(name, "average_pooling", ranks, (given,), made))
-        self._tensor(given.tensor, "input")
-        self._tensor(made.tensor, "output")
+    def _other(self, name: str, given: Given, like: View, ranks: Mapping[Span, str]) -> Use:
+        """Return how an operand is read that may be broadcast to another."""
+        source, shape = given
+        view = self.view(source)
+        if view is not None and not view.fixed and view.spans:
+            dims = ((),) * (len(shape) - len(view.dims)) + view.dims
+            pairs = list(zip(dims, like.dims, strict=True))
+            if all(not one or sizes_of(one) == sizes_of(two) for one, two in pairs):
+                own = {
+                    a: ranks[b] for one, two in pairs if one for a, b in zip(one, two, strict=True)
+                }
+                return self.linked(source, own, view)
+        self.part(source)
+        spans = [s for dim, n in zip(like.dims, shape, strict=True) if n > 1 for s in dim]
+        sizes = {ranks[span]: span.size for span in spans}
+        return self.own(name, list(sizes), sizes, "input")
 
-    def attention(self, names: tuple[str, str, str], sizes: tuple[int, int, int, int, int]) -> None:
-        """Add L, softmax and A of (heads, rows, head size, keys, size of V)."""
-        known = dict(zip("bmkcd", sizes, strict=True))
-        logit, softmax, attend = names
-        s, p = f"{logit}.S", f"{softmax}.P"
-        logits = (operand(f"{logit}.Q b m k"), operand(f"{logit}.K b k c"))
-        values = (operand(f"{p} b m c"), operand(f"{attend}.V b c d"))
-        out = operand(f"{attend}.O b m d")
-        scores, weights = operand(f"{s} b m c"), operand(f"{p} b m c")
-        pick = {name: {rank: known[rank] for rank in name} for name in ("bmkc", "bmc", "bmcd")}
-        self.operators += [
-            Einsum(logit, pick["bmkc"], logits, scores),
-            Vector(softmax, "softmax", pick["bmc"], (scores,), weights, "c"),
-            Einsum(attend, pick["bmcd"], values, out),
-        ]
-        for given in (*logits, values[1]):
-            self._tensor(given.tensor, "input")
-        for between in (s, p):
-            self._tensor(between, "intermediate")
-        self._tensor(out.tensor, "output")
+    def _like(self, name: str, view: View, ranks: Mapping[Span, str]) -> tuple[View, Use]:
+        """Return a new tensor whose slots are a view's spans."""
+        root = self.root(f"{name}.O", "output", [one.size for one in view.spans], made=True)
+        new = {span: Span(at, 0, span.size) for at, span in enumerate(view.spans)}
+        dims = tuple(tuple(new[span] for span in dim) for dim in view.dims)
+        slots: dict[int, tuple[Terms, int]] = {
+            one.slot: (((ranks[span], 1),), 0) for span, one in new.items()
+        }
+        return View(root, dims, tuple(new[span] for span in view.fixed)), Use(root, slots)
 
-    def _tensor(self, name: str, kind: Kind) -> None:
-        self.tensors[name] = Tensor(name, self.width, kind)
+    def reduction(self, name: str, given: Given, axes: Collection[int], *, keeps: bool) -> View:
+        """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
+        source, view = self.whole(name, given)
+        gone = {span for at in axes for span in view.dims[at]}
+        if len(gone) == len(view.spans):  # what is made has a rank
+            self.part(source)
+            whole = fresh(self.root(f"{name}.I", "input"), (1, *given[1]), (0,))
+            source, view = None, View(whole.root, whole.dims[1:], whole.dims[0])
+            gone = {span for dim in view.dims for span in dim}
+        ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
+        sizes = {rank: span.size for span, rank in ranks.items()}
+        dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
+        made, out = self.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
+        use = self.linked(source, ranks, view)
+        self.pending.append(Pending(name, sizes, (use,), out, "average_pooling"))
+        left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
+        return View(made.root, left, made.dims[-1])
 
 
-def _fewer(
-    shape: Shape, others: Sequence[Shape], axis: int | None
-) -> tuple[Shape, list[Shape], int | None]:
-    """Join neighbouring dimensions that all operands have, or that the same ones lack."""
-    wide = [(1,) * (len(shape) - len(one)) + one for one in others]
-    groups: list[list[int]] = []
-    kinds: list[object] = []
-    for at, size in enumerate(shape):
-        if size == 1 and at != axis:
-            continue
-        kind = (at == axis, *(one[at] > 1 for one in wide))
-        if groups and kinds[-1] == kind and at != axis:
-            groups[-1].append(at)
-        else:
-            groups.append([at])
-            kinds.append(kind)
-    groups = groups or [[0] if shape else []]
-    sizes = tuple(math.prod(shape[at] for at in group) for group in groups)
-    joined = [tuple(math.prod(one[at] for at in group) for group in groups) for one in wide]
-    place = None if axis is None else next(n for n, group in enumerate(groups) if axis in group)
-    return sizes, joined, place
+def sizes_of(group: Sequence[Span]) -> list[int]:
+    """Return the sizes of a dimension's spans."""
+    return [span.size for span in group]
+
+
+def ranks_of(letter: str, group: Sequence[Span]) -> dict[Span, str]:
+    """Return the ranks of a dimension: the letter, or with numbers where it is several spans."""
+    return dict(named(letter, group))

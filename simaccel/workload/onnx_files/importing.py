@@ -11,6 +11,8 @@ from simaccel.errors import Fault, InputError
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
 from simaccel.workload.onnx_files.building import Building
+from simaccel.workload.onnx_files.free import follow
+from simaccel.workload.onnx_files.layers import attention
 from simaccel.workload.onnx_files.operators import FREE, HANDLERS, Place, Row, matmul_shape
 from simaccel.workload.onnx_files.reading import Network, clean_name, read_network
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
@@ -28,6 +30,8 @@ class Imported:
     workload: Workload
     rows: tuple[Row, ...]
     constants: int
+    parted: tuple[str, ...] = ()
+    """Tensors of the graph that are stored for a reader that needs them in another form."""
 
 
 def load_onnx(
@@ -51,15 +55,13 @@ def _load(path: str, dims: tuple[tuple[str, int], ...], width: int) -> Imported:
     importer = _Importer(network, Building(width))
     rows = importer.rows()
     building, name = importer.building, clean_name(Path(path).stem)
-    if not building.operators:
+    if not building.pending:
         raise InputError([Fault(path, "nodes", "none is modelled", "at least one that is")])
-    workload = Workload(
-        name,
-        tuple(building.operators),
-        building.tensors,
-        parameters=einsums_document(name, building.operators, building.tensors.values()),
-    )
-    return Imported(workload, tuple(rows), sum(network.folded.values()))
+    operators, tensors = building.finish(network.outputs)
+    parameters = einsums_document(name, operators, tensors.values())
+    workload = Workload(name, tuple(operators), tensors, parameters=parameters)
+    constants = sum(network.folded.values())
+    return Imported(workload, tuple(rows), constants, tuple(sorted(building.parted)))
 
 
 @dataclass
@@ -87,7 +89,10 @@ class _Importer:
                 found.append(self.fused[at])
                 continue
             place = Place(node, self.names[at], self.network, self.building)
+            self.building.touched.clear()
             found.append(self._attention(at, place) or _mapped(place))
+            for name in {*node.input} - self.building.touched:
+                self.building.part(name)
         return found
 
     def _attention(self, at: int, place: Place) -> Row | None:
@@ -103,10 +108,14 @@ class _Importer:
         out = matmul_shape(last.shape(0), last.shape(1))
         if (logit.b, logit.m, logit.n) != (out.b, out.m, out.k):
             return None
+        if not place.shape(0)[:-2] == place.shape(1)[:-2] == last.shape(1)[:-2]:
+            return None
         names = (self.names[at], self.names[softmax], self.names[attend])
-        self.building.attention(names, (logit.b, logit.m, logit.k, logit.n, out.n))
+        last.makes(attention(self.building, names, (place.given(0), place.given(1), last.given(1))))
         for between in way[:-1]:
             node = self.network.nodes[between]
+            for name in node.input:
+                self.building.part(name)
             one = Place(node, self.names[between], self.network, self.building)
             how = one.mapped("softmax") if between == softmax else one.other("fused", "softmax")
             self.fused[between] = how
@@ -143,8 +152,8 @@ class _Importer:
 
 def _mapped(place: Place) -> Row:
     kind = place.node.op_type
-    if kind in FREE:
-        return place.other("free", "addresses")
+    if kind in FREE or (kind == "Gather" and _addresses(place)):
+        return place.other("free", "addresses" if follow(place) else "addresses what is stored")
     if kind not in HANDLERS:
         return place.other("not modelled", "no such kind of node")
     unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
@@ -154,6 +163,11 @@ def _mapped(place: Place) -> Row:
     if 0 in place.made:
         return place.other("free", "no elements")
     return HANDLERS[kind](place)
+
+
+def _addresses(place: Place) -> bool:
+    """Return whether a Gather looks nothing up in a table of weights."""
+    return place.node.input[0] not in place.network.weights or place.elements < 2  # noqa: PLR2004
 
 
 def totals(rows: Sequence[Row]) -> dict[str, tuple[int, int, int]]:

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from simaccel.workload.conv import Conv, positions
+from simaccel.workload.conv import positions
 from simaccel.workload.layers import Product
-from simaccel.workload.onnx_files.building import Building
+from simaccel.workload.onnx_files import layers
+from simaccel.workload.onnx_files.building import Building, Given, Window
+from simaccel.workload.onnx_files.layers import Factor, Filters
 from simaccel.workload.onnx_files.reading import Network, Shape
+from simaccel.workload.onnx_files.views import View
 
 How = Literal["mapped", "fused", "free", "not modelled"]
 
@@ -73,6 +76,15 @@ class Place:
         """Return the shape of an input."""
         return self.network.shapes[self.node.input[number]]
 
+    def given(self, number: int) -> Given:
+        """Return an input with its shape."""
+        return self.node.input[number], self.shape(number)
+
+    def makes(self, view: View | None, number: int = 0) -> None:
+        """Say what an output is a view of."""
+        if view is not None and number < len(self.node.output):
+            self.building.views[self.node.output[number]] = view
+
     @property
     def made(self) -> Shape:
         """The shape of the first output."""
@@ -102,26 +114,25 @@ class Place:
         return Row(self.name, self.node.op_type, how, why, 0, self.elements)
 
 
-def _window(place: Place, size: Shape, reach: Shape) -> tuple[Shape, Shape, Shape]:
-    """Return (stride, dilation, output) of a window over two dimensions."""
+def _windows(place: Place, size: Shape, reach: Shape) -> list[Window]:
+    """Return the windows over all dimensions behind samples and channels."""
     count = len(reach)
     stride = tuple(place.attribute("strides") or [1] * count)
     dilation = tuple(place.attribute("dilations") or [1] * count)
+    pads = place.attribute("pads") or [0] * 2 * count
+    auto = place.attribute("auto_pad", "NOTSET") or "NOTSET"
     made = place.made[2:]
-    if len(made) != count:
-        pads = place.attribute("pads") or [0] * 2 * count
-        made = tuple(
-            positions(
-                one + pads[at] + pads[at + count], 1 + (reach[at] - 1) * dilation[at], stride[at]
-            )
-            for at, one in enumerate(size)
-        )
-    return stride, dilation, made
-
-
-def _pair(values: Shape) -> tuple[int, int]:
-    """Return height and width, of one dimension as a row."""
-    return (1, values[0]) if len(values) == 1 else (values[0], values[1])
+    found = []
+    for at, one in enumerate(size):
+        span = 1 + (reach[at] - 1) * dilation[at]
+        whole = one + pads[at] + pads[at + count]
+        number = made[at] if len(made) == count else positions(whole, span, stride[at])
+        before = pads[at]
+        if auto.startswith("SAME"):
+            lacking = max(0, (number - 1) * stride[at] + span - one)
+            before = lacking // 2 if auto == "SAME_UPPER" else -(-lacking // 2)
+        found.append(Window(number, reach[at], stride[at], dilation[at], before))
+    return found
 
 
 def conv(place: Place) -> Row:
@@ -131,22 +142,11 @@ def conv(place: Place) -> Row:
     groups = place.attribute("group", 1) or 1
     if len(size) > 2:  # noqa: PLR2004 - height and width
         return place.other("not modelled", f"a convolution of {len(size)} dimensions")
-    stride, dilation, made = _window(place, size, tuple(reach))
-    (p, q), (r, s) = _pair(made), _pair(tuple(reach))
-    shape = Conv(
-        n=place.made[0],
-        g=groups,
-        m=filters // groups,
-        c=inner,
-        p=p,
-        q=q,
-        r=r,
-        s=s,
-        stride=_pair(stride) if len(stride) > 1 else (1, stride[0]),
-        dilation=_pair(dilation) if len(dilation) > 1 else (1, dilation[0]),
-    )
-    place.building.layer(place.name, shape)
-    return place.mapped("conv", math.prod(shape.ranks.values()))
+    windows = _windows(place, size, tuple(reach))
+    of = Filters(groups, filters // groups, inner)
+    place.makes(layers.conv(place.building, place.name, place.given(0), of, windows))
+    macs = place.made[0] * filters * inner * math.prod(one.made * one.reach for one in windows)
+    return place.mapped("conv", macs)
 
 
 def conv_transpose(place: Place) -> Row:
@@ -154,29 +154,32 @@ def conv_transpose(place: Place) -> Row:
     n, channels, *size = place.shape(0)
     _, filters, *reach = place.shape(1)
     groups = place.attribute("group", 1) or 1
-    rows = n * math.prod(size)
-    shape = Conv(
-        n=1, g=groups, m=filters * math.prod(reach), c=channels // groups, p=1, q=rows, r=1, s=1
-    )
-    place.building.layer(place.name, shape)
-    return place.mapped("conv 1x1", math.prod(shape.ranks.values()))
+    if len(size) > 2:  # noqa: PLR2004 - height and width
+        return place.other("not modelled", f"a convolution of {len(size)} dimensions")
+    of = Filters(groups, filters * math.prod(reach), channels // groups)
+    windows = [Window(one, 1) for one in size]
+    layers.conv(place.building, place.name, place.given(0), of, windows)
+    macs = n * math.prod(size) * channels * filters * math.prod(reach)
+    return place.mapped("conv 1x1", macs)
 
 
 def gemm(place: Place) -> Row:
     """Map a Gemm; its bias begins the sums."""
-    first, second = place.shape(0), place.shape(1)
     turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
-    k, m = first if turned[0] else first[::-1]
-    n = second[0] if turned[1] else second[1]
-    shape = Product(m=m, k=k, n=n, transposed=turned)
-    place.building.layer(place.name, shape, _second(place))
-    return place.mapped("gemm", m * k * n)
+    factor = Factor(place.given(1), _second(place), turned[1])
+    place.makes(
+        layers.product(place.building, place.name, place.given(0), factor, turned=turned[0])
+    )
+    inner = place.shape(0)[0 if turned[0] else 1]
+    return place.mapped("gemm", math.prod(place.made) * inner)
 
 
 def matmul(place: Place) -> Row:
     """Map a matrix product; a second factor without a batch sees all rows as one."""
+    factor = Factor(place.given(1), _second(place))
+    made = layers.product(place.building, place.name, place.given(0), factor)
+    place.makes(made if made.shape == place.made else made.reshaped(place.made))
     shape = matmul_shape(place.shape(0), place.shape(1))
-    place.building.layer(place.name, shape, _second(place))
     return place.mapped("gemm", math.prod(shape.ranks.values()))
 
 
@@ -203,32 +206,35 @@ def _second(place: Place) -> Literal["weight", "input"]:
 def unary(place: Place) -> Row:
     """Map a function of each element."""
     kind = UNARY[place.node.op_type]
-    place.building.vector(place.name, kind, place.made)
+    place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
     return place.mapped(kind)
 
 
 def binary(place: Place) -> Row:
     """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
-    kind, made = BINARY[place.node.op_type], place.made
-    shapes = [place.network.shapes.get(name, ()) for name in place.node.input]
-    others = [one for one in shapes if math.prod(one) > 1]
-    if made in others:
-        others.remove(made)
+    kind, made, building = BINARY[place.node.op_type], place.made, place.building
+    given: list[Given] = [(name, place.network.shapes.get(name, ())) for name in place.node.input]
+    others = [one for one in given if math.prod(one[1]) > 1]
+    whole = [one for one in others if one[1] == made]
+    whole.sort(key=lambda one: building.view(one[0]) is None)  # what is linked first
+    first: Given = (None, made)
+    if whole:
+        first = whole[0]
+        others.remove(first)
     if not others:
-        place.building.vector(place.name, "scale", made)
+        place.makes(building.vector(place.name, "scale", made, [first]))
         return place.mapped("scale")
-    if len(others) > 1:
-        names = [f"{place.name}.{at}" if at else place.name for at in range(len(others))]
-    else:
-        names = [place.name]
-    for name, other in zip(names, others, strict=True):
-        place.building.vector(name, kind, made, [other])
+    for at, other in enumerate(others):
+        name = f"{place.name}.{at}" if at else place.name
+        first = building.vector(name, kind, made, [first, other]), made
+    place.makes(building.view(first[0]))
     return place.mapped(kind)
 
 
 def softmax(place: Place) -> Row:
     """Map a softmax along one axis."""
-    place.building.vector(place.name, "softmax", place.made, axis=_axis(place))
+    given, axis = [place.given(0)], _axis(place)
+    place.makes(place.building.vector(place.name, "softmax", place.made, given, axis))
     return place.mapped("softmax")
 
 
@@ -243,48 +249,51 @@ def norm(place: Place) -> Row:
     if _axis(place) != len(place.made) - 1:
         return place.other("not modelled", "a norm over several axes")
     most = 3 if kind == "layer_norm" else 2
-    others = [place.shape(at) for at in range(1, min(len(place.node.input), most))]
-    place.building.vector(place.name, kind, place.made, others, axis=len(place.made) - 1)
+    given = [place.given(at) for at in range(min(len(place.node.input), most))]
+    axis = len(place.made) - 1
+    place.makes(place.building.vector(place.name, kind, place.made, given, axis))
     return place.mapped(kind)
 
 
 def batch_norm(place: Place) -> Row:
     """Map a batch norm of inference: a product and a sum by channel."""
-    made = place.made
-    channel = (1, made[1], *([1] * (len(made) - 2)))
-    place.building.vector(place.name, "product", made, [channel])
-    place.building.vector(f"{place.name}.shift", "residual", made, [channel])
+    made, building = place.made, place.building
+    channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
+    scaled = building.vector(place.name, "product", made, [place.given(0), channel])
+    shift = f"{place.name}.shift"
+    place.makes(building.vector(shift, "residual", made, [(scaled, made), channel]))
     return place.mapped("product and residual")
 
 
 def pool(place: Place) -> Row:
     """Map a pooling over windows."""
     kind = "pooling" if place.node.op_type == "MaxPool" else "average_pooling"
-    n, channels, *size = place.shape(0)
-    reach = tuple(place.attribute("kernel_shape"))
+    size = place.shape(0)[2:]
     if len(size) > 2:  # noqa: PLR2004 - height and width
         return place.other("not modelled", f"a pooling of {len(size)} dimensions")
-    stride, dilation, made = _window(place, tuple(size), reach)
-    (p, q), (r, s) = _pair(made), _pair(reach)
-    steps = _pair(stride) if len(stride) > 1 else (1, stride[0])
-    apart = _pair(dilation) if len(dilation) > 1 else (1, dilation[0])
-    shape = Conv(n=n, g=channels, m=1, c=1, p=p, q=q, r=r, s=s, stride=steps, dilation=apart)
-    place.building.pooling(place.name, kind, shape)
+    windows = _windows(place, size, tuple(place.attribute("kernel_shape")))
+    place.makes(layers.pooling(place.building, place.name, kind, place.given(0), windows))
     return place.mapped(kind)
 
 
 def reduction(place: Place) -> Row:
     """Map a mean, sum or maximum over some axes."""
-    rows = math.prod(place.made)
-    place.building.reduction(place.name, rows, max(1, math.prod(place.shape(0)) // max(1, rows)))
+    count = len(place.shape(0))
+    axes = place.attribute("axes")
+    if place.node.op_type.startswith("Global"):
+        axes = list(range(2, count))
+    elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
+        axes = [int(one) for one in place.network.values[place.node.input[1]].reshape(-1)]
+    axes = [one % count for one in axes or range(count)]
+    keeps = len(place.made) == count
+    found = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
+    place.makes(found if found.shape == place.made else None)
     return place.mapped("average_pooling")
 
 
 def gather(place: Place) -> Row:
-    """Map the rows that are looked up in a table of weights; other gathers only address."""
-    if place.node.input[0] not in place.network.weights or place.elements < 2:  # noqa: PLR2004
-        return place.other("free", "addresses")
-    place.building.vector(place.name, "scale", place.made)
+    """Map the rows that are looked up in a table of weights."""
+    place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
     return place.mapped("scale")
 
 
@@ -295,16 +304,39 @@ def recurrent(place: Place) -> Row:
     hidden = place.shape(2)[-1]
     if steps > _MOST_STEPS:
         return place.other("not modelled", f"{steps} steps; at most {_MOST_STEPS} are spelled out")
-    name, building, macs = place.name, place.building, 0
     for turn in range(turns):
-        own = f"{name}.{turn}" if turns > 1 else name
-        building.layer(f"{own}.input", Product(m=steps * batch, k=inner, n=gates))
-        macs += steps * batch * (inner + hidden) * gates
-        for step in range(steps):
-            building.layer(f"{own}.step{step}", Product(m=batch, k=hidden, n=gates))
-            building.vector(f"{own}.gates{step}", "scale", (batch, gates))
-            building.vector(f"{own}.state{step}", "product", (batch, hidden), [(batch, hidden)])
-    return place.mapped("gemms and gates", macs)
+        name = f"{place.name}.{turn}" if turns > 1 else place.name
+        states = _steps(place, name, (steps, batch, inner), (gates, hidden))
+        if turns == 1 and steps == 1:
+            one = states[0]
+            place.makes(View(one.root, ((), (), *one.dims)))
+        else:
+            for state in states:
+                place.building.part(state)
+        if turns == 1:
+            place.makes(View(states[-1].root, ((), *states[-1].dims)), 1)
+    return place.mapped("gemms and gates", turns * steps * batch * (inner + hidden) * gates)
+
+
+def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> list[View]:
+    """Add the steps of one direction; return the states."""
+    building, (steps, batch, inner), (gates, hidden) = place.building, shape, sizes
+    ahead = Factor((None, (inner, gates)), "weight")
+    given = layers.product(building, f"{name}.input", (place.given(0)[0], shape), ahead)
+    weights = Factor((None, (hidden, gates)), "weight", name=f"{name}.R")
+    rest = min(hidden, gates - hidden)
+    states: list[View] = []
+    for step in range(steps):
+        before: Given = (states[-1] if states else None, (batch, hidden))
+        summed = layers.product(building, f"{name}.step{step}", before, weights)
+        part = given.sliced(0, step, 1)
+        row = None if part is None else part.reshaped((batch, gates))
+        inputs: list[Given] = [(row, (batch, gates)), (summed, (batch, gates))]
+        opened = building.vector(f"{name}.gates{step}", "residual", (batch, gates), inputs)
+        halves = [opened.sliced(1, at, hidden) for at in (0, rest)]
+        both: list[Given] = [(one, (batch, hidden)) for one in halves]
+        states.append(building.vector(f"{name}.state{step}", "product", (batch, hidden), both))
+    return states
 
 
 HANDLERS: Final[Mapping[str, Callable[[Place], Row]]] = {

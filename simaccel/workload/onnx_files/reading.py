@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -32,7 +34,8 @@ class Network:
     """The nodes that are left to do, and what is known of tensors.
 
     ``shapes``: of all tensors whose shape is known; ``values``: of small constants; ``weights``:
-    names of constants. ``folded``: nodes whose results are constants, by kind.
+    names of constants. ``folded``: nodes whose results are constants, by kind. ``outputs`` of the
+    graph.
     """
 
     nodes: list[Any]
@@ -40,6 +43,15 @@ class Network:
     values: dict[str, npt.NDArray[Any]]
     weights: set[str]
     folded: dict[str, int] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+
+    def readers(self, name: str) -> int:
+        """Return how often a tensor is read, by nodes or as an output of the graph."""
+        return self._reads[name]
+
+    @cached_property
+    def _reads(self) -> Counter[str]:
+        return Counter((*(name for node in self.nodes for name in node.input), *self.outputs))
 
 
 def read_network(path: Path, dims: Mapping[str, int]) -> Network:
@@ -144,7 +156,8 @@ def _folded(onnx: ModuleType, model: Any) -> Network:  # noqa: ANN401 - a protob
         )
     shapes |= {name: value.shape for name, value in folder.values.items()}
     weights = {one.name for one in model.graph.initializer}
-    return Network(list(model.graph.node), shapes, folder.values, weights, folder.folded)
+    outputs = tuple(one.name for one in model.graph.output)
+    return Network(list(model.graph.node), shapes, folder.values, weights, folder.folded, outputs)
 
 
 def _shapes(graph: Any) -> Iterator[tuple[str, Shape]]:  # noqa: ANN401 - a protobuf

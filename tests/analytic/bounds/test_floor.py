@@ -16,6 +16,7 @@ from simaccel.schedulers import DATAFLOWS
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import draw_case
+from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 
 
@@ -23,7 +24,9 @@ def dram(moved: dict[tuple[str, str], int]) -> int:
     return sum(n for (level, _), n in moved.items() if level.startswith("dram"))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much], deadline=None)
+@settings(
+    max_examples=12 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+)
 @given(st.integers(0, 2**32))
 def test_no_random_tree_is_below(seed: int) -> None:
     """With the bytes that its own tiles take as the buffer."""
@@ -36,7 +39,9 @@ def test_no_random_tree_is_below(seed: int) -> None:
     assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.filter_too_much], deadline=None)
+@settings(
+    max_examples=5 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+)
 @given(st.integers(0, 2**32))
 def test_no_random_tree_of_pes_is_below(seed: int) -> None:
     case = draw_case(seed, spatial=True)
@@ -91,7 +96,7 @@ def own(workload: Workload) -> Mapping:
     return Mapping(workload=reference, dataflow="", body=(Group(operators=(name,), tree=()),))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12 * DRAWS, deadline=None)
 @given(
     st.tuples(*[st.integers(1, 12)] * 4),
     st.tuples(*[st.sampled_from([1, 2, 4])] * 3),

@@ -20,6 +20,7 @@ from simaccel.workload import Workload, bmm, conv2d, gbmm, gemm, parse_workload
 from tests.analytic.bounds import every_order as oracle
 from tests.analytic.bounds.curves import curve
 from tests.analytic.bounds.every_order import Tensor
+from tests.draws import DRAWS
 
 GEMMS = [
     (4096, 4096, 4096, 11269),
@@ -104,7 +105,7 @@ def test_readings_of_halos_are_in_order() -> None:
 # -- brute force ------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15 * DRAWS, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 4)] * 3),
     widths=st.tuples(*[st.sampled_from([1, 2, 4])] * 3),

@@ -119,7 +119,7 @@ def test_fused_operators_have_dimensions_each() -> None:
     (group,) = parse_text(head + tree).groups
     space = space_of(workload, group)
     found = dimensions_of(space, group, load_accelerator("toy"))
-    assert list(dict.fromkeys(one.operator for one in found)) == ["L", "A"]
+    assert list(dict.fromkeys(one.operator for one in found)) == ["L", "softmax", "A"]
     assert _texts(found[1]) == ("TemporalMap(4,4) q", 2, "Q:moves K:stays S:moves")
     sizes = {one.output.name: one.output.n_bytes for one in space.operators}
     assert dram_bytes_of(space, group)["Z"] == sizes["Z"]

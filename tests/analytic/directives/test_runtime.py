@@ -72,6 +72,7 @@ def test_without_a_noc_folds_take_their_streams(
     m, k, n = sizes
     found = _times(gemm(m=m, k=k, n=n), load_accelerator("toy"), stationarity=stationarity)
     assert found.cycles is not None
+    assert found.transfers is not None
     assert found.cycles - found.transfers == steps
 
 

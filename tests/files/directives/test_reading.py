@@ -127,6 +127,9 @@ def test_any_syntax_tree_prints_and_reads_back(description: Description) -> None
             ["line 18, column 6: got nothing; allowed: '}' for each open '{', the last of them in"],
         ),
         ("  // the end\n}", "}\n}", ["line 21, column 1: got '}'; allowed: one of Constant, Net"]),
+        ("Dimensions {", "Dimensions", ["line 7, column 16: got 'K'; allowed: '{' before it"]),
+        ("Cluster(Sz(R))", "Cluster()", ["line 16, column 15: got ')'; allowed: a number before"]),
+        ("  // the end", "/* the end", ["line 20, column 1: got '/*'; allowed: a comment that"]),
         ("K: 64", "K: @64", ["line 7, column 21: got '@64'; allowed: one of"]),
         ("Stride {", "Padding {", ["line 6, column 5: got 'Padding'; allowed: one of '}', Dataf"]),
         (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simaccel.hardware.dram.part import TIMINGS
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, bank_clocks, lying, rows_of, tile_clocks
+from tests.draws import DRAWS
 
 HBM2, LPDDR4 = PARTS["HBM2"], PARTS["LPDDR4-3200x16"]
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4)
@@ -23,7 +24,7 @@ def _elements(sides: list[int], shape: list[int]) -> np.ndarray:
 
 
 @given(SHAPES, st.data(), st.sampled_from([1, 2, 4]))
-@settings(max_examples=200)
+@settings(max_examples=60 * DRAWS)
 def test_rows_are_the_stretches_that_a_tile_has_in_its_tensor(
     shape: list[int], data: st.DataObject, width: int
 ) -> None:
@@ -101,7 +102,7 @@ def test_bytes_without_rows_lie_in_one() -> None:
     st.builds(Rows, st.integers(1, 99), st.integers(1, 9999), st.integers(1, 99_999)),
     st.integers(1, 4),
 )
-@settings(max_examples=300)
+@settings(max_examples=100 * DRAWS)
 def test_a_part_with_a_longer_timing_is_never_faster(
     name: str, mapping: str, timing: str, rows: Rows, channels: int
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.mapping.directives.dataflow import Cluster, DimMap
@@ -144,6 +146,40 @@ def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(InputError) as caught:
         parse_directives(text)
     assert len(caught.value.faults) == 3
+
+
+def test_faults_of_syntax_and_of_meaning_are_told_together() -> None:
+    layer = KC_P[KC_P.index("  Layer") : KC_P.rindex("}")]
+    damaged = layer.replace("Stride {", "Padding {").replace("C: 3", "C: none")
+    inheriting = "  Layer CONV3 { Type: CONV Dimensions { K: 0 } }\n"
+    fine = layer.replace("SpatialMap(1,1) C;", "SpatialMap(1,1 Q").replace("C: 3", "C: 0")
+    text = f"Constant Tile 64;\nConstant Tile 64;\nNetwork n {{\n{damaged}{inheriting}{fine}}}\n"
+    with pytest.raises(InputError) as caught:
+        parse_directives(text, "net.m")
+    told = [line.partition("; allowed")[0] for line in str(caught.value).splitlines()]
+    assert told == [
+        "net.m: line 6, column 5: got 'Padding'",  # what it would have changed is not judged
+        "net.m: line 32, column 22: got 'Q'",
+        "net.m: line 2, column 10: got 'Tile'",
+        "net.m: line 23, column 28: got '0'",
+    ]
+
+
+def test_a_type_that_is_none_hides_nothing() -> None:
+    text = KC_P.replace("CONV\n", "CNV\n").replace("C: 3", "C: 0").replace("(1,1) K", "(1,1x) Z")
+    with pytest.raises(InputError) as caught:
+        parse_directives(text)
+    assert [str(fault.value) for fault in caught.value.faults] == ["CNV", "0", "1x", "Z"]
+
+
+@given(st.integers(0, len(KC_P)), st.integers(0, 30), st.text("{}();,:/*'+- aZ9\n", max_size=5))
+def test_no_damage_ends_in_anything_but_faults(at: int, cut: int, new: str) -> None:
+    try:
+        parse_directives(KC_P[:at] + new + KC_P[at + cut :])
+    except InputError as error:
+        told = error.faults
+        assert told
+        assert len(set(told)) == len(told)
 
 
 def test_a_fifth_cluster_level_and_too_few_pes() -> None:

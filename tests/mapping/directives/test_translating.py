@@ -18,6 +18,7 @@ from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.text import tree_text
 from simaccel.workload import Workload
 from simaccel.workload.layers import layers_workload
+from tests.draws import DRAWS
 
 TABLE_3 = {
     "C-P": """TemporalMap(1,1) K; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X;
@@ -50,7 +51,7 @@ def _workload(text: str) -> Workload:
     return layers_workload("n", {one.name: one.layer.shape() for one in layers})
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12 * DRAWS, deadline=None)
 @given(st.sampled_from(sorted(TABLE_3)), st.data())
 def test_the_machine_moves_what_the_analysis_counts(name: str, data: st.DataObject) -> None:
     reach = data.draw(st.integers(1, 3), label="filter")

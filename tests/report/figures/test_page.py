@@ -123,9 +123,9 @@ def test_titles_say_which_part_is_shown(edge: Trace) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_the_same_trace_gives_the_same_bytes(edge: Trace, suffix: str, tmp_path: Path) -> None:
+def test_the_same_trace_gives_the_same_bytes(toy: Trace, suffix: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        plot_trace(edge, tmp_path / f"{name}{suffix}", Asked())
+        plot_trace(toy, tmp_path / f"{name}{suffix}", Asked())
     first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
     assert first == second
     assert len(first) > 5000

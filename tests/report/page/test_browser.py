@@ -28,6 +28,7 @@ from simaccel.report.page.data import loops
 from simaccel.trace import Trace
 from simaccel.trace.schema import KEY
 from simaccel.workload import build
+from tests.draws import DRAWS
 from tests.trace.exports.runs import recorded
 from tests.trace.scripts import ENGINES, SCRIPTS, Again, Row, Script, padded, write, written
 
@@ -326,7 +327,7 @@ def test_clicks_in_the_loop_tree_zoom_to_one_iteration(page: Page) -> None:
 def test_operators_are_marked_on_the_axis_of_the_window(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "apart.h5"
     workload = build("bert", batch=1, seq_len=64, scope="la")
-    record(path, workload, load_accelerator("edge"), "naive")
+    record(path, workload, load_accelerator("edge"), "naive-m")
     browser = page(path)
     with Trace.open(path) as trace:
         windows = [p.window for p in loops(trace) if p.kind == "operator" and p.window]
@@ -359,7 +360,7 @@ def test_a_run_of_ten_to_the_eleven_cycles(page: Page, tmp_path: Path) -> None:
     """Loads at once, and zooms from the whole run to one event with its exact cycles."""
     workload = build("bert", batch=64, seq_len=65_536, scope="block")
     path = tmp_path / "long.h5"
-    record(path, workload, load_accelerator("edge"), "flex")
+    record(path, workload, load_accelerator("edge"), "naive-m")
     browser = page(path)
     loaded = _run(
         browser, "return performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"
@@ -438,7 +439,7 @@ def test_the_page_expands_windows_as_the_reader_does(page: Page, reference: Refe
         _require_same(browser, trace, windows)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20 * DRAWS)
 @given(SCRIPTS, st.sampled_from([1, 2, 64]), st.data())
 def test_the_page_expands_any_run_as_the_reader_does(
     browser: Chrome, script: Script, block_rows: int, drawn: st.DataObject

@@ -18,6 +18,7 @@ from simaccel.trace.exports import FORMATS, Excerpt, excerpt
 from simaccel.trace.exports.perfetto import COLOURS
 from simaccel.trace.exports.vcd import identifiers
 from simaccel.trace.schema import CAUSES
+from tests.draws import DRAWS
 from tests.trace.exports.formats import (
     RESERVED_COLOURS,
     Signals,
@@ -128,7 +129,7 @@ def _held(part: Excerpt) -> dict[str, list[tuple[int, int | float]]]:
     return found
 
 
-@settings(max_examples=40)  # each of them writes and reads files
+@settings(max_examples=15 * DRAWS)  # each of them writes and reads files
 @given(SCRIPTS, st.data())
 def test_every_format_holds_the_events_of_the_window(script: Script, data: st.DataObject) -> None:
     channels, tiles = data.draw(other_lanes(max(lengths(script).values())))

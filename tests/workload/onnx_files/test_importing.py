@@ -91,8 +91,15 @@ def test_a_small_cnn(tmp_path: Path) -> None:
         ("Gemm", "mapped", "gemm", 2 * 8 * 10),
     ]
     shapes = imported.workload.shapes
-    assert shapes["Conv_2.I"] == (2, 8, 1, rows + 4, columns + 4)  # padding is stored
-    assert shapes["MaxPool_5.I"][2:] == (2 * 2 + 3, 2 * 3 + 3)
+    assert shapes["Relu_1.O"] == (2, 8, rows + 4, columns + 4)  # padding is stored
+    assert shapes["Add_4.O"][2:] == (2 * 2 + 3, 2 * 3 + 3)
+    kinds = {name: one.kind for name, one in imported.workload.tensors.items()}
+    assert [name for name, kind in kinds.items() if kind == "output"] == ["Gemm_8.O"]
+    assert [name for name, kind in kinds.items() if kind == "input"] == [
+        "Conv_0.I",
+        "BatchNormalization_3.B",
+        "BatchNormalization_3.shift.B",
+    ]
     _runs(imported)
 
 

@@ -1,0 +1,297 @@
+"""Timeloop architectures (`architecture: {subtree: ...}` or `{nodes: ...}`) as accelerators.
+
+Taken over, as far as our levels go: the DRAM with its bandwidth, one buffer before the first
+fan-out, the PEs as rows and columns (`meshX`), the memories of a PE, and several MACs in a PE as
+lanes; roles that a constraint in the file bypasses. A bandwidth is words a cycle of `word-bits`; a
+clock comes from `global_cycle_seconds`, and is 1 GHz without it. Fan-outs take no time and energy
+counts nothing: Timeloop asks Accelergy, whose tables aren't in the file. What has no counterpart
+is named in `source`; levels that would change the result are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from simaccel.errors import ABSENT, Fault
+from simaccel.hardware.levels import ROLES, Role
+from simaccel.hardware.timeloop_parts import SECONDS, SPELLINGS, Part, Reading, role_of
+
+_CLOCK_HZ: Final = 10**9
+_BITS: Final = 8
+_FASTEST: Final = 1e-12
+_TAKEN: Final = frozenset(
+    (
+        *(one for names in SPELLINGS.values() for one in names),
+        *SECONDS,
+        *("entries", "sizeKB", "instances", "name", "class", "subclass"),
+    )
+)
+_RATES: Final = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+
+
+def is_architecture(document: Mapping[str, Any]) -> bool:
+    """Return whether a document holds a Timeloop architecture."""
+    return "array" not in document and ("architecture" in document or "arch" in document)
+
+
+def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any], list[Fault]]:
+    """Return an architecture as the document of an accelerator, and what can't be taken."""
+    reading = Reading(document, file)
+    parts = reading.parts()
+    if reading.faults:
+        return {}, reading.faults
+    levels = _levels(reading, parts)
+    found = _Accelerator(reading, levels, Path(file)).document() if levels else {}
+    return found, reading.faults
+
+
+@dataclass
+class _Levels:
+    """The parts by the level that they are; ``left``: those with no counterpart, with a reason."""
+
+    dram: Part
+    buffer: Part | None
+    memories: dict[Role, Part]
+    macs: Part
+    pes: int
+    columns: int
+    left: list[str] = field(default_factory=list)
+
+
+def _levels(reading: Reading, parts: Sequence[Part]) -> _Levels | None:
+    drams = [one for one in parts if one.of == "dram"]
+    macs = [one for one in parts if one.of == "compute"]
+    for what, found in (("DRAM", drams), ("MAC (class intmac)", macs)):
+        if len(found) != 1:
+            names = ", ".join(one.name for one in found) or ABSENT
+            reading.refuse("architecture", names, f"one {what}")
+    if reading.faults:
+        return None
+    left = [f"{one.name} (neither a memory nor a MAC)" for one in parts if one.of == "other"]
+    storages = []
+    for one in parts:
+        if one.of != "storage":
+            continue
+        if one.keeps == frozenset() or one.name.lower().startswith("dummy"):
+            left.append(f"{one.name} (holds nothing; it only splits the fan-out)")
+        else:
+            storages.append(one)
+    outer = [one for one in storages if one.instances == 1 and macs[0].instances > 1]
+    inner = [one for one in storages if one not in outer]
+    if len(outer) > 1:
+        names = ", ".join(one.name for one in outer)
+        reading.refuse("architecture", names, "one buffer between DRAM and PEs")
+    pes, columns = _fan(reading, inner, macs[0])
+    memories = {} if reading.faults else _memories(reading, inner, left)
+    buffer = outer[0] if outer else None
+    return _Levels(drams[0], buffer, memories, macs[0], pes, columns, left)
+
+
+def _fan(reading: Reading, inner: Sequence[Part], macs: Part) -> tuple[int, int]:
+    """Return how many PEs there are, in how many columns."""
+    first = inner[0] if inner else macs
+    pes, columns = first.instances, first.columns or macs.columns or first.instances
+    for one in inner:
+        if one.instances != pes:
+            value = f"{one.instances} of them, {pes} of {first.name}"
+            reading.refuse(one.path, value, "memories of one PE, as many of one as of another")
+    for number, of, value in (
+        (pes, columns, f"{pes} PEs, meshX {columns}"),
+        (macs.instances, pes, f"{macs.instances} MACs, {pes} PEs"),
+    ):
+        if number % of:
+            reading.refuse(first.path, value, "whole rows of whole PEs")
+    return pes, columns
+
+
+def _memories(reading: Reading, inner: Sequence[Part], left: list[str]) -> dict[Role, Part]:
+    """Return the memory of each role in a PE; one-word registers give way to others."""
+    found: dict[Role, Part] = {}
+    for one in inner:
+        named = role_of(one.name)
+        kept = one.keeps
+        if kept is None:
+            kept = frozenset({named} if named and len(inner) > 1 else ROLES)
+        for role in sorted(kept):
+            other = found.get(role)
+            if other is None:
+                found[role] = one
+            elif 1 in (words := (_words(reading, other), _words(reading, one))):
+                gone = one if words[1] == 1 else other
+                found[role] = other if gone is one else one
+                left.append(f"{gone.name} (a register of one word beside another memory)")
+            else:
+                names = f"{other.name} and {one.name}"
+                what = f"one memory of a PE for {role}s, by their names or a constraint"
+                reading.refuse(one.path, names, what)
+    shared = {one.path for one in found.values() if [*found.values()].count(one) > 1}
+    if shared and len(found) < len(ROLES):
+        what = "memories of a PE that keep one role each, or together all"
+        reading.refuse(min(shared), f"keeps {' and '.join(found)}", what)
+    return found
+
+
+def _words(reading: Reading, part: Part) -> int | None:
+    """Return how many words a memory holds."""
+    entries = reading.amount(part, "entries")
+    if entries is not None:
+        return entries
+    bits = _capacity_bits(reading, part)
+    word = reading.amount(part, "word_bits")
+    return bits and word and bits // word
+
+
+def _capacity_bits(reading: Reading, part: Part) -> int | None:
+    """Return the size of a memory in bits; None if the file doesn't say it."""
+    amounts = {
+        name: reading.amount(part, name)
+        for name in ("depth", "width", "word_bits", "block_size", "entries", "sizeKB")
+    }
+    depth, width, word = amounts["depth"], amounts["width"], amounts["word_bits"]
+    if amounts["sizeKB"] is not None:
+        return amounts["sizeKB"] * 1024 * _BITS
+    if amounts["entries"] is not None:
+        return word and amounts["entries"] * word
+    if depth is None or (width is None and word is None):
+        return None
+    return depth * (width or (word or 1) * (amounts["block_size"] or 1))
+
+
+@dataclass
+class _Accelerator:
+    """What an accelerator's document is written from."""
+
+    reading: Reading
+    levels: _Levels
+    path: Path
+
+    def document(self) -> dict[str, Any]:
+        """Return the document of the accelerator."""
+        levels, source = self.levels, f"Timeloop architecture {self.path.name}"
+        other = f"{source}: not described there, so not limited"
+        pipe = {"topology": "unlimited", "link_bytes_per_cycle": 2, "hop_cycles": 0}
+        rows, lanes = levels.pes // levels.columns, levels.macs.instances // levels.pes
+        name = "".join(one if one.isalnum() or one in "_.-" else "_" for one in self.path.stem)
+        lane = f" of {lanes} MACs" if lanes > 1 else ""
+        clock = self._clock()
+        found = {
+            "name": name,
+            "description": f"{rows} x {levels.columns} PEs{lane} of a Timeloop architecture",
+            "clock_hz": clock,
+            "array": {
+                "kind": "spatial",
+                "rows": rows,
+                "cols": levels.columns,
+                "lanes": lanes,
+                "memories": self._memories(source),
+                "bypass_buffer": self._bypass(),
+                "source": source,
+            },
+            "buffer": self._buffer(clock, source),
+            "noc": {"source": other, "distribution": pipe, "collection": pipe},
+            "sfu": {"lanes": levels.columns, "source": f"{source} has none: a lane per column"},
+            "dram": {"bandwidth_bytes_per_second": self._dram(clock), "source": source},
+            "energy": {
+                "mac_pj": 0.0,
+                "sfu_pj_per_element": 0.0,
+                "buffer_pj_per_byte": 0.0,
+                "noc_pj_per_byte": 0.0,
+                "dram_pj_per_byte": 0.0,
+                "source": f"{source}: energy is Accelergy's, not described there",
+            },
+        }
+        left = self._left()
+        found["source"] = source + (f". Not taken over: {'; '.join(left)}" if left else "")
+        return found
+
+    def _clock(self) -> int:
+        names = [name for name in SECONDS if name in self.levels.macs.attributes]
+        if not names:
+            return _CLOCK_HZ
+        seconds = self.levels.macs.attributes[names[0]]
+        with suppress(ValueError, TypeError):
+            if _FASTEST <= float(seconds) <= 1:  # 1e-9 is text in YAML 1.1
+                return round(1 / float(seconds))
+        path = f"{self.levels.macs.path}.attributes.{names[0]}"
+        self.reading.refuse(path, seconds, "seconds such as 1.0e-9")
+        return _CLOCK_HZ
+
+    def _memories(self, source: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"source": source}
+        by_part: dict[str, list[Role]] = {}
+        for role, part in self.levels.memories.items():
+            by_part.setdefault(part.path, []).append(role)
+        for role, part in self.levels.memories.items():
+            several = len(by_part[part.path]) > 1
+            found["shared" if several else role] = {
+                "capacity_bytes": self._bytes(part),
+                "read_pj_per_byte": 0.0,
+                "write_pj_per_byte": 0.0,
+            }
+        return found
+
+    def _bytes(self, part: Part) -> int:
+        bits = _capacity_bits(self.reading, part)
+        if bits is None:
+            allowed = "a size: depth and width (or word-bits and block-size), or entries"
+            self.reading.refuse(f"{part.path}.attributes", part.name, allowed)
+        return max(1, (bits or _BITS) // _BITS)
+
+    def _bypass(self) -> list[Role]:
+        buffer = self.levels.buffer
+        if buffer is None:
+            return list(ROLES)
+        return [] if buffer.keeps is None else [one for one in ROLES if one not in buffer.keeps]
+
+    def _buffer(self, clock: int, source: str) -> dict[str, Any]:
+        part = self.levels.buffer
+        rates = {"read": "unlimited", "write": "unlimited"} | (
+            {way: self._rate(part, way, clock) for way in ("read", "write")} if part else {}
+        )
+        return {
+            "capacity_bytes": self._bytes(part) if part else "unlimited",
+            "read_bytes_per_second": rates["read"],
+            "write_bytes_per_second": rates["write"],
+            "source": source if part else f"{source} has none",
+        }
+
+    def _rate(self, part: Part, way: str, clock: int) -> Any:  # noqa: ANN401 - or unlimited
+        """Return bytes per second from words per cycle."""
+        words = self.reading.amount(part, f"{way}_bandwidth")
+        bits = self.reading.amount(part, "word_bits")
+        if words is None:
+            return "unlimited"
+        if bits is None:
+            self.reading.refuse(f"{part.path}.attributes.word-bits", ABSENT, "bits of a word")
+            return "unlimited"
+        return words * bits * clock // _BITS
+
+    def _dram(self, clock: int) -> Any:  # noqa: ANN401 - or unlimited
+        """Return the bandwidth that both directions share: the larger, where two are given."""
+        rates = [self._rate(self.levels.dram, way, clock) for way in ("shared", "read", "write")]
+        known = [one for one in rates if one != "unlimited"]
+        return rates[0] if rates[0] != "unlimited" else max(known, default="unlimited")
+
+    def _left(self) -> list[str]:
+        levels, found = self.levels, list(self.levels.left)
+        own = [levels.dram, *([levels.buffer] if levels.buffer else [])]
+        unread: dict[str, None] = {}
+        for part in (*own, *levels.memories.values(), levels.macs):
+            taken = _TAKEN | (set(_RATES) if part in own else set())
+            unread |= dict.fromkeys(str(one) for one in part.attributes if one not in taken)
+        found += [f"the attributes {', '.join(sorted(unread))}"] if unread else []
+        return found + list(_sections(self.reading.document))
+
+
+def _sections(document: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what else is in the file and not read with --hw."""
+    loops = "architecture_constraints", "mapspace_constraints", "constraints"
+    for name in document:
+        if name in loops:
+            yield f"the loops of {name}"
+        elif name not in ("architecture", "arch", "problem"):
+            yield str(name)

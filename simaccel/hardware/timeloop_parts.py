@@ -1,0 +1,262 @@
+"""The parts of a Timeloop architecture, outermost first, whichever of its formats they come in.
+
+Three formats: versions 0.2 and 0.3 nest (`subtree`, `local`, `name: PE[0..167]`, `meshX` with the
+parts), version 0.4 is a list (`nodes`) of components and of containers whose `spatial` counts for
+all that follows, and before both there were `arithmetic` and `storage`, innermost first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from simaccel.errors import ABSENT, Fault
+from simaccel.hardware.levels import ROLES, Role
+
+_RANGE: Final = re.compile(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]\Z")
+_STORAGES: Final = ("dram", "sram", "regfile", "buffer", "storage", "buffet", "reg")
+_COMPUTE: Final = ("mac", "compute", "alu")
+_NAMES: Final[Mapping[Role, tuple[str, ...]]] = {
+    "weight": ("weight", "filter", "wgt"),
+    "output": ("output", "psum", "ofmap", "accu", "oact"),
+    "input": ("input", "ifmap", "iact", "activation"),
+}
+SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "depth": ("depth", "memory_depth", "memory-depth"),
+    "width": ("width", "memory_width", "memory-width"),
+    "word_bits": ("word-bits", "word_bits", "datawidth", "data-width"),
+    "block_size": ("block-size", "block_size"),
+    "meshX": ("meshX", "mesh-x", "mesh_x"),
+    "meshY": ("meshY", "mesh-y", "mesh_y"),
+}
+"""How attributes are spelled."""
+SECONDS: Final = ("global_cycle_seconds", "cycle-seconds", "cycle_seconds")
+"""How a cycle's time is spelled."""
+MOST: Final = 2**40
+"""The largest amount that an attribute may say."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component: how many there are in all, in how many columns, and what it says of itself.
+
+    ``keeps``: the roles that a constraint in the file leaves it; None without one.
+    """
+
+    name: str
+    path: str
+    of: Literal["dram", "storage", "compute", "other"]
+    attributes: Mapping[str, Any]
+    instances: int
+    columns: int | None = None
+    keeps: frozenset[Role] | None = None
+
+
+@dataclass
+class Reading:
+    """A document that is read, and what is wrong with it so far."""
+
+    document: Mapping[str, Any]
+    file: str
+    faults: list[Fault] = field(default_factory=list)
+
+    def refuse(self, path: str, value: object, allowed: str) -> None:
+        """Note a fault."""
+        text = f"this looks like a Timeloop architecture, which must have here {allowed}"
+        self.faults.append(Fault(self.file, path, value, text))
+
+    def amount(self, part: Part, name: str) -> int | None:
+        """Return a whole number of a part's attributes, or None without one."""
+        for spelling in SPELLINGS.get(name, (name,)):
+            if spelling in part.attributes:
+                return self.whole(f"{part.path}.attributes.{spelling}", part.attributes[spelling])
+        return None
+
+    def whole(self, path: str, value: object) -> int | None:
+        """Return a whole number from 1, or None and a fault."""
+        if type(value) is int and 1 <= value <= MOST:
+            return value
+        self.refuse(path, value, "a whole number from 1")
+        return None
+
+    def parts(self) -> list[Part]:
+        """Return all parts, outermost first."""
+        (root,) = (name for name in ("architecture", "arch") if name in self.document)
+        given = self.document[root]
+        if not isinstance(given, Mapping):
+            self.refuse(root, given, "a mapping with `subtree`, `nodes`, or `arithmetic`")
+            return []
+        if isinstance(given.get("nodes"), list):
+            return list(self._listed(given["nodes"], _Where(f"{root}.nodes"))[0])
+        if "arithmetic" in given:
+            return list(self._oldest(given, root))
+        if isinstance(given.get("subtree"), list):
+            return list(self._nested(given, _Where(root)))
+        self.refuse(
+            root, ", ".join(map(str, given)) or ABSENT, "`subtree`, `nodes` or `arithmetic`"
+        )
+        return []
+
+    def _nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[Part]:
+        inside = where.within(node)
+        for at, local in enumerate(_list(node.get("local"))):
+            path = f"{where.path}.local[{at}]"
+            if found := self._part(local, path, inside):
+                yield found
+        branches = _list(node.get("subtree"))
+        if len(branches) > 1:
+            self.refuse(f"{where.path}.subtree", f"{len(branches)} branches", "one branch")
+        for branch in branches[:1]:
+            path = f"{where.path}.subtree[0]"
+            if not isinstance(branch, Mapping):
+                self.refuse(path, branch, "a mapping with `name`, `local` and `subtree`")
+                continue
+            count = _count(branch)
+            yield from self._nested(branch, inside.at(path, count))
+
+    def _listed(self, nodes: list[Any], where: _Where) -> tuple[list[Part], _Where]:
+        """Return the parts of a list, and where what follows it stands."""
+        found: list[Part] = []
+        for at, node in enumerate(nodes):
+            path = f"{where.path}[{at}]"
+            if not isinstance(node, Mapping):
+                self.refuse(path, node, "a !Component, !Container, !Parallel or !Hierarchical")
+                continue
+            here = self._spread(node, where.at(path, 1))
+            if "class" in node:
+                part = self._part(node, path, here)
+                found += [part] if part else []
+                where = here.at(where.path, 1)
+            elif isinstance(node.get("nodes"), list):
+                inner, after = self._listed(node["nodes"], here.at(f"{path}.nodes", 1))
+                found += inner
+                where = (here if node.get("tag") == "Parallel" else after).at(where.path, 1)
+            else:
+                where = here.within(node).at(where.path, 1)
+        return found, where
+
+    def _spread(self, node: Mapping[str, Any], where: _Where) -> _Where:
+        """Return where a node's own instances stand."""
+        spatial = node.get("spatial")
+        if spatial is None:
+            return where
+        if not isinstance(spatial, Mapping):
+            self.refuse(f"{where.path}.spatial", spatial, "a mapping such as {meshX: 14}")
+            return where
+        sizes = {}
+        for axis in ("meshX", "meshY"):
+            sizes[axis] = self.whole(f"{where.path}.spatial.{axis}", spatial.get(axis, 1)) or 1
+        columns = (where.columns or 1) * sizes["meshX"]
+        count = where.count * sizes["meshX"] * sizes["meshY"]
+        return _Where(where.path, count, where.attributes, columns)
+
+    def _oldest(self, given: Mapping[str, Any], root: str) -> Iterator[Part]:
+        storages = _list(given.get("storage"))
+        for at in reversed(range(len(storages))):
+            yield from self._plain(storages[at], f"{root}.storage[{at}]", "storage")
+        yield from self._plain(given["arithmetic"], f"{root}.arithmetic", "compute")
+
+    def _plain(self, one: object, path: str, of: Literal["storage", "compute"]) -> Iterator[Part]:
+        if not isinstance(one, Mapping):
+            self.refuse(path, one, "a mapping")
+            return
+        count = self.whole(f"{path}.instances", one.get("instances", 1)) or 1
+        name = str(one.get("name", of))
+        outside = "DRAM" in (one.get("technology"), one.get("class"), name)
+        kind = "dram" if of == "storage" and outside else of
+        columns = one.get("meshX")
+        yield Part(name, path, kind, one, count, columns and self.whole(f"{path}.meshX", columns))
+
+    def _part(self, one: object, path: str, where: _Where) -> Part | None:
+        if not isinstance(one, Mapping) or not isinstance(one.get("class"), str):
+            self.refuse(path, one, "a component with `name`, `class` and `attributes`")
+            return None
+        own = one.get("attributes")
+        attributes = {**where.attributes, **(own if isinstance(own, Mapping) else {})}
+        name = _RANGE.sub(r"\1", str(one.get("name", one["class"])))
+        kind = _kind(f"{one['class']} {one.get('subclass', '')}".lower())
+        part = Part(name, path, kind, attributes, where.count * _count(one), where.columns)
+        if where.columns is None and part.of != "other":
+            columns = self.amount(part, "meshX")
+            part = Part(name, path, kind, attributes, part.instances, columns)
+        keeps = self._keeps(part.name, one)
+        return Part(name, path, kind, attributes, part.instances, part.columns, keeps)
+
+    def _keeps(self, name: str, one: Mapping[str, Any]) -> frozenset[Role] | None:
+        """Return the roles that constraints leave a part, if there are any of its own."""
+        constraints = one.get("constraints")
+        rules = [constraints.get("dataspace")] if isinstance(constraints, Mapping) else []
+        for section in ("architecture_constraints", "mapspace_constraints", "constraints"):
+            given = self.document.get(section)
+            targets = _list(given.get("targets") if isinstance(given, Mapping) else None)
+            rules += [
+                target
+                for target in targets
+                if isinstance(target, Mapping)
+                and target.get("target", target.get("name")) == name
+                and target.get("type") in ("bypass", "bypassing", "datatype", "dataspace")
+            ]
+        kept: frozenset[Role] | None = None
+        for rule in rules:
+            if isinstance(rule, Mapping):
+                before = frozenset(ROLES) if kept is None else kept
+                kept = before - roles(rule.get("bypass"))
+                kept = roles(rule.get("keep")) or kept if not rule.get("bypass") else kept
+        return kept
+
+
+@dataclass(frozen=True)
+class _Where:
+    """A place in the document: its path, instances there, attributes that it inherits."""
+
+    path: str
+    count: int = 1
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    columns: int | None = None
+
+    def within(self, node: Mapping[str, Any]) -> _Where:
+        own = node.get("attributes")
+        found = {**self.attributes, **(own if isinstance(own, Mapping) else {})}
+        return _Where(self.path, self.count, found, self.columns)
+
+    def at(self, path: str, count: int) -> _Where:
+        return _Where(path, self.count * count, self.attributes, self.columns)
+
+
+def roles(given: object) -> frozenset[Role]:
+    """Return the roles that data spaces are, by their names.
+
+    >>> sorted(roles(["Inputs", "Outputs"]))
+    ['input', 'output']
+    """
+    found = (role_of(str(one)) for one in _list(given))
+    return frozenset(one for one in found if one is not None)
+
+
+def role_of(name: str) -> Role | None:
+    """Return the role that a name speaks of.
+
+    >>> role_of("weights_spad"), role_of("psum_spad"), role_of("pe_spad")
+    ('weight', 'output', None)
+    """
+    lower = name.lower()
+    return next((role for role, words in _NAMES.items() if any(map(lower.count, words))), None)
+
+
+def _count(node: Mapping[str, Any]) -> int:
+    match = _RANGE.match(str(node.get("name", "")))
+    return max(1, int(match[3]) - int(match[2]) + 1) if match else 1
+
+
+def _kind(text: str) -> Literal["dram", "storage", "compute", "other"]:
+    if "dram" in text:
+        return "dram"
+    if any(map(text.count, _STORAGES)):
+        return "storage"
+    return "compute" if any(map(text.count, _COMPUTE)) else "other"
+
+
+def _list(given: object) -> list[Any]:
+    return given if isinstance(given, list) else []

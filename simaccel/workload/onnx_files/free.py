@@ -1,0 +1,110 @@
+"""Nodes that only say where elements stand: views of what others make, where they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from simaccel.workload.onnx_files.operators import Place
+from simaccel.workload.onnx_files.views import View
+
+
+def follow(place: Place) -> bool:
+    """Say what the outputs are views of; return whether they are, where an input is one."""
+    building, node = place.building, place.node
+    if not any(name in building.views for name in node.input):
+        return True
+    found = _views(place)
+    for number, view in enumerate(found):
+        place.makes(view, number)
+        building.derived.update(node.output[number : number + 1])
+    if not found or None in found:
+        for name in node.input:
+            building.part(name)
+        return False
+    building.touched.update(node.input)
+    return True
+
+
+def _views(place: Place) -> list[View | None]:
+    """Return what the outputs are; none for a node whose outputs are no views of its input."""
+    kind, view = place.node.op_type, place.building.views.get(place.node.input[0])
+    if kind == "Concat":
+        return [_joined(place)]
+    if view is None or kind not in _ONE:
+        return _split(place, view) if view is not None and kind == "Split" else []
+    return [_ONE[kind](place, view)]
+
+
+def _same(place: Place, view: View) -> View | None:
+    return view if view.shape == place.made else view.reshaped(place.made)
+
+
+def _transposed(place: Place, view: View) -> View | None:
+    return view.transposed(place.attribute("perm") or range(len(view.dims))[::-1])
+
+
+def _joined(place: Place) -> View | None:
+    """Return a concatenation whose parts are made for nothing else."""
+    names = list(place.node.input)
+    if len(names) == 1:
+        return place.building.views[names[0]]
+    if any(place.network.readers(name) != 1 for name in names):
+        return None
+    axis = int(place.attribute("axis", 0)) % len(place.made)
+    return place.building.join(f"{place.name}.O", names, axis)
+
+
+def _numbers(place: Place, number: int, attribute: str) -> list[int] | None:
+    """Return numbers that are an input or an attribute, if they are known."""
+    if number < len(place.node.input) and place.node.input[number]:
+        known = place.network.values.get(place.node.input[number])
+        return None if known is None else [int(one) for one in known.reshape(-1)]
+    found = place.attribute(attribute)
+    return None if found is None else [int(one) for one in found]
+
+
+def _sliced(place: Place, view: View) -> View | None:
+    starts, ends = _numbers(place, 1, "starts"), _numbers(place, 2, "ends")
+    if starts is None or ends is None:
+        return None
+    axes = _numbers(place, 3, "axes") or list(range(len(starts)))
+    steps = _numbers(place, 4, "steps") or [1] * len(starts)
+    found: View | None = view
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if found is None or step != 1:
+            return None
+        dim = axis % len(view.dims)
+        first, last, _ = slice(start, end).indices(found.shape[dim])
+        found = found.sliced(dim, first, last - first)
+    return found
+
+
+def _split(place: Place, view: View) -> list[View | None]:
+    axis = int(place.attribute("axis", 0)) % len(view.dims)
+    found, at = list[View | None](), 0
+    for name in place.node.output:
+        size = place.network.shapes[name][axis]
+        found.append(view.sliced(axis, at, size))
+        at += size
+    return found
+
+
+def _picked(place: Place, view: View) -> View | None:
+    """Return one position of a dimension."""
+    known = _numbers(place, 1, "indices")
+    axis = int(place.attribute("axis", 0)) % len(view.dims)
+    if known is None or len(known) != 1:
+        return None
+    part = view.sliced(axis, known[0] % view.shape[axis], 1)
+    return None if part is None else part.reshaped(place.made)
+
+
+_ONE: Final[Mapping[str, Callable[[Place, View], View | None]]] = {
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _same),
+    **dict.fromkeys(("Cast", "Identity", "Dropout", "Expand"), _same),
+    "Transpose": _transposed,
+    "Slice": _sliced,
+    "Gather": _picked,
+}
+"""Nodes of one output, by how it is a view of the first input."""

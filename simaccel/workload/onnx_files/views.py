@@ -1,0 +1,194 @@
+"""Views: how a tensor of the graph stands in one that is stored.
+
+A stored tensor (`Root`) has slots, the dimensions of two and more elements of who makes it. What
+nodes such as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each
+dimension is a few spans of slots, one after the other. A reshape that would cut a slot isn't one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from simaccel.workload.einsum import Affine, Kind, Operand
+
+Shape = tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Root:
+    """A stored tensor; ``sizes`` of its slots as made, zeros ``before`` them, and what is reached.
+
+    ``kept``: something reads it from DRAM in a form that is no view. ``into``: the tensor that it
+    is a part of, with the slot and the place there.
+    """
+
+    name: str
+    sizes: list[int]
+    kind: Kind
+    made: bool = False
+    kept: bool = False
+    read: bool = False
+    before: dict[int, int] = field(default_factory=dict)
+    reached: dict[int, int] = field(default_factory=dict)
+    into: tuple[Root, int, int] | None = None
+
+    def stored(self, slot: int) -> int:
+        """Return the size of a slot with its border of zeros."""
+        return self.before.get(slot, 0) + max(self.sizes[slot], self.reached.get(slot, 0))
+
+    def keep(self) -> None:
+        """Note that it goes to DRAM, whatever views read it."""
+        self.kept = True
+        if self.into is not None:
+            self.into[0].keep()
+
+    def final_kind(self) -> Kind:
+        """Return the tensor's kind: an intermediate if views are all that reads it."""
+        if not self.made:
+            return self.kind
+        return "intermediate" if self.read and not self.kept else "output"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Some positions of a slot."""
+
+    slot: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class View:
+    """Dimensions as spans of slots; ``fixed`` are spans of one position that no dimension has."""
+
+    root: Root
+    dims: tuple[tuple[Span, ...], ...]
+    fixed: tuple[Span, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the dimensions."""
+        return tuple(math.prod(span.size for span in dim) for dim in self.dims)
+
+    @property
+    def spans(self) -> list[Span]:
+        """All spans, in the order of the slots."""
+        return sorted((*(s for dim in self.dims for s in dim), *self.fixed), key=lambda s: s.slot)
+
+    def is_whole(self, span: Span) -> bool:
+        """Return whether a span is all of its slot."""
+        return span.start == 0 and span.size == self.root.sizes[span.slot]
+
+    def transposed(self, order: Sequence[int]) -> View:
+        """Return the view with its dimensions in another order."""
+        return replace(self, dims=tuple(self.dims[at] for at in order))
+
+    def reshaped(self, shape: Shape) -> View | None:
+        """Return the view with its spans grouped to other dimensions, if none has to be cut."""
+        spans = [span for dim in self.dims for span in dim if span.size > 1]
+        loose = tuple(span for dim in self.dims for span in dim if span.size == 1)
+        dims = []
+        for size in shape:
+            group: list[Span] = []
+            while math.prod(one.size for one in group) < size and spans:
+                group.append(spans.pop(0))
+            if math.prod(one.size for one in group) != size:
+                return None
+            dims.append(tuple(group))
+        return None if spans else View(self.root, tuple(dims), (*self.fixed, *loose))
+
+    def sliced(self, dim: int, start: int, size: int) -> View | None:
+        """Return a part of a dimension that is one span."""
+        if size == self.shape[dim]:
+            return self
+        if len(self.dims[dim]) != 1:
+            return None
+        (span,) = self.dims[dim]
+        part = Span(span.slot, span.start + start, size)
+        return replace(self, dims=(*self.dims[:dim], (part,), *self.dims[dim + 1 :]))
+
+
+def fresh(root: Root, shape: Shape, keep: Collection[int] = ()) -> View:
+    """Return the view of a new tensor; dimensions of size 1 have no slot, but for ``keep``."""
+    keep = keep or ((0,) if math.prod(shape) == 1 else ())
+    dims: list[tuple[Span, ...]] = []
+    for at, size in enumerate(shape):
+        has = size > 1 or at in keep
+        dims.append((Span(len(root.sizes), 0, size),) if has else ())
+        root.sizes += [size] if has else []
+    return View(root, tuple(dims))
+
+
+Terms = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Use:
+    """How an operator reads or makes a tensor: what each slot is of its ranks, and from where."""
+
+    root: Root
+    slots: Mapping[int, tuple[Terms, int]]
+    """The terms of a slot, and the position that they begin at (before 0: zeros)."""
+
+    def settle(self, ranks: Mapping[str, int]) -> None:
+        """Make room for what is read beside what is made."""
+        root, slots = self._at()
+        for slot, (terms, start) in slots.items():
+            end = start + Affine(terms).size(ranks)
+            root.before[slot] = max(root.before.get(slot, 0), -start)
+            root.reached[slot] = max(root.reached.get(slot, 0), end)
+
+    def operand(self, ranks: Mapping[str, int]) -> Operand:
+        """Return the operand, once all uses are settled."""
+        root, slots = self._at()
+        dims = tuple(Affine(slots[at][0]) for at in range(len(root.sizes)))
+        starts = tuple(slots[at][1] + root.before.get(at, 0) for at in range(len(root.sizes)))
+        shape = tuple(dim.size(ranks) for dim in dims)
+        whole = tuple(root.stored(at) for at in range(len(root.sizes)))
+        return Operand(root.name, dims, () if shape == whole else starts)
+
+    def _at(self) -> tuple[Root, dict[int, tuple[Terms, int]]]:
+        root, slots = self.root, dict(self.slots)
+        while root.into is not None:
+            root, slot, offset = root.into
+            terms, start = slots[slot]
+            slots[slot] = terms, start + offset
+        return root, slots
+
+
+def named(letter: str, group: Sequence[Span]) -> Iterator[tuple[Span, str]]:
+    """Yield the spans of a dimension with the ranks that they are."""
+    for at, span in enumerate(group):
+        yield span, letter if len(group) == 1 else f"{letter}{at}"
+
+
+def joined(root: Root, views: Sequence[View], axis: int) -> View | None:
+    """Return views of whole tensors put one behind the other along a dimension, if they can be."""
+    first = views[0]
+    slots = [one.dims[axis] for one in views]
+    fits = all(
+        one.root.made
+        and not (one.fixed or one.root.kept or one.root.read or one.root.into)
+        and all(map(one.is_whole, one.spans))
+        and len(one.dims[axis]) == 1
+        and one.dims[axis][0].slot == first.dims[axis][0].slot
+        and _others(one, axis) == _others(first, axis)
+        for one in views
+        if first.dims[axis]
+    )
+    if not (fits and all(slots)) or len({id(one.root) for one in views}) < len(views):
+        return None
+    slot, at = first.dims[axis][0].slot, 0
+    root.made, root.sizes = True, list(first.root.sizes)
+    for one in views:
+        one.root.into = root, slot, at
+        at += one.dims[axis][0].size
+    root.sizes[slot] = at
+    return View(root, (*first.dims[:axis], (Span(slot, 0, at),), *first.dims[axis + 1 :]))
+
+
+def _others(view: View, axis: int) -> tuple[tuple[Span, ...], ...]:
+    return tuple(dim for at, dim in enumerate(view.dims) if at != axis)

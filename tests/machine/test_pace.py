@@ -1,0 +1,87 @@
+"""Operands wider than the multipliers: piece after piece, on an array that is stepped in numpy."""
+
+from math import ceil
+
+import numpy as np
+import pytest
+
+from simaccel.experiment.run import energy_pj, simulate
+from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.machine.machine import Machine
+from simaccel.program.lowering import lower
+from simaccel.workload import build
+from tests.agreement import assert_counts, assert_exact
+from tests.machine.accelerators import accelerator
+from tests.machine.systolic_reference import Ints, gemm, stream_gemm
+from tests.trees import einsum, mapping, workload
+
+BODY = "group E\n  keep A buffer, B buffer, C buffer\n  do E array {kind}"
+
+
+def _pieces(numbers: Ints, native: int, bits: int) -> list[Ints]:
+    """Cut numbers without a sign into as many of ``native`` bits as they need, the lowest first."""
+    return [(numbers >> at) % 2**native for at in range(0, bits, native)]
+
+
+@pytest.mark.parametrize("bits", [(8, 8), (16, 8), (8, 16), (16, 16), (4, 8)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 9, 5), (11, 4, 4), (2, 13, 7)])
+def test_an_array_of_8_bits_multiplies_wider_operands_piece_by_piece(
+    shape: tuple[int, int, int], bits: tuple[int, int]
+) -> None:
+    """Row after row of A passes once for each pair of pieces; shifted, the products add up."""
+    m, k, n = shape
+    numbers = np.random.default_rng(m + 10 * k + 100 * n)
+    a, b = (numbers.integers(0, 2**w, s) for w, s in zip(bits, ((m, k), (k, n)), strict=True))
+    parts = [
+        (x, y, 8 * (i + j))
+        for i, x in enumerate(_pieces(a, 8, bits[0]))
+        for j, y in enumerate(_pieces(b, 8, bits[1]))
+    ]
+    product = np.zeros((m, n), dtype=np.int64)
+    for x, y, shift in parts:
+        product += gemm(x, y, rows=4, cols=4, stationarity="ws")[0] << shift
+    np.testing.assert_array_equal(product, a @ b)
+    on = accelerator(array={"native_bits": 8, "overlap": "stream"})
+    streams = np.repeat(a, len(parts), axis=0)
+    _, cycles = stream_gemm(streams, b, rows=4, cols=4)
+    of = workload(
+        einsum("E", "C m n", "A m k", "B k n", m=m, k=k, n=n),
+        bits={"A": bits[0], "B": bits[1], "C": 32},
+    )
+    one = mapping(of, BODY.format(kind="ws"))
+    run = assert_counts(of, one, on)
+    assert_exact(of, one, on, run)
+    assert run.cycles == cycles
+    folded = ceil(k / 4) * ceil(n / 4) * 16 * m  # edge folds are filled up in time, not in MACs
+    assert run.native_macs == len(parts) * run.macs <= len(parts) * folded
+
+
+@pytest.mark.parametrize("kind", STATIONARITIES)
+@pytest.mark.parametrize("overlap", ["none", "preload", "stream"])
+def test_operands_of_twice_the_width_stream_as_twice_as_many(
+    kind: Stationarity, overlap: str
+) -> None:
+    """The rank that streams may as well be twice as long, if bytes cost nothing."""
+    on = accelerator(array={"native_bits": 8, "overlap": overlap})
+    streamed = {"ws": "m", "os": "k", "is": "n"}[kind]
+
+    def cycles(bits: int, **sizes: int) -> int:
+        of = workload(
+            einsum("E", "C m n", "A m k", "B k n", **sizes), bits={"A": bits, "B": 8, "C": 8}
+        )
+        return Machine(on, lower(of, mapping(of, BODY.format(kind=kind)))).run().cycles
+
+    sizes = {"m": 6, "k": 7, "n": 9}
+    assert cycles(16, **sizes) == cycles(8, **(sizes | {streamed: 2 * sizes[streamed]}))
+
+
+def test_a_mac_of_wide_operands_costs_as_many() -> None:
+    """1 pJ a MAC: 6 x 7 x 9 of them, four times each with 16 bits on both sides."""
+    on = accelerator(array={"native_bits": 8})
+    energies = []
+    for precision in ("weights=int8,activations=int8", "weights=int16,activations=int16"):
+        found = simulate(build("gemm", shape="M=6,K=7,N=9", precision=precision), on, "naive")
+        assert found.estimate.energy_pj["mac"] == energy_pj(found.run, on)["mac"]
+        assert found.estimate.resource_bound_cycles <= found.run.cycles
+        energies.append(found.estimate.energy_pj["mac"])
+    assert energies == [6 * 7 * 9, 4 * 6 * 7 * 9]

@@ -1,0 +1,1 @@
+"""What a wait is booked to, against what freeing that saves."""
