@@ -40,6 +40,8 @@ from simaccel.trace.store import (
 from simaccel.trace.superblock import cut
 
 _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
+_SIZE = ROW.size
+_pack_row, _pack_use = ROW.pack_into, USE.pack_into
 BEGUN = ".begun"
 """How the file ends that is written first, until a reader could open it."""
 
@@ -91,6 +93,8 @@ class TraceWriter:
         self._block = np.zeros(block_rows, EVENT)
         self._bytes = self._block.view(np.uint8).data
         self._ends, self._served = self._block["end"], self._block["served"]
+        self._last_pair = len(self._block) - 2
+        """The last place in a block where two rows fit."""
         self._written = 0
         """Rows in full blocks, which stay as they are in the file."""
         self._used = 0
@@ -170,6 +174,15 @@ class TraceWriter:
     ) -> None:
         """Note uses of a channel from ``start`` on, each with a pause after it."""
         last = self._open.get(channel) or self._lane(channel, "channel")
+        used, idle, end = self._used, start + use, start + use + pause
+        fits = times == 1 and start < idle < end <= MAX_CYCLE and used <= self._last_pair
+        if fits and not (last.end == start and last.cause is Cause.BUSY):  # mostly
+            n, at = last.number, used * _SIZE
+            _pack_use(self._bytes, at, n, start, idle, _BUSY, cycles, n, idle, end, _IDLE)
+            self._used = used + 2
+            last.row, last.end = self._written + used + 1, end
+            last.cause, last.served = Cause.IDLE, 0
+            return
         while times:
             done = self._uses(last, start, use, pause, cycles, times)
             if not done:
@@ -181,14 +194,14 @@ class TraceWriter:
 
     def _uses(self, last: _Open, start: int, use: int, pause: int, cycles: int, times: int) -> int:
         """Add the rows of as many uses as the block takes, all at once; give their number."""
-        first, n, buffer, pack = self._used, last.number, self._bytes, USE.pack_into
+        first, n, buffer = self._used, last.number, self._bytes
         grows = last.end == start and last.cause is Cause.BUSY and last.row >= self._closed_rows
         fit = min(times, (len(self._block) - first) // 2)
         if grows or not (use and pause and fit) or start + fit * (use + pause) > MAX_CYCLE:
             return 0
-        for at in range(first * ROW.size, (first + 2 * fit) * ROW.size, USE.size):
+        for at in range(first * _SIZE, (first + 2 * fit) * _SIZE, 2 * _SIZE):
             idle = start + use
-            pack(buffer, at, n, start, idle, _BUSY, cycles, n, idle, idle + pause, _IDLE)
+            _pack_use(buffer, at, n, start, idle, _BUSY, cycles, n, idle, idle + pause, _IDLE)
             start = idle + pause
         self._used = first + 2 * fit
         last.row, last.end = self._written + self._used - 1, start
@@ -226,19 +239,23 @@ class TraceWriter:
         """Begin a row with what the lane does now."""
         if end > MAX_CYCLE:
             raise TraceError(self.path, f"cycle {end}", f"runs of up to {MAX_CYCLE} cycles")
+        used = self._used
+        if used > self._last_pair:
+            used = self._with_room()
+        what, figures = (lane.number, start, end, lane.cause), (lane.site, lane.held, lane.served)
+        # three times as fast as an assignment to a row of the array
+        _pack_row(self._bytes, used * _SIZE, *what, *lane.ids, *figures)
+        lane.row, lane.end = self._written + used, end
+        self._used = used + 1
+
+    def _with_room(self) -> int:
+        """Write the present block if it is full; return the place of the next row."""
         if self._used == len(self._block):
             self._store()
             self._written += self._used
             self._closed_rows = max(self._closed_rows, self._written)
             self._used = 0
-        # fmt: off
-        ROW.pack_into(  # three times as fast as an assignment to a row of the array
-            self._bytes, self._used * ROW.size,
-            lane.number, start, end, lane.cause, *lane.ids, lane.site, lane.held, lane.served,
-        )
-        # fmt: on
-        lane.row, lane.end = self._written + self._used, end
-        self._used += 1
+        return self._used
 
     def position(self) -> int:
         """Return the number of rows so far; a segment may begin here."""
