@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
-from simaccel.files.directives.reading import is_description
+from simaccel.files.directives.grammar import is_description
 
 Look = Literal["onnx", "configuration", "topology", "description"]
 

@@ -27,6 +27,7 @@ from simaccel.hardware.presets import with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.scalesim import read_scalesim
 from simaccel.hardware.sections import Sections
+from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 from simaccel.hardware.timeloop import is_architecture, read_timeloop
 from simaccel.plugins import Plugin, Registry
@@ -36,6 +37,8 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
 """Where hwconfigs lie: inside an installed wheel, or beside the package in a checkout."""
 _EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
+_PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec
+"""Sections of which only what is given is written."""
 _UNITS: Final = {
     "_bytes_per_second": "B/s",
     "_bytes": "B",
@@ -258,7 +261,7 @@ def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
 def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
     hidden = {"source", *(spec.hidden if isinstance(spec, DramSpec) else ())}
     fields = [name for name in type(spec).model_fields if name not in hidden]
-    if isinstance(spec, EnergySpec | AreaSpec | PrecisionSpec):
+    if isinstance(spec, _PARTLY):
         fields = [name for name in fields if name in spec.model_dump()]  # others: see derived
     for name in fields:
         value = getattr(spec, name)

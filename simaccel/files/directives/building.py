@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 from lark import Token, Tree
 
+from simaccel.files.directives.grammar import COMMENT
 from simaccel.files.directives.syntax import (
     ClusterDirective,
     Constant,
@@ -31,7 +31,6 @@ from simaccel.files.directives.syntax import (
     Value,
 )
 
-COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _Tree = Tree[Token]
 _AnyNode = TypeVar("_AnyNode", bound=Node)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 GRAMMAR: Final = r"""
@@ -70,3 +71,14 @@ KEYWORDS: Final = (
     *("TYPE", "STRIDE", "DIMENSIONS", "DATAFLOW"),
 )
 """Words that may have been meant."""
+COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_OPENING = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]*\{)")
+
+
+def is_description(text: str) -> bool:
+    r"""Return whether a text looks like a MAESTRO description: it starts as only one can.
+
+    >>> is_description("// VGG\nNetwork vgg16 { }"), is_description("kind: gemm")
+    (True, False)
+    """
+    return bool(_OPENING.match(COMMENT.sub(" ", text)))

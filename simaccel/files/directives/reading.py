@@ -15,8 +15,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from simaccel.errors import ABSENT, Fault, InputError
-from simaccel.files.directives.building import COMMENT, build
-from simaccel.files.directives.grammar import GRAMMAR, INSERTED, KEYWORDS, WORDS
+from simaccel.files.directives.building import build
+from simaccel.files.directives.grammar import COMMENT, GRAMMAR, INSERTED, KEYWORDS, WORDS
 from simaccel.files.directives.syntax import DataflowBlock, Description, Network
 from simaccel.files.documents import read_text
 
@@ -27,16 +27,6 @@ _Meaning = TypeVar("_Meaning")
 _DIM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*'?")
 _BLOCK = re.compile(r"\s*\{")
 _LAYER = re.compile(r"\bLayer\b")
-_OPENING = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]*\{)")
-
-
-def is_description(text: str) -> bool:
-    r"""Return whether a text looks like a MAESTRO description: it starts as only one can.
-
-    >>> is_description("// VGG\nNetwork vgg16 { }"), is_description("kind: gemm")
-    (True, False)
-    """
-    return bool(_OPENING.match(COMMENT.sub(" ", text)))
 
 
 def load_description(path: str | Path) -> Description:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
+from simaccel.files.directives.grammar import is_description
 from simaccel.files.directives.reading import (
     MAX_LAYERS,
-    is_description,
     load_description,
     parse_description,
 )
