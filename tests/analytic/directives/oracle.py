@@ -59,12 +59,12 @@ class Machine:
 
 def count(machine: Machine, sizes: Mapping[str, int], depth: int = 0) -> Totals:
     """Go through all steps of a level on a tile of these sizes."""
-    found, before = Totals(), None
+    found, before, last = Totals(), None, list[Tile]()
     seen: set[tuple[int, ...]] = set()
     for step, units in enumerate(_steps(machine, sizes, depth)):
         arriving = 0
         for tensor in ("input", "filter"):
-            each = _new(machine, tensor, units, before)
+            each = _new(machine, tensor, units, last, 0 if before is None else len(before))
             union = _new_together(machine, tensor, units, before)
             found.delivered[tensor] += each
             sent = union if machine.multicast or depth else each
@@ -79,7 +79,7 @@ def count(machine: Machine, sizes: Mapping[str, int], depth: int = 0) -> Totals:
         found.returning += back
         found.cycles += _cycles(machine, units, depth, arriving + back, leaving, is_first=step == 0)
         found.macs += sum(_work(tile) for tile in units)
-        before = units
+        before, last = units, [*units, *last[len(units) :]]  # who idles keeps what it has
     return found
 
 
@@ -155,16 +155,22 @@ def _moved(tensor: str, now: Tile, before: Tile) -> str:
 
 
 def _new(
-    machine: Machine, tensor: str, units: Sequence[Tile], before: Sequence[Tile] | None
+    machine: Machine, tensor: str, units: Sequence[Tile], last: Sequence[Tile], worked: int
 ) -> int:
+    """Count what is new to each unit; of ``last`` the first ``worked`` in the step before.
+
+    Who has idled still has what it had if the first unit has, too.
+    """
     total = 0
     for at, tile in enumerate(units):
         own = _elements(machine, tensor, tile)
-        how = _moved(tensor, tile, before[at]) if before is not None and at < len(before) else ""
+        how = _moved(tensor, tile, last[at]) if at < len(last) else ""
+        if at >= worked and last and _moved(tensor, units[0], last[0]) != "same":
+            how = ""
         if how == "same":
             continue
-        if how == "on" and before is not None:
-            own -= _elements(machine, tensor, before[at])
+        if how == "on":
+            own -= _elements(machine, tensor, last[at])
         total += len(own)
     return total
 
