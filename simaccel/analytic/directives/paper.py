@@ -223,14 +223,38 @@ class PaperTraffic:
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
         for axis in self.axes[role]:
             span = now.span(axis)
-            if one.dim == axis[0] and axis[1]:
-                shift = step * np.minimum(axis[2], sizes[axis[1]])
-            else:
-                shift = np.full_like(span, step)
-            if one.dim in axis[:2]:
+            shift = step * np.minimum(axis[2], sizes[axis[1]]) if axis[1] else step
+            if one.dim == axis[1]:
+                span = span - _still_there(axis, before.sizes, sizes, step)
+            elif one.dim == axis[0]:
                 span = np.maximum(span - np.maximum(before.span(axis) - shift, 0), 0)
             found = found * span
         return found
+
+
+def _still_there(
+    axis: Axis, before: Mapping[str, Ints], now: Mapping[str, Ints], step: int
+) -> Ints:
+    """Return the positions of a row that a tile had before its filter moved on by ``step``.
+
+    Each output reads a window of the filter's size, a stride behind the one before. Windows of a
+    stride or more are one stretch together; smaller ones have gaps, which others may fill.
+    """
+    outputs, stride = now[axis[0]], axis[2]
+    was, size = before[axis[1]], now[axis[1]]
+    # windows that lie in one stretch of those before: whole ones, and one in part
+    room = np.maximum((outputs - 1) * stride + was - step, 0)
+    whole = np.clip((room - size) // stride + 1, 0, outputs)
+    part = np.where(whole < outputs, np.clip(room - whole * stride, 0, size), 0)
+    in_stretch = np.where(
+        size < stride, whole * size + part, np.minimum(room, (outputs - 1) * stride + size)
+    )
+    # windows before with gaps: each lies over one of them, and over the next
+    later, into = divmod(step, stride)
+    over = np.clip(was - into, 0, size) * np.maximum(outputs - later, 0)
+    over_next = np.clip(into + size - stride, 0, was) * np.maximum(outputs - later - 1, 0)
+    found: Ints = np.where(was >= stride, in_stretch, over + over_next)
+    return found
 
 
 def paper_couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:

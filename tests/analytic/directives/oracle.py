@@ -159,13 +159,13 @@ def _new(
 ) -> int:
     """Count what is new to each unit; of ``last`` the first ``worked`` in the step before.
 
-    Who has idled still has what it had if the first unit has, too.
+    Who has idled still has what it had, unless the first unit begins elsewhere.
     """
     total = 0
     for at, tile in enumerate(units):
         own = _elements(machine, tensor, tile)
         how = _moved(tensor, tile, last[at]) if at < len(last) else ""
-        if at >= worked and last and _moved(tensor, units[0], last[0]) != "same":
+        if at >= worked and last and _moved(tensor, units[0], last[0]) == "elsewhere":
             how = ""
         if how == "same":
             continue
