@@ -275,8 +275,7 @@ def _resident(case: Case, rows: int, placed: Sequence[tuple[Group, Tree, str]]) 
         return tuple(replace(group, tree=tree) for group, tree, _ in placed)
     boxes = [(0, heads, q)] * (heads > 0) + [(heads, heads + 1, part)] * (part > 0)
     keeps = tuple(
-        Keep("S", region=(*[Span(low, high)] * (batch * per > 1), Span(0, n), Span(0, q)))
-        for low, high, n in boxes
+        Keep("S", region=(Span(low, high), Span(0, n), Span(0, q))) for low, high, n in boxes
     )
     groups = []
     for group, spilled, held in placed:
