@@ -182,12 +182,17 @@ class Candidates:
         found = self.finalists(room, 1)
         return found[0] if found else None
 
-    def finalists(self, room: int, most: int, below: float = float("inf")) -> list[int]:
-        """Return the best that fit, at most so many, and none whose objective is not ``below``."""
+    def finalists(
+        self, room: int, most: int, below: float = float("inf"), slack: float = 0.0
+    ) -> list[int]:
+        """Return the best that fit, at most so many, and none whose objective is not ``below``.
+
+        ``slack``: how much the first may be above the best bound left.
+        """
         fits = self.first[self.space[self.first] <= room]
         bounds = self._value(fits, self.least)
         if self.is_timed:
-            fits = self._estimated(fits, bounds, below)
+            fits = self._estimated(fits, bounds, below, slack)
             bounds = self._value(fits, self.cycles)
         else:
             self.left = float(bounds.min(initial=np.inf))
@@ -205,7 +210,7 @@ class Candidates:
         }[self.objective][which]
         return found.astype(np.float64)
 
-    def _estimated(self, fits: Ints, bounds: Values, below: float) -> Ints:
+    def _estimated(self, fits: Ints, bounds: Values, below: float, slack: float) -> Ints:
         """Estimate candidates from the lowest bound on, until none can be (much) better."""
         inside = bounds < below
         fits, bounds = fits[inside], bounds[inside]
@@ -217,7 +222,7 @@ class Candidates:
         self.ended = "all judged"
         while at < fits.size:
             close = at >= self.many and self.patience is None
-            if bounds[at] > (found * (1 - CLOSE) if close else found):
+            if bounds[at] > min(found * (1 - CLOSE) if close else found, found - slack):
                 self.ended = "close" if bounds[at] <= found else "bounds"
                 break
             if self.patience is not None and at - improved >= self.patience:

@@ -45,22 +45,24 @@ def fastest(
     accounts: Sequence[Account] = (),
     name: str = "",
     error: float = 0.0,
+    enough: float = 0.0,
 ) -> tuple[int, float]:
     """Return the number of the best of some mappings of a few operators, and its objective.
 
     ``bodies``: each with its figures by the closed form. On the machine, if there is one to ask;
     the first of equals. ``accounts``: of the searches that found them; one of all is noted as
     ``name``. ``error``: how much estimates may err, at least, where bodies differ in kind.
+    ``enough``: an objective that no other need be better than; a best above it isn't noted.
 
     Raises:
         SimaccelError: the machine takes none of them.
 
     """
     estimates = [chosen.value for _, chosen in bodies]
-    values, refused = _confirmed(goal, workload, bodies, error)
+    values, refused = _confirmed(goal, workload, bodies, error, enough)
     known = values or dict(enumerate(estimates))
     best = min(known, key=lambda at: (known[at], *bodies[at][1].rank[1:]))
-    if accounts:
+    if accounts and not known[best] > enough > 0:
         operators = operators_of(bodies[0][0])
         one = decided(together(name, operators, accounts), estimates, values, refused)
         if not goal.held_bytes:  # what is held between groups need not move
@@ -71,7 +73,11 @@ def fastest(
 
 
 def _confirmed(
-    goal: Goal, workload: Workload, bodies: Sequence[tuple[Body, Chosen]], error: float
+    goal: Goal,
+    workload: Workload,
+    bodies: Sequence[tuple[Body, Chosen]],
+    error: float,
+    enough: float,
 ) -> tuple[dict[int, float], int]:
     """Return the objectives of mappings on the machine, by their numbers, and how many it refused.
 
@@ -92,6 +98,8 @@ def _confirmed(
     rest = [at for at in order if at not in first]
     for which in (first, *(rest[at : at + _AT_ONCE] for at in range(0, len(rest), _AT_ONCE))):
         best = min(found.values(), default=float("inf"))
+        if best <= enough:
+            break
         some = [at for at in which if _at_least(bodies[at][1], error) <= best]
         tasks = [_Asked(goal.judge, alone, mapping_of(alone, "", bodies[at][0])) for at in some]
         for at, judged in zip(some, goal.each(_run, tasks), strict=True):

@@ -228,15 +228,26 @@ class Searched:
         """
         key = "fastest", held_bytes
         if key not in self.known:
-            goal, name = replace(self.goal, held_bytes=held_bytes), "kept" if kept else "alone"
-            found = ranked(self.candidates, goal, name=name)
-            bodies = [(self._body(one.tree, kept), one) for one in found.chosen]
-            self.known[key] = None
-            if bodies:
-                at, value = fastest(goal, workload, bodies, [found.account], name)
-                self.known[key] = replace(found.chosen[at], value=value)
-        best: Chosen | None = self.known[key]
+            goal, best = replace(self.goal, held_bytes=held_bytes), None
+            if goal.slack and not self.candidates.is_complete():
+                enough = self.candidates.bound(goal.room) + goal.slack
+                best = self._found(workload, goal, kept, enough)
+                best = best and best.value <= enough and best or None
+            self.known[key] = best or self._found(workload, goal, kept)
+        best = self.known[key]
         return best and replace(best, tree=renamed(best.tree, self.names))
+
+    def _found(
+        self, workload: Workload, goal: Goal, kept: Sequence[str], enough: float = 0.0
+    ) -> Chosen | None:
+        """Search; ``enough`` as of `fastest`, with the slack that there is."""
+        name = "kept" if kept else "alone"
+        found = ranked(self.candidates, goal, name=name, slack=goal.slack if enough else 0.0)
+        bodies = [(self._body(one.tree, kept), one) for one in found.chosen]
+        if not bodies:
+            return None
+        at, value = fastest(goal, workload, bodies, [found.account], name, enough=enough)
+        return replace(found.chosen[at], value=value)
 
     def _body(self, tree: Tree, kept: Sequence[str]) -> tuple[Group | Around]:
         group = replace(self.group, tree=renamed(tree, self.names))

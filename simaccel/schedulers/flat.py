@@ -130,16 +130,17 @@ class Kind:
         """Return what no objective by the closed form is below."""
         return min(grid.bound(room) for grid in self.grids)
 
-    def searched(self, goal: Goal) -> list[Ranked]:
-        """Return what each grid that was searched has.
+    def searched(self, goal: Goal, slack: float = 0.0) -> list[Ranked]:
+        """Return what each grid that was searched has; ``slack`` as of `ranked`.
 
         What is searched of a kind depends on no other, so that several are never worse than one.
         """
-        found = [ranked(self.grids[0], goal, name=self.name)]
+        found = [ranked(self.grids[0], goal, name=self.name, slack=slack)]
         for grid in self.grids[1:]:
             best = min((one.value for each in found for one in each.chosen), default=float("inf"))
-            if grid.bound(goal.room) < best * (1 - _GAIN):
-                found.append(ranked(grid, goal, best * (1 - _GAIN), name=self.name))
+            limit = best * (1 - _GAIN) - slack
+            if grid.bound(goal.room) < limit:
+                found.append(ranked(grid, goal, limit, name=self.name, slack=slack))
         return found
 
 
@@ -164,18 +165,33 @@ def attention(problem: Problem, goal: Goal, kinds: Grids, name: str) -> tuple[li
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    searched = [one for kind in kinds for one in kind.searched(goal)]
-    found = [one for each in searched for one in each.chosen]
-    if not found:
+    if goal.slack:
+        first = min(kinds, key=lambda kind: kind.bound(goal.room))
+        enough = first.bound(goal.room) + goal.slack
+        found = _fastest(problem, goal, first.searched(goal, goal.slack), name, enough)
+        if found and found[1] <= enough:
+            return found
+    found = _fastest(problem, goal, [one for kind in kinds for one in kind.searched(goal)], name)
+    if found is None:
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
             f"{goal.room} B"
         )
+    return found
+
+
+def _fastest(
+    problem: Problem, goal: Goal, searched: Sequence[Ranked], name: str, enough: float = 0.0
+) -> tuple[list[Group], float] | None:
+    """Return the best group that some searches found, and its objective; None if nothing fits."""
+    found = [one for each in searched for one in each.chosen]
+    if not found:
+        return None
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
     bodies = [([replace(empty, tree=one.tree)], one) for one in found]
     accounts = [one.account for one in searched]
-    at, value = fastest(goal, problem.workload, bodies, accounts, name)
+    at, value = fastest(goal, problem.workload, bodies, accounts, name, enough=enough)
     return bodies[at][0], value
 
 
@@ -226,7 +242,7 @@ def _few(sizes: Sequence[int]) -> list[int]:
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    goal = Goal.of(accelerator, options)
+    goal = Goal.of(accelerator, options, workload)
 
     def choice(workload: Workload, part: Attention) -> list[Group]:
         problem = problem_of(workload, part)

@@ -138,7 +138,7 @@ def attention(
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    search = Search(Goal.of(accelerator, options))
+    search = Search(Goal.of(accelerator, options, workload))
 
     def choice(workload: Workload, part: Attention) -> Body:
         return attention(workload, part, granularities=granularities, search=search)[0]
