@@ -71,7 +71,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     search = Search(goal)
     names = [operator.name for operator in workload.operators]
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
-    left = goal.slack * len(parts(workload))
+    left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     while True:
         way = _cheapest(steps, len(names))
         known = _cheapest([step for step in steps if step.body], len(names))
@@ -87,18 +87,20 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     if refused is not None:
         raise refused
     goal.asked.require_met()
-    ways = [way]
-    for kind in _KINDS if accelerator.groups.resident else ():
-        other = _cheapest(_steps_of(kind, steps), len(names))  # may hold more between its groups
-        if other and other not in ways:
-            ways.append(other)
+    ways = [way, *(_other_ways(steps, len(names)) if accelerator.groups.resident else ())]
     bodies = [[one for step in way for one in step.body or ()] for way in ways]
     return mapping_of(workload, "best", best_held(workload, bodies, search))
 
 
-def _steps_of(kind: str, steps: Sequence[Step]) -> list[Step]:
-    """Return the steps of another dataflow that have been searched."""
-    return [step for step in steps if step.body and step.kind in ("alone", kind)]
+def _other_ways(steps: Sequence[Step], count: int) -> Iterator[list[Step]]:
+    """Yield the ways of other dataflows: they may hold more between their groups than the best."""
+    for step in steps:
+        if step.kind == "alone" and step.body is None:
+            step.find(float("inf"))
+    for kind in _KINDS:
+        way = _cheapest([one for one in steps if one.body and one.kind in ("alone", kind)], count)
+        if way:
+            yield way
 
 
 def _cheapest(steps: Sequence[Step], count: int) -> list[Step]:

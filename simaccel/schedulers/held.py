@@ -56,7 +56,11 @@ def held_between(workload: Workload, body: Body, search: Search) -> Body:
 
 def best_held(workload: Workload, bodies: Sequence[Body], search: Search) -> Body:
     """Return the best of some sequences of groups, each with what it holds; the first of equals."""
-    found = [held_between(workload, body, search) for body in bodies]
+    found: list[Body] = []
+    for body in bodies:
+        if body not in found:
+            found.append(body)
+    found = [held_between(workload, body, search) for body in found]
     if len(found) == 1:
         return found[0]
     return min(found, key=lambda body: _figure(workload, body, search.goal))
