@@ -158,19 +158,17 @@ class Candidates:
         return self.objective in ("cycles", "edp")
 
     def is_complete(self) -> bool:
-        """Return whether the families have all sizes of the ranks that they cut."""
-        loops = [
-            (one, family.space.sizes)
+        """Return whether the families have all sizes of tiles between their smallest and largest.
+
+        A rank that is not cut, or in units of a head's rows, is a constraint of the scheduler.
+        """
+        loops = (
+            node
             for family in self.families
-            for one in branches_of(family.branch)
-            if isinstance(one, Loops)
-        ]
-        return all(
-            np.unique(tile).size == sizes[rank]
-            for node, sizes in loops
-            for rank, tile in zip(node.ranks, node.tiles, strict=True)
-            if tile.ndim
+            for node in branches_of(family.branch)
+            if isinstance(node, Loops)
         )
+        return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
 
     @property
     def timed(self) -> int:
@@ -338,6 +336,12 @@ _SMALL = {
 }
 
 
+def _has_no_gap(tiles: Ints) -> bool:
+    """Return whether sizes are all multiples of a unit from the smallest to the largest."""
+    sizes = np.unique(tiles)
+    return bool((np.diff(sizes) == np.gcd.reduce(sizes)).all())
+
+
 def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
     """Return where candidates stand in a family of a shape; a family of one has none."""
     return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()
@@ -354,7 +358,7 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     >>> tile_sizes(7, 32)
     [1, 2, 3, 4, 5, 6, 7]
     """
-    if extent <= _FEW:
+    if extent <= FEW:
         return list(range(1, extent + 1))
     found = {extent}
     for pieces in (2, 3, 4, 6, 8, 12, 16):
@@ -371,7 +375,7 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     return sorted(s for s in found if s <= extent)
 
 
-_FEW = 16
+FEW: Final = 16
 """Ranks of so many positions have all tile sizes."""
 _EVEN_PIECES = 8
 """Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""

@@ -18,7 +18,7 @@ from simaccel.mapping.tree import BUFFER, Around, Do, Group, Keep, Tree
 from simaccel.schedulers.alike import Names, key_of, names_of, renamed
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
 from simaccel.schedulers.confirming import fastest
-from simaccel.schedulers.search import Goal, ranked
+from simaccel.schedulers.search import Goal, ranked, whole
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
@@ -204,6 +204,11 @@ class Searched:
             return None
         chosen = grid.chosen(number)
         return replace(chosen, tree=renamed(chosen.tree, self.names))
+
+    def few(self, room: int) -> list[Chosen]:
+        """Return all that fit, the best first, where the machine may run them all; else none."""
+        found = whole(self.candidates, self.goal, room)
+        return [replace(one, tree=renamed(one.tree, self.names)) for one in found]
 
     @property
     def smallest(self) -> int:

@@ -22,7 +22,7 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.choosing import Candidates, NothingFitsError, capacity, tile_sizes
+from simaccel.schedulers.choosing import FEW, Candidates, NothingFitsError, capacity, tile_sizes
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import schedule
@@ -94,11 +94,14 @@ def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
 def block_sizes(extent: int) -> list[int]:
     """Return the smallest block of each number of blocks that a rank can be cut into.
 
-    A larger block that makes as many needs more room and moves as much.
+    A larger block that makes as many needs more room and moves as much; only its last one is
+    smaller. Ranks of a few positions have all sizes, as in `tile_sizes`.
 
-    >>> block_sizes(12), block_sizes(7)
-    ([1, 2, 3, 4, 6, 12], [1, 2, 3, 4, 7])
+    >>> block_sizes(18), block_sizes(7)
+    ([1, 2, 3, 4, 5, 6, 9, 18], [1, 2, 3, 4, 5, 6, 7])
     """
+    if extent <= FEW:
+        return list(range(1, extent + 1))
     blocks = -(-extent // np.arange(1, extent + 1))
     found: list[int] = np.unique(-(-extent // blocks)).tolist()
     return found

@@ -15,6 +15,7 @@ from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.exchanges import Chances, Exchange
 from simaccel.schedulers.held import held_between
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
 from simaccel.schedulers.resident import ERROR, GRANULARITIES, Body, Placed, Stage, parts_of, units
@@ -123,16 +124,26 @@ def attention(
         promise=lambda rows: _promise(problem, search, rows),
         limit=limit,
     )
-    found = stage.few(granularities)
+    kinds = [stage.few(one) for one in granularities]
+    found = {rows: body for kind in kinds for rows, body in kind.items()}
     if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     bodies = list(found.values())
+    exchange = Exchange(problem, goal, lambda rows: _chances(problem, search, rows))
+    bodies += exchange.better(kinds)
     accounts = [
         replace(account_of(one.candidates, goal.room, ""), left=0.0)
         for one, _ in _searched(problem, search, whole=False)
     ]
     at, value = fastest(goal, workload, bodies, accounts, "flex", ERROR)
     return bodies[at][0], value
+
+
+def _chances(problem: Problem, search: Search, rows: int) -> list[Chances]:
+    """Return all trees of L, softmax and A beside so many rows, where they are few."""
+    room = search.goal.room - rows * problem.row_bytes
+    searched = _searched(problem, search, whole=rows == every_row(problem))
+    return [Chances(one.group, held, one.few(room)) for one, held in searched]
 
 
 def _schedule(
