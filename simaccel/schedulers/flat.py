@@ -22,7 +22,14 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.choosing import FEW, Candidates, NothingFitsError, capacity, tile_sizes
+from simaccel.schedulers.choosing import (
+    FEW,
+    Candidates,
+    Chosen,
+    NothingFitsError,
+    capacity,
+    tile_sizes,
+)
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import schedule
@@ -124,9 +131,13 @@ def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
 
 @dataclass(frozen=True)
 class Kind:
-    """The candidates of a kind: a first grid, and others that are searched if they promise."""
+    """The candidates of a kind: a first grid, and others that are searched if they promise.
+
+    ``alone``: what is the same of those kinds that a smaller search has together.
+    """
 
     name: str
+    alone: tuple[str, bool]
     grids: tuple[Candidates, ...]
 
     def bound(self, room: int) -> float:
@@ -153,8 +164,8 @@ Grids = Sequence[Kind]
 def grids(problem: Problem, goal: Goal, options: Options, granularities: str) -> Grids:
     """Return the candidates of each kind; without granularities those of flash."""
     return [
-        Kind(name, tuple(goal.grid(some) for some in families))
-        for name, families in _kinds(problem, goal.accelerator, options, granularities)
+        Kind(name, alone, tuple(goal.grid(some) for some in families))
+        for name, alone, families in _kinds(problem, goal.accelerator, options, granularities)
     ]
 
 
@@ -167,18 +178,22 @@ def attention(problem: Problem, goal: Goal, kinds: Grids, name: str) -> tuple[li
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    searched = [one for kind in kinds for one in kind.searched(goal)]
-    found = [one for each in searched for one in each.chosen]
-    if not found:
+    searched = [kind.searched(goal) for kind in kinds]
+    found = [[one for each in kind for one in each.chosen] for kind in searched]
+    if not any(found):
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
             f"{goal.room} B"
         )
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    bodies = [([replace(empty, tree=one.tree)], one) for one in found]
-    accounts = [one.account for one in searched]
-    at, value = fastest(goal, problem.workload, bodies, accounts, name)
+    bodies: list[tuple[list[Group], Chosen]] = []
+    alone: dict[object, list[int]] = {}
+    for kind, some in zip(kinds, found, strict=True):
+        alone.setdefault(kind.alone, []).extend(range(len(bodies), len(bodies) + len(some)))
+        bodies += [([replace(empty, tree=one.tree)], one) for one in some]
+    accounts = [one.account for kind in searched for one in kind]
+    at, value = fastest(goal, problem.workload, bodies, accounts, name, kinds=list(alone.values()))
     return bodies[at][0], value
 
 
@@ -187,13 +202,13 @@ def families(
 ) -> list[Family]:
     """Return all families of FLAT-tiles; without granularities those of flash."""
     kinds = _kinds(problem, accelerator, options, granularities)
-    return [family for _, kind in kinds for some in kind for family in some]
+    return [family for _, _, kind in kinds for some in kind for family in some]
 
 
 def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
-) -> Iterator[tuple[str, list[list[Family]]]]:
-    """Yield each kind's name and families: those of a first grid, and of others."""
+) -> Iterator[tuple[str, tuple[str, bool], list[list[Family]]]]:
+    """Yield each kind's name, what it is searched with, and families: of a grid, and of others."""
     whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in granularities]
     whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
     online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
@@ -209,7 +224,8 @@ def _kinds(
                 ]
                 if found:
                     all_of = found if pipelined or not inner else [*found, inner]
-                    yield f"{name}{' pipelined' if pipelined else ''}", all_of
+                    called = f"{name}{' pipelined' if pipelined else ''}"
+                    yield called, (granularity, pipelined), all_of
 
 
 def _inner(problem: Problem, granularity: str, accelerator: Accelerator) -> list[Family]:
