@@ -59,7 +59,7 @@ class Chosen:
     """A candidate: its tree, estimated cycles, bytes to and from DRAM, buffer bytes.
 
     ``value``: the objective by the closed form; ``bound``: what it is not below on the machine, in
-    a space of which every candidate is to be run.
+    a space of which every candidate may be run; ``measured``: on the machine, where it ran already.
     """
 
     tree: Tree
@@ -68,6 +68,7 @@ class Chosen:
     dram_bytes: int
     buffer_bytes: int
     bound: float | None = None
+    measured: float | None = None
 
     @property
     def kind(self) -> Tree:

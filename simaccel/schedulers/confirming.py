@@ -20,6 +20,11 @@ from simaccel.workload import Workload
 Body = Sequence[Group | Around]
 _SURE: Final = 3
 """As many are run in any case; others where estimates that err as these do leave them a chance."""
+_ERRS: Final = 0.125
+"""How much less than the closed form says the machine may take, where every candidate may run.
+
+Of 3,500 mappings of 32 small spaces (`validation.search.brute`) the fastest took at most 8.6% less.
+"""
 _AT_ONCE: Final = 16
 """Those others are asked about in turns of so many."""
 
@@ -113,13 +118,17 @@ class _Confirmed:
         rest = [at for at in order if at not in first]
         for which in (first, *(rest[at : at + _AT_ONCE] for at in range(0, len(rest), _AT_ONCE))):
             some = [at for at in which if _at_least(self.bodies[at][1], error) <= best]
-            self._ask([at for at in some if at not in self.values and at not in self.refused])
+            self._ask(some)
             for at in (at for at in some if at in self.values):
                 best = min(best, self.values[at])
                 error = max(error, abs(1 - self.values[at] / (self.bodies[at][1].value or 1)))
 
-    def _ask(self, some: Sequence[int]) -> None:
+    def _ask(self, which: Sequence[int]) -> None:
+        """Run those that have not run yet."""
         assert self.goal.judge is not None  # noqa: S101 - narrows the type
+        known = ((at, self.bodies[at][1].measured) for at in which)
+        self.values |= {at: value for at, value in known if value is not None}
+        some = [at for at in which if at not in self.values and at not in self.refused]
         alone = self.workload.alone(operators_of(self.bodies[0][0]))
         maps = (mapping_of(alone, "", self.bodies[at][0]) for at in some)
         tasks = [_Asked(self.goal.judge, alone, mapping) for mapping in maps]
@@ -138,8 +147,9 @@ class _Confirmed:
     def _bound(self, at: int) -> float:
         """Return what a mapping's objective is not below on the machine; 0 if it isn't known."""
         body, chosen = self.bodies[at]
-        if chosen.bound is not None:
-            return chosen.bound
+        for known in (chosen.measured, chosen.bound):
+            if known is not None:
+                return known
         if len(body) != 1 or not isinstance(body[0], Group):
             return 0.0
         family = family_of(space_of(self.workload, body[0]), body[0])
@@ -148,8 +158,12 @@ class _Confirmed:
 
 
 def _at_least(one: Chosen, error: float) -> float:
-    """Return what a candidate takes if its estimate errs so much, or by its bound if it has one."""
-    return one.value * (1 - error) if one.bound is None else one.bound
+    """Return what a candidate takes if its estimate errs so much; of few candidates, the most."""
+    if one.measured is not None:
+        return one.measured
+    if one.bound is not None:
+        return max(one.bound, one.value * (1 - max(error, _ERRS)))
+    return one.value * (1 - error)
 
 
 def operators_of(body: Body) -> list[str]:

@@ -68,7 +68,7 @@ class Exchange:
                 break
             now, value = ways[at], new
             body, chosen = bodies[at]
-            found = body, replace(chosen, bound=value)
+            found = body, replace(chosen, measured=value)
         return found
 
     def _few(self, rows: int) -> Sequence[Chances]:

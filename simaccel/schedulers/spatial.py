@@ -210,8 +210,7 @@ def _pick(
 ) -> _Finalist:
     """Return the best of a mapspace and of those inside it, on the machine if there is one.
 
-    ``known``: what was picked from smaller ones; each has its objective as its bound, so that it
-    runs again where nothing better is found.
+    ``known``: what was picked from smaller ones, with what the machine takes for it.
     """
     if strategy in known:
         return known[strategy]
@@ -232,8 +231,8 @@ def _pick(
     accounts = [replace(_account(*one), estimate=estimate) for one in every[strategy]]
     bodies = [(one.body, one.chosen) for one in pool]
     at, value = fastest(goal, target.setting.workload, bodies, accounts, strategy)
-    bound = value if goal.judge is not None and goal.timed else None
-    known[strategy] = replace(pool[at], chosen=replace(pool[at].chosen, bound=bound))
+    ran = value if goal.judge is not None and goal.timed else None
+    known[strategy] = replace(pool[at], chosen=replace(pool[at].chosen, measured=ran))
     return known[strategy]
 
 
