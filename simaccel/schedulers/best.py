@@ -22,7 +22,14 @@ from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.held import best_held
-from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of, parts
+from simaccel.schedulers.problems import (
+    Attention,
+    Options,
+    Scheduler,
+    attention_of,
+    mapping_of,
+    parts,
+)
 from simaccel.schedulers.resident import GRANULARITIES
 from simaccel.schedulers.search import Goal, ranked
 from simaccel.workload import Einsum, Vector, Workload

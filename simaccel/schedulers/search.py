@@ -172,7 +172,7 @@ def ranked(
             left, ended = grid.left, grid.ended
         if climb.firsts:
             below = min(below, climb.firsts[0].value * _NEAR)
-    unique: dict[object, Chosen] = {one.tree: one for one in _all_of(grid, goal)}
+    unique: dict[object, Chosen] = {one.tree: one for one in whole(grid, goal, goal.room)}
     for one in sorted(found, key=lambda one: one.rank):
         unique.setdefault(one.tree, one)
     account = account_of(grid, room, name)
@@ -187,11 +187,11 @@ def ranked(
     return Ranked(tuple(unique.values()), grid.smallest if not found else 0, account)
 
 
-def _all_of(grid: Candidates, goal: Goal) -> list[Chosen]:
+def whole(grid: Candidates, goal: Goal, room: int) -> list[Chosen]:
     """Return all candidates that fit, for the machine, where they are few and have all sizes."""
-    few = np.count_nonzero(grid.space[grid.first] <= goal.room) <= EXACT
+    few = np.count_nonzero(grid.space[grid.first] <= room) <= EXACT
     run = goal.judge is not None and goal.timed and goal.patience is None
-    return grid.every(goal.room) if run and few and grid.is_complete() else []
+    return grid.every(room) if run and few and grid.is_complete() else []
 
 
 def account_of(grid: Candidates, room: int, name: str) -> Account:

@@ -15,15 +15,10 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, nodes
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
-from simaccel.schedulers.choosing import (
-    UNLIMITED,
-    Candidates,
-    NothingFitsError,
-    capacity,
-    tile_sizes,
-)
+from simaccel.schedulers.choosing import UNLIMITED, Candidates, NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, einsum_families
 from simaccel.schedulers.search import Goal
+from simaccel.schedulers.sizes import tile_sizes
 from simaccel.workload import Workload, gemm
 from tests.program.programs import LA, attention_workload, mapping_of
 
