@@ -31,13 +31,11 @@ def put_uses(rows: Events, lane: int, start: int, use: int, pause: int, cycles: 
     """
     times, period = len(rows) // 2, use + pause
     if times <= _FEW:
-        for place in range(times):
-            idle = start + use
-            at = place * USE.size
-            USE.pack_into(
-                rows, at, lane, start, idle, _BUSY, cycles, lane, idle, idle + pause, _IDLE
-            )
-            start += period
+        buffer: memoryview = rows.data
+        for at in range(0, rows.nbytes, USE.size):
+            idle, end = start + use, start + period
+            USE.pack_into(buffer, at, lane, start, idle, _BUSY, cycles, lane, idle, end, _IDLE)
+            start = end
         return
     pair = USE.pack(lane, 0, 0, _BUSY, cycles, lane, 0, 0, _IDLE)
     rows.view(np.uint8).data[:] = pair * times

@@ -16,8 +16,7 @@ from simaccel.mapping.files import parse_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
-from simaccel.trace.opening import TraceError
-from simaccel.trace.rows import damaged
+from simaccel.trace.opening import TraceError, damaged
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, Site, TraceHeader
 from simaccel.trace.store import File, Parts
 from simaccel.trace.superblock import Closed, closed, is_open, read_superblock

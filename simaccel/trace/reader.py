@@ -20,9 +20,9 @@ from simaccel.trace.forest import Stretch, make_track, nest, stretches
 from simaccel.trace.header import Reproduction, open_file, read_header, read_texts
 from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
 from simaccel.trace.layout import require_layout
-from simaccel.trace.opening import TraceError, require_hdf5
+from simaccel.trace.opening import TraceError, damaged, require_hdf5
 from simaccel.trace.questions import BY, Stall, account, window
-from simaccel.trace.rows import Rows, damaged, reading
+from simaccel.trace.rows import Rows, reading
 from simaccel.trace.schema import (
     CAUSES,
     LANES,

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from simaccel.machine.accounts import Cause
 from simaccel.trace.opening import TraceError
 
-FORMAT: Final = "simaccel trace"
 SCHEMA_VERSION: Final = 3
 """Goes up whenever a reader of the version before would misread a file."""
 OPENED: Final = (2, SCHEMA_VERSION)
@@ -22,7 +21,6 @@ LIBVER: Final = ("v110", "v110")
 """The HDF5 file format: fixed, so that the bytes don't depend on the library's version."""
 BLOCK_ROWS: Final = 16_384
 """Rows of one compressed block (an HDF5 chunk of each column)."""
-MAX_CYCLE: Final = 2**63 - 1
 
 EVENT: Final = np.dtype(
     [

@@ -17,11 +17,11 @@ import numpy as np
 
 from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.chunks import LEVEL
+from simaccel.trace.opening import FORMAT
 from simaccel.trace.schema import (
     CAUSES,
     COLUMNS,
     EVENT,
-    FORMAT,
     SCHEMA_VERSION,
     SEGMENT_FIELDS,
     TABLES,

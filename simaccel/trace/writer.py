@@ -15,13 +15,12 @@ from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path
 from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
 from simaccel.trace.chunks import put_uses, write_block
 from simaccel.trace.interrupts import undisturbed
-from simaccel.trace.opening import TraceError
+from simaccel.trace.opening import MAX_CYCLE, TraceError
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
     EVENT,
     LIBVER,
-    MAX_CYCLE,
     ROW,
     SEGMENT_FIELDS,
     USE,
