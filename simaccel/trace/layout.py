@@ -121,6 +121,15 @@ def _attribute(file: File, name: str) -> Any:  # noqa: ANN401 - h5py has no type
     return file.attrs.get_id(name) if name in file.attrs else None
 
 
+def code_of(file: File) -> str:
+    """Return the digest of the code that ran; nothing if the file doesn't say."""
+    found = _attribute(file, "code")
+    if found is None or found.shape != () or h5py.check_string_dtype(found.dtype) is None:
+        return ""
+    value = file.attrs["code"]
+    return value if isinstance(value, str) else ""
+
+
 def _integer(file: File, name: str) -> int | None:
     found = _attribute(file, name)
     if found is None or found.shape != () or found.dtype.kind not in "iu":

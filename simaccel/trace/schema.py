@@ -86,13 +86,17 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class TraceHeader:
-    """Everything needed to reproduce the run, each as the text that simaccel reads."""
+    """Everything needed to reproduce the run, each as the text that simaccel reads.
+
+    ``code``: a digest of the sources that ran; what they would do again needs not be run.
+    """
 
     accelerator: str = ""
     workload: str = ""
     mapping: str = ""
     program: str = ""
     version: str = ""
+    code: str = ""
     seed: int = 0
     sites: Mapping[int, Site] = field(default_factory=dict)
 

@@ -75,6 +75,7 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> None:
         file.attrs[name] = 0
     file.attrs["block_rows"] = block_rows
     file.attrs["seed"] = header.seed
+    file.attrs["code"] = header.code
     group = file.create_group("header")
     for name in TEXTS:
         _write_texts(group, name, [getattr(header, name)])

@@ -129,11 +129,13 @@ def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | No
     if missing := trace.unreadable():
         return None, missing
     with Bar("what if") as bar:
-        return remembered_what_if(accelerator, trace.program(), bar.show), ""
+        return remembered_what_if(accelerator, trace.program(), bar.show, trace), ""
 
 
 def _proposal(trace: Trace, found: Diagnosis) -> Proposal | None:
-    """Look for another dataflow for what costs most."""
+    """Look for another dataflow for what costs most; where nothing is, nothing is loaded for it."""
+    if found.waits_for_bytes is None:
+        return None
     from simaccel.experiment.proposal import propose
 
     return propose(trace.workload(), trace.accelerator(), found)
