@@ -55,10 +55,12 @@ def _einsums(count: int) -> str:
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
-    "bomb": lambda: "a: &a [x,x,x,x,x,x,x,x,x]\n"
-    + "".join(
-        f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]\n"
-        for o, n in zip("abcdefgh", "bcdefghi", strict=True)
+    "bomb": lambda: (
+        "a: &a [x,x,x,x,x,x,x,x,x]\n"
+        + "".join(
+            f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]\n"
+            for o, n in zip("abcdefgh", "bcdefghi", strict=True)
+        )
     ),
     "merges": lambda: _nine("abcdefghi", "{{{}}}"),
     "deep": lambda: "[" * 2_000_000,
@@ -153,7 +155,11 @@ def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path
         """
         (folder / "both.py").write_text(dedent(code))
         done = subprocess.run(
-            [sys.executable, "both.py"], cwd=folder, env=environment, check=True, capture_output=True
+            [sys.executable, "both.py"],
+            cwd=folder,
+            env=environment,
+            check=True,
+            capture_output=True,
         )
         (folder / "both.py").unlink()
         said.append(done.stdout.decode())
