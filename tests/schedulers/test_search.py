@@ -73,7 +73,7 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     return fastest
 
 
-_SHAPES = [(9, 7, 5), (16, 8, 12), (1, 17, 13), (11, 1, 19), (13, 16, 3)]
+_SHAPES = [(9, 7, 5), (16, 4, 6), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
 
 
 @pytest.mark.parametrize(
