@@ -53,6 +53,7 @@ def fastest(
     accounts: Sequence[Account] = (),
     name: str = "",
     error: float = 0.0,
+    enough: float = 0.0,
     kinds: Sequence[Sequence[int]] = (),
 ) -> tuple[int, float]:
     """Return the number of the best of some mappings of a few operators, and its objective.
@@ -60,6 +61,7 @@ def fastest(
     ``bodies``: each with its figures by the closed form. On the machine, if there is one to ask;
     the first of equals. ``accounts``: of the searches that found them; one of all is noted as
     ``name``. ``error``: how much estimates may err, at least, where bodies differ in kind.
+    ``enough``: an objective that no other need be better than; a best above it isn't noted.
     ``kinds``: numbers of bodies that other searches have alone; of each kind those run that would
     run alone, so that all together are never worse than one (one kind of all if not given).
 
@@ -71,7 +73,7 @@ def fastest(
     values: dict[int, float] = {}
     refused = 0
     if goal.judge is not None and goal.timed:
-        confirmed = _Confirmed(goal, workload, bodies, error)
+        confirmed = _Confirmed(goal, workload, bodies, error, enough)
         for kind in sorted(kinds or [range(len(bodies))], key=confirmed.promise):
             confirmed.run(kind)
         values, refused = confirmed.values, len(confirmed.refused)
@@ -79,7 +81,7 @@ def fastest(
             raise list(confirmed.refused.values())[-1]
     known = values or dict(enumerate(estimates))
     best = min(known, key=lambda at: (known[at], *bodies[at][1].rank[1:]))
-    if accounts:
+    if accounts and not known[best] > enough > 0:
         operators = operators_of(bodies[0][0])
         one = decided(together(name, operators, accounts), estimates, values, refused)
         if not goal.held_bytes:  # what is held between groups need not move
@@ -97,6 +99,7 @@ class _Confirmed:
     workload: Workload
     bodies: Sequence[tuple[Body, Chosen]]
     error: float
+    enough: float = 0.0
     values: dict[int, float] = field(default_factory=dict)
     refused: dict[int, SimaccelError] = field(default_factory=dict)
 
@@ -117,6 +120,8 @@ class _Confirmed:
         first = [at for at in order if self.bodies[at][1].bound is None][:_SURE]
         rest = [at for at in order if at not in first]
         for which in (first, *(rest[at : at + _AT_ONCE] for at in range(0, len(rest), _AT_ONCE))):
+            if best <= self.enough:
+                break
             some = [at for at in which if _at_least(self.bodies[at][1], error) <= best]
             self._ask(some)
             for at in (at for at in some if at in self.values):

@@ -22,20 +22,14 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.choosing import (
-    FEW,
-    Candidates,
-    Chosen,
-    NothingFitsError,
-    capacity,
-    tile_sizes,
-)
+from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, capacity
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.resident import GRANULARITIES
 from simaccel.schedulers.search import Goal, Ranked, ranked
+from simaccel.schedulers.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 
 _SIDES = 16
@@ -144,16 +138,17 @@ class Kind:
         """Return what no objective by the closed form is below."""
         return min(grid.bound(room) for grid in self.grids)
 
-    def searched(self, goal: Goal) -> list[Ranked]:
-        """Return what each grid that was searched has.
+    def searched(self, goal: Goal, slack: float = 0.0) -> list[Ranked]:
+        """Return what each grid that was searched has; ``slack`` as of `ranked`.
 
         What is searched of a kind depends on no other, so that several are never worse than one.
         """
-        found = [ranked(self.grids[0], goal, name=self.name)]
+        found = [ranked(self.grids[0], goal, name=self.name, slack=slack)]
         for grid in self.grids[1:]:
             best = min((one.value for each in found for one in each.chosen), default=float("inf"))
-            if grid.bound(goal.room) < best * (1 - _GAIN):
-                found.append(ranked(grid, goal, best * (1 - _GAIN), name=self.name))
+            limit = best * (1 - _GAIN) - slack
+            if grid.bound(goal.room) < limit:
+                found.append(ranked(grid, goal, limit, name=self.name, slack=slack))
         return found
 
 
@@ -178,22 +173,49 @@ def attention(problem: Problem, goal: Goal, kinds: Grids, name: str) -> tuple[li
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    searched = [kind.searched(goal) for kind in kinds]
-    found = [[one for each in kind for one in each.chosen] for kind in searched]
-    if not any(found):
+    if goal.slack:
+        first = min(kinds, key=lambda kind: kind.bound(goal.room))
+        enough = first.bound(goal.room) + goal.slack
+        found = _fastest(problem, goal, [(first, first.searched(goal, goal.slack))], name, enough)
+        if found and found[1] <= enough:
+            return found
+    found = _fastest(problem, goal, [(kind, kind.searched(goal)) for kind in kinds], name)
+    if found is None:
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
             f"{goal.room} B"
         )
+    return found
+
+
+def _fastest(
+    problem: Problem,
+    goal: Goal,
+    searched: Sequence[tuple[Kind, list[Ranked]]],
+    name: str,
+    enough: float = 0.0,
+) -> tuple[list[Group], float] | None:
+    """Return the best group that some searches found, and its objective; None if nothing fits."""
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
     bodies: list[tuple[list[Group], Chosen]] = []
     alone: dict[object, list[int]] = {}
-    for kind, some in zip(kinds, found, strict=True):
+    for kind, found in searched:
+        some = [one for each in found for one in each.chosen]
         alone.setdefault(kind.alone, []).extend(range(len(bodies), len(bodies) + len(some)))
         bodies += [([replace(empty, tree=one.tree)], one) for one in some]
-    accounts = [one.account for kind in searched for one in kind]
-    at, value = fastest(goal, problem.workload, bodies, accounts, name, kinds=list(alone.values()))
+    if not bodies:
+        return None
+    accounts = [one.account for _, found in searched for one in found]
+    at, value = fastest(
+        goal,
+        problem.workload,
+        bodies,
+        accounts,
+        name,
+        enough=enough,
+        kinds=list(alone.values()),
+    )
     return bodies[at][0], value
 
 
@@ -245,7 +267,7 @@ def _few(sizes: Sequence[int]) -> list[int]:
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    goal = Goal.of(accelerator, options)
+    goal = Goal.of(accelerator, options, workload)
 
     def choice(workload: Workload, part: Attention) -> list[Group]:
         problem = problem_of(workload, part)

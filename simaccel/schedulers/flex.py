@@ -145,7 +145,7 @@ def attention(
         replace(account_of(one.candidates, goal.room, ""), left=0.0)
         for one, _ in _searched(problem, search, whole=False)
     ]
-    at, value = fastest(goal, workload, bodies, accounts, "flex", ERROR, kinds)
+    at, value = fastest(goal, workload, bodies, accounts, "flex", ERROR, kinds=kinds)
     return bodies[at][0], value
 
 
@@ -159,7 +159,7 @@ def _chances(problem: Problem, search: Search, rows: int) -> list[Chances]:
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    search = Search(Goal.of(accelerator, options))
+    search = Search(Goal.of(accelerator, options, workload))
 
     def choice(workload: Workload, part: Attention) -> Body:
         return attention(workload, part, granularities=granularities, search=search)[0]

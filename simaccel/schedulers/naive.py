@@ -114,7 +114,7 @@ def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
     """Schedule each operator on its own with the fixed tile; errors as of ``Fixed``."""
-    fixed = Fixed.of(Goal.of(accelerator, options), options)
+    fixed = Fixed.of(Goal.of(accelerator, options, workload), options)
     body: list[Group | Around] = []
     for part in parts(workload):
         if isinstance(part, tuple):
