@@ -132,7 +132,7 @@ class Family:
     Operators that aren't here hold what their leaf says.
     """
     around_bits: Mapping[str, int] = field(default_factory=dict)
-    """Bits per element of what is kept around; of all that could be made in it if nothing is said."""
+    """Bits per element of what is kept around; of what could be made in it if nothing is said."""
 
     @property
     def shape(self) -> tuple[int, ...]:
