@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from simaccel.hardware import (
@@ -249,10 +250,6 @@ def _dram_latency(one: Accelerator) -> Accelerator:
     return _memories(one, latency_cycles=0)
 
 
-def _dram_turnaround(one: Accelerator) -> Accelerator:
-    return _memories(one, turnaround_cycles=0)
-
-
 def _buffer_ports(one: Accelerator) -> Accelerator:
     ports = {"read_bytes_per_second": None, "write_bytes_per_second": None}
     return _with(one, buffer=_with(one.buffer, **ports))
@@ -268,10 +265,6 @@ def _noc(one: Accelerator) -> Accelerator:
 
 def _sfu(one: Accelerator) -> Accelerator:
     return _with(one, sfu=FreeSfu.model_validate(_fields(one.sfu)))
-
-
-def _sfu_latency(one: Accelerator) -> Accelerator:
-    return _with(one, sfu=_with(one.sfu, latency_cycles=0))
 
 
 def _array(one: Accelerator) -> Accelerator:
@@ -303,12 +296,12 @@ def _slots(one: Accelerator) -> Accelerator:
 _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "dram_bandwidth": _dram_bandwidth,
     "dram_latency": _dram_latency,
-    "dram_turnaround": _dram_turnaround,
+    "dram_turnaround": partial(_memories, turnaround_cycles=0),
     "dram_banks": _dram_banks,
     "buffer_ports": _buffer_ports,
     "noc": _noc,
     "sfu": _sfu,
-    "sfu_latency": _sfu_latency,
+    "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
     "array": _array,
     "slots": _slots,
 }
