@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final, TypeVar
 
 from simaccel.hardware import (
@@ -236,10 +235,6 @@ def _dram_bandwidth(one: Accelerator) -> Accelerator:
 _NO_BANKS: Final = {"model": "channel", "part": None, "map": None}
 
 
-def _dram_banks(one: Accelerator) -> Accelerator:
-    return _memories(one, **_NO_BANKS)
-
-
 def _memories(one: Accelerator, **fields: object) -> Accelerator:
     """Copy an accelerator with other fields of the DRAM and of all memories beside it."""
     beside = {name: _with(memory, **fields) for name, memory in one.memories.by_class().items()}
@@ -296,8 +291,8 @@ def _slots(one: Accelerator) -> Accelerator:
 _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "dram_bandwidth": _dram_bandwidth,
     "dram_latency": _dram_latency,
-    "dram_turnaround": partial(_memories, turnaround_cycles=0),
-    "dram_banks": _dram_banks,
+    "dram_turnaround": lambda one: _memories(one, turnaround_cycles=0),
+    "dram_banks": lambda one: _memories(one, **_NO_BANKS),
     "buffer_ports": _buffer_ports,
     "noc": _noc,
     "sfu": _sfu,
