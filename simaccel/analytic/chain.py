@@ -2,7 +2,8 @@
 
 Written from the rules alone: a load waits for the stores that make its tensor; nothing waits for
 anything else where all tiles of a group fit beside those of the one before it; where only what its
-first leaf takes fits, one tile of each comes early.
+first leaf takes fits, one tile of each comes early. Tensors in a FIFO that the group before has,
+too, come as soon as a slot of it is free.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Family, Floats, Kept, branches_of
-from simaccel.analytic.schedule import bodies
+from simaccel.analytic.fifos import Slots, released, slots_of
+from simaccel.analytic.schedule import Bodies, bodies
 from simaccel.analytic.timeline import Timeline, timeline
 from simaccel.analytic.times import (
     ARRAY,
@@ -56,6 +58,12 @@ class Link:
     before: dict[int, bool] = field(default_factory=dict)
     """Places of those that can stand directly before it: whether that is in the layer before."""
     place: int = 0
+    fifos: dict[str, Slots] = field(default_factory=dict)
+
+    @cached_property
+    def top(self) -> Bodies:
+        """Its bodies."""
+        return bodies(self.family)
 
     @property
     def buffer_bytes(self) -> int:
@@ -103,6 +111,8 @@ class Overlapped:
     free: bool = False
     whole: bool = False
     early: frozenset[str] = frozenset()
+    ahead: frozenset[str] = frozenset()
+    """Of these, tensors whose FIFO is that of the group before."""
     more_bytes: int = 0
     """Of the buffer, beside what the group before reserves."""
 
@@ -129,43 +139,65 @@ def overlapped(link: Link, links: Sequence[Link], accelerator: Accelerator) -> O
     known = {
         name for name in loads if name not in stored and (not again or tensors[name].kind == WEIGHT)
     }
+    ahead = frozenset(
+        name
+        for name, slots in link.fifos.items()
+        if name in known and all(slots in one.fifos.values() for one in before)
+    )
     alone = not link.uses and not link.moves("dram_write") & used
-    if alone and _fits(link, None, others, accelerator):
-        more = int(link.counts.room(BUFFER)) if others else 0
-        return Overlapped(free=known == loads, whole=True, early=frozenset(known), more_bytes=more)
+    if alone and _fits(link, None, others, accelerator, ahead):
+        more = int(link.counts.room(BUFFER)) - _room(link, (BUFFER,), only=ahead)
+        return Overlapped(
+            free=known == loads,
+            whole=True,
+            early=frozenset(known),
+            ahead=ahead,
+            more_bytes=more if others else 0,
+        )
     chosen: list[str] = []
     for name in link.taken_first():
-        if name in known and _fits(link, [*chosen, name], others, accelerator):
+        if name in known - ahead and _fits(link, [*chosen, name], others, accelerator):
             chosen.append(name)
     more = sum(int(link.counts.tiles[BUFFER, name][0]) for name in chosen) if others else 0
-    return Overlapped(early=frozenset(chosen), more_bytes=more)
+    return Overlapped(early=ahead.union(chosen), ahead=ahead, more_bytes=more)
 
 
 def _fits(
-    link: Link, once: Collection[str] | None, others: Sequence[Link], accelerator: Accelerator
+    link: Link,
+    once: Collection[str] | None,
+    others: Sequence[Link],
+    accelerator: Accelerator,
+    shared: Collection[str] = (),
 ) -> bool:
-    """Whether all tiles of a group, or one slot of some, fit beside those of others."""
+    """Whether all tiles of a group but those in ``shared`` slots, or one slot of some, fit."""
     for places, capacity in accelerator.capacities.items():
         kept = BUFFER in places
         used = (_room(one, places) + kept * one.kept_bytes for one in others)
-        mine = _room(link, places, once) + kept * link.kept_bytes * (once is None)
+        mine = _room(link, places, once) - _room(link, places, only=shared)
+        mine += kept * link.kept_bytes * (once is None)
         if capacity is not None and max(used, default=0) + mine > capacity:
             return False
     for kind, capacity in accelerator.staging.items():
         used = (_room(one, (BUFFER,), None, kind) for one in others)
-        mine = _room(link, (BUFFER,), once, kind)
+        mine = _room(link, (BUFFER,), once, kind) - _room(link, (BUFFER,), None, kind, shared)
         if capacity is not None and max(used, default=0) + mine > capacity:
             return False
     return True
 
 
 def _room(
-    link: Link, places: Sequence[str], once: Collection[str] | None = None, kind: str | None = None
+    link: Link,
+    places: Sequence[str],
+    once: Collection[str] | None = None,
+    kind: str | None = None,
+    only: Collection[str] | None = None,
 ) -> int:
-    """Return the bytes of tiles in some places, all of them or one slot of some."""
+    """Return the bytes of tiles in some places: all, ``only`` some, or one slot of some."""
     found = 0
     for at, (n_bytes, slots) in link.counts.tiles.items():
         place, name = at
+        if only is not None and name not in only:
+            continue
         if place in places and kind in (None, link.counts.kinds[at]):
             if once is None:
                 found += int(n_bytes) * int(slots)
@@ -181,6 +213,7 @@ class Chain:
         self.links, self.accelerator = tuple(links), accelerator
         for place, link in enumerate(links):
             link.place = place
+            link.fifos = slots_of(link.top, link.counts, accelerator)
             if place:
                 link.before[place - 1] = False
         self.layers = [list(run) for _, run in groupby(links, lambda one: one.times)]
@@ -252,19 +285,20 @@ class Chain:
                 total += max(joined.values(), default=0)
                 joined = Counter()
                 for name in way.early:
-                    work.subtract(self._early(link, name))
+                    tiles = link.fifos[name].n_slots if name in way.ahead else 1
+                    work.subtract(self._early(link, name, tiles))
             joined.update(work)
         return total, joined
 
-    def _early(self, link: Link, name: str) -> dict[str, int]:
-        """Return the work of resources that one tile of a tensor can take off a group."""
+    def _early(self, link: Link, name: str, tiles: int) -> dict[str, int]:
+        """Return the work of resources that some tiles of a tensor can take off a group."""
         tensor, on = link.family.space.workload.tensors[name], self.accelerator
         n_bytes = int(link.counts.tiles[BUFFER, name][0])
         backing = on.backing(tensor.kind)
         share = backing.dram.channel_bytes(n_bytes, 0)
         return {
-            on.memory(tensor.kind): backing.channel_read_rate.cycles(share) + 1,
-            "buffer_write": on.write_rate.cycles(n_bytes) + 1,
+            on.memory(tensor.kind): tiles * (backing.channel_read_rate.cycles(share) + 1),
+            "buffer_write": tiles * (on.write_rate.cycles(n_bytes) + 1),
         }
 
 
@@ -272,6 +306,7 @@ class Chain:
 class _Ran:
     """A group in time: the end of the one before, and its own."""
 
+    link: Link
     times: Timeline
     began: Floats
     ended: Floats
@@ -298,13 +333,13 @@ def _ran(
     """Go through groups in time; return the last, and the cycles of each."""
     found: list[Window] = []
     for link in run:
-        begin = _begin(last, ways[link.place])
+        begin = _begin(last, link, ways[link.place])
         units = Units(link.family, accelerator)
-        times = timeline(bodies(link.family), link.family.space, units, accelerator, begin)
+        times = timeline(link.top, link.family.space, units, accelerator, begin)
         gate = ZERO if begin is None else begin.x[_ENDED]
         delay = ZERO if begin is None else times.get(_STORED) - begin.x[_STORED]
         began = gate + delay
-        last = _Ran(times, began, np.maximum(times.end(), began))
+        last = _Ran(link, times, began, np.maximum(times.end(), began))
         found.append((int(np.ceil(delay)), int(np.ceil(last.ended - began))))
     return last, found
 
@@ -328,7 +363,7 @@ def _is_amount(key: object) -> bool:
     return isinstance(key, tuple) and key[-1] == "batch"
 
 
-def _begin(last: _Ran | None, way: Overlapped) -> Begin | None:
+def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
     """Return what a group finds; cycles count from where the first of its engines may begin."""
     if last is None or way == Overlapped():
         return None
@@ -350,6 +385,16 @@ def _begin(last: _Ran | None, way: Overlapped) -> Begin | None:
     shifted = {
         key: time if _is_amount(key) else np.maximum(time - origin, 0) for key, time in x.items()
     }
-    gate = None if way.free else Gate(shifted[_ENDED], way.early)
+    gate = None if way.free else Gate(shifted[_ENDED], way.early, way.ahead)
     wrote = {name for name, line in last.times.lines.items() if np.all(line.wrote)}
-    return Begin(shifted, gate, frozenset(wrote))
+    slots = {
+        name: [np.maximum(time - origin, 0) for time in _released(last, link.fifos[name])]
+        for name in way.ahead
+    }
+    return Begin(shifted, gate, frozenset(wrote), slots)
+
+
+def _released(last: _Ran, slots: Slots) -> list[Floats]:
+    """Return when a group released the slots of a FIFO, the latest first."""
+    (name,) = (name for name, one in last.link.fifos.items() if one == slots)
+    return released(last.times.x, last.link.top, name)

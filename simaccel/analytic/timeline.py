@@ -16,6 +16,7 @@ import numpy as np
 
 from simaccel.analytic.blocks import Block, Units
 from simaccel.analytic.family import Bools, Floats, Ints, anywhere, everywhere, ints
+from simaccel.analytic.fifos import taken_over
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import (
     ARRAY,
@@ -55,6 +56,8 @@ def timeline(
 ) -> Timeline:
     """Go through a family whose loops have one order, from ``begin`` on or where nothing was."""
     found = Timeline(units, accelerator, begin)
+    if begin is not None:
+        taken_over(found.x, top, begin.slots)
     sizes = {rank: ints(size) for rank, size in space.sizes.items()}
     found.body(top, sizes, sizes)
     return found

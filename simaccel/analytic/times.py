@@ -43,11 +43,13 @@ def pick(where: Bools, new: Floats, old: Floats) -> Floats:
 class Gate:
     """The ``cycle`` at which the group before has ended.
 
-    Loads of tensors that are not ``early`` wait for it, and any loader that has brought a tile.
+    Loads of tensors that are not ``early`` wait for it, and any loader that has brought a tile, but
+    for those that are ``ahead``.
     """
 
     cycle: Floats
     early: frozenset[str]
+    ahead: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,8 @@ class Begin:
     gate: Gate | None
     wrote: frozenset[str]
     """Memories whose last transfer was a store."""
+    slots: dict[str, list[Floats]]
+    """Tensors with slots that the group before had: when it released them, the latest first."""
 
 
 class State:

@@ -147,6 +147,7 @@ class Traffic(Systolic):
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
         begin = np.maximum(self.get(engine), free)
         gate = self.gate if tiled.outside is None else None
+        gate = None if gate is not None and tiled.tensor in gate.ahead else gate
         if gate is not None and tiled.tensor not in gate.early:
             begin = np.maximum(begin, gate.cycle)
         if tiled.outside is not None:

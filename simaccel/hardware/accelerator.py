@@ -106,6 +106,7 @@ class Accelerator(Spec):
             buffer=self.buffer,
             dram=self.dram,
             memories=self.memories,
+            spatial=isinstance(self.array, SpatialArraySpec),
         )
         details = [
             InitErrorDetails(

@@ -158,15 +158,19 @@ class MemorySpec(DramSpec):
     """A backing memory beside the DRAM, with channels of its own.
 
     Tiles of its tensors take at most ``staging_bytes`` of the buffer: as many slots of a tile as
-    go into that are a FIFO between memory and array. Energy per byte is the DRAM's.
+    go into that are a FIFO between memory and array. With ``fifo`` these slots are the same for all
+    groups, so that tiles of the next group come as soon as those of this one go. Energy per byte is
+    the DRAM's.
     """
 
     staging_bytes: BytesOrUnlimited = None
+    fifo: bool = False
 
     @property
     def hidden(self) -> frozenset[str]:
         """Fields that say nothing."""
-        return super().hidden | ({"staging_bytes"} if self.staging_bytes is None else frozenset())
+        absent = {"staging_bytes"} if self.staging_bytes is None else set()
+        return super().hidden | absent | (set() if self.fifo else {"fifo"})
 
 
 class MemoriesSpec(Spec):

@@ -37,10 +37,12 @@ class Sections:
     buffer: BufferSpec | None
     dram: DramSpec | None
     memories: MemoriesSpec | None = None
+    spatial: bool = False
+    """Whether the array is one."""
 
     def impossible(self) -> list[Impossible]:
         """Find every combination of values that no hardware can have."""
-        found = [*self._fold(), *self._slow_ports()]
+        found = [*self._fold(), *self._slow_ports(), *self._fifos()]
         for field, memory in self._backing():
             found += [*self._stripe(field, memory), *self._slow(field, memory)]
         return found
@@ -52,6 +54,13 @@ class Sections:
         if self.memories is not None:
             for name, memory in self.memories.by_class().items():
                 yield f"memories.{name}", memory
+
+    def _fifos(self) -> Iterator[Impossible]:
+        memories = self.memories.by_class() if self.memories is not None else {}
+        for name, memory in memories.items():
+            if memory.fifo and self.spatial:
+                allowed = "false, as PEs with memories of their own take tiles over the NoC"
+                yield Impossible(f"memories.{name}.fifo", memory.fifo, allowed)
 
     def _fold(self) -> Iterator[Impossible]:
         if self.array is None or self.buffer is None or self.buffer.capacity_bytes is None:

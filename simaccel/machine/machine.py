@@ -180,7 +180,11 @@ class Machine:
 
     def _scopes(self, near: Mapping[str, Collection[str]]) -> dict[str, Scope]:
         """Return what can change in each operator; all of it under no name."""
-        others = {id(token): {*near[h.operator]} for h, token in self.tokens.items()}
+        every = set(self.books.operators)
+        others = {
+            id(token): {*near[h.operator]} if h.operator else every
+            for h, token in self.tokens.items()
+        }
         for plan in self.plans.values():
             for op in plan.ops:
                 if op.tile and op.tile in self.wires.occupancy.lanes:

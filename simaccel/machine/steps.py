@@ -39,6 +39,7 @@ class Handover:
     """A stream of tokens of one tile from one engine to another."""
 
     operator: str
+    """None ("") for the slots of a FIFO, which operators share."""
     tile: str
     kind: str
     source: str
@@ -179,15 +180,16 @@ def put_gate(items: list[Item], engine: str, early: Collection[str]) -> None:
             return
 
 
-def gated(items: Sequence[Item], engine: str) -> list[Item]:
-    """Let a loader wait for the operator before when it has brought a tile."""
+def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[Item]:
+    """Let a loader wait for the operator before when it has brought a tile that isn't ``ahead``."""
     found: list[Item] = []
     for item in items:
         if isinstance(item, Repeat):
-            found.append(replace(item, items=tuple(gated(item.items, engine))))
+            found.append(replace(item, items=tuple(gated(item.items, engine, ahead))))
             continue
         found.append(item)
-        if item.engine == engine and item.step.act is Act.POST:
+        tokens = item.step.tokens if item.step.act is Act.POST else None
+        if item.engine == engine and tokens is not None and tokens.tile not in ahead:
             found.append(Do(engine, Step(Act.GATE), item.behind))
     return found
 
@@ -197,8 +199,9 @@ def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
     if isinstance(item, Repeat):
         return all(_loads_only(inner, engine, tiles) for inner in item.items)
     step = item.step
-    named = {step.tile} if step.tile else set()
-    named |= {step.tokens.tile} if step.tokens is not None else set()
+    # the slots of a FIFO have a name of their own
+    tokens = {step.tokens.tile} if step.tokens is not None else set()
+    named = {step.tile} if step.tile else tokens
     named |= {tile.name for tile in tiles_of(step.command)} if step.command else set()
     return item.engine != engine or named <= set(tiles)
 

@@ -28,6 +28,7 @@ from simaccel.machine.steps import (
     put_before,
     put_gate,
 )
+from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,
@@ -109,8 +110,8 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
 
     """
     engines = engine_kinds(accelerator, program)
-    beside = overlaps(program, accelerator)
-    builder = _Builder(accelerator, engines, beside)
+    beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
+    builder = _Builder(accelerator, engines, beside, shared)
     items = builder.body(program.body, (), "", 0)
     walks = Walks(engines, tokens=builder.tokens, operators=builder.operators, overlaps=beside)
     for engine in engines:
@@ -126,10 +127,12 @@ class _Builder:
         accelerator: Accelerator,
         engines: Mapping[str, EngineKind],
         overlapping: Mapping[str, Overlap],
+        shared: Mapping[str, Mapping[str, Fifo]],
     ) -> None:
         self.accelerator = accelerator
         self.engines = engines
         self.overlaps = overlapping
+        self.fifos = shared
         self.tokens: dict[Handover, int] = {}
         self.operators: list[str] = []
         self.sites = count(1)
@@ -176,7 +179,7 @@ class _Builder:
         for engine, kind in self.engines.items():
             if kind is EngineKind.DMA_IN and not overlap.free:
                 put_gate(items, engine, overlap.early)
-                items = gated(items, engine) if overlap.early else items
+                items = gated(items, engine, overlap.ahead) if overlap.early else items
             elif not overlap.whole:
                 put_gate(items, engine, ())
         for engine in self.engines:
@@ -207,7 +210,7 @@ class _Builder:
             )
         free = None
         if first != last:
-            free = self._handover(operator, tile, "free", last, first)
+            free = self._free(operator, tile, last, first)
             self.tokens.setdefault(free, self.slots[tile.name][1])
         if self.ends.setdefault((operator, tile.name), (first, last)) != (first, last):
             raise ProgramError(
@@ -238,6 +241,12 @@ class _Builder:
         tokens = self._handover(operator, tile, "ready", source, target)
         self.tokens.setdefault(tokens, 0)
         return tokens
+
+    def _free(self, operator: str, tile: Tile, source: str, target: str) -> Handover:
+        """Return the slots of a tile; those of a FIFO belong to no operator."""
+        found = self._handover(operator, tile, "free", source, target)
+        fifo = self.fifos[operator].get(tile.name)
+        return found if fifo is None else replace(found, operator="", tile=fifo.name)
 
     def _handover(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> Handover:
         stepped = tile.name in self.stepped

@@ -4,15 +4,17 @@ A load waits for the stores that make its tensor, and nothing waits for anything
 room (decision 0038). Where all tiles of an operator fit beside those of the one before it, its
 engines begin as soon as they are there. Where only what its first command takes fits, that is
 loaded, and the rest waits for the end. A layer that is repeated reads under one name what its last
-run wrote under another; from one to the next only weights come early.
+run wrote under another; from one to the next only weights come early. Tiles in a FIFO that the
+operator before has, too, come as soon as a slot of it is free (decision 0043).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
+from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.program import (
     BUFFER,
     Compute,
@@ -42,13 +44,15 @@ class Overlap:
 
     ``free``: everything. ``whole``: engines wait for tiles alone, but a load of another tile than
     of ``early`` waits for the end, and each loader brings one tile only until then. Else each
-    brings one tile of ``early``. ``more_bytes``: of the buffer, reserved beside what the operator
-    before reserves.
+    brings one tile of ``early``; of those in a FIFO that goes on (``ahead``, part of ``early``) as
+    many as it takes. ``more_bytes``: of the buffer, reserved beside what the operator before
+    reserves.
     """
 
     free: bool = False
     whole: bool = False
     early: frozenset[str] = frozenset()
+    ahead: frozenset[str] = frozenset()
     more_bytes: int = 0
     beside: frozenset[str] = frozenset()
     """Operators that can stand directly before, if there is anything to begin with."""
@@ -64,6 +68,7 @@ class _Place:
 
     operator: Operator
     before: dict[str, bool] = field(default_factory=dict)
+    fifos: Mapping[str, Fifo] = field(default_factory=dict)
 
     @property
     def others(self) -> list[str]:
@@ -75,6 +80,8 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     """Return what each operator may begin with early, by its name."""
     places: dict[str, _Place] = {}
     _walk(program.body, {}, places)
+    for name, found in fifos(program, accelerator).items():
+        places[name].fifos = found
     if not accelerator.groups.overlap:
         return {name: _FIRST if not one.before else Overlap() for name, one in places.items()}
     rooms = _Rooms(program, accelerator)
@@ -133,10 +140,12 @@ class _Rooms:
             if capacity is not None:
                 self.uses.append((capacity, _used(program, (BUFFER,), kind)))
 
-    def fit(self, operator: Operator, beside: Sequence[str]) -> bool:
-        """Whether all tiles of an operator fit beside other operators."""
+    def fit(self, operator: Operator, shared: Collection[str], beside: Sequence[str]) -> bool:
+        """Whether all tiles of an operator but those in ``shared`` slots fit beside others."""
         return all(
-            self._beside(used, beside) + sum(b * s for b, s in used[operator.name].values()) <= room
+            self._beside(used, beside)
+            + sum(b * s for name, (b, s) in used[operator.name].items() if name not in shared)
+            <= room
             for room, used in self.uses
         )
 
@@ -173,24 +182,37 @@ def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Over
     operator, others = place.operator, place.others
     known = {tile.name: tile for tile in _known(place, places)}
     slots = rings(operator.body, operator.tiles, BUFFER)
-    if _stands_alone(place, places) and rooms.fit(operator, others):
-        more = sum(n_bytes * n for n_bytes, n in slots.values()) if others else 0
+    shared = frozenset(name for name in _going_on(place, places) if name in known)
+    if _stands_alone(place, places) and rooms.fit(operator, shared, others):
+        own = (n_bytes * n for name, (n_bytes, n) in slots.items() if name not in shared)
+        more = sum(own) if others else 0
         free = known.keys() >= _loaded(operator)
         return Overlap(
             free=free,
             whole=True,
             early=frozenset(known),
+            ahead=shared,
             more_bytes=more,
             beside=frozenset(place.before),
         )
     chosen: list[str] = []
     for name in _taken_first(operator):
-        if name in slots and name in known and rooms.fit_once(operator, [*chosen, name], others):
+        if name not in slots or name not in known or name in shared:
+            continue
+        if rooms.fit_once(operator, [*chosen, name], others):
             chosen.append(name)
-    if not chosen:
+    if not chosen and not shared:
         return Overlap()
     more = sum(slots[name][0] for name in chosen) if others else 0
-    return Overlap(early=frozenset(chosen), more_bytes=more, beside=frozenset(place.before))
+    early, beside = shared.union(chosen), frozenset(place.before)
+    return Overlap(early=early, ahead=shared, more_bytes=more, beside=beside)
+
+
+def _going_on(place: _Place, places: Mapping[str, _Place]) -> Iterator[str]:
+    """Name the tiles whose FIFO is that of every operator that can stand before."""
+    for name, fifo in place.fifos.items():
+        if all(fifo in places[one].fifos.values() for one in place.before):
+            yield name
 
 
 def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:

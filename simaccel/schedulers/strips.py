@@ -34,7 +34,7 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
         NothingFitsError: not even one row beside a fold of weights fits.
 
     """
-    search, body = Search(Goal.of(accelerator, options)), []
+    search, body = Search(Goal.of(accelerator, options, workload)), []
     for operator in workload.operators:
         if isinstance(operator, Vector):
             rows = search.vector(workload, operator.name)

@@ -16,11 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator, FoldGrid
+from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,
     Compute,
     Folds,
+    Load,
     Loop,
     Node,
     Operator,
@@ -44,6 +46,7 @@ class _Instance:
     """A tile in one execution of its body: who has it, and since when."""
 
     ring: Ring
+    slots: int
     holder: str = ""
     ready: int = 0
     came: int = 0
@@ -73,12 +76,14 @@ class MaxPlus:
     ended: int = 0
     """When the operator before has ended."""
     overlaps: dict[str, Overlap] = field(default_factory=dict)
+    fifos: dict[str, dict[str, Fifo]] = field(default_factory=dict)
     name: str = ""
     overlap: Overlap = field(default_factory=Overlap)
 
     def cycles(self, program: Program) -> int:
         """Cycles of a whole program."""
         self.overlaps = overlaps(program, self.accelerator)
+        self.fifos = fifos(program, self.accelerator)
         self.time.update({self._engine(command): 0 for command in commands(program.body)})
         self._outside(program.body)
         return self.ended
@@ -124,8 +129,14 @@ class MaxPlus:
                 for c in commands(body)
                 if tile.name in [t.name for t in tiles_of(c)]
             ]
-            own[tile.name] = _Instance((self.name, tile.name, engines[0], engines[-1]))
+            ring = self._ring(tile.name, engines[0], engines[-1])
+            own[tile.name] = _Instance(ring, self.slots[tile.name][1])
         return own
+
+    def _ring(self, tile: str, first: str, last: str) -> Ring:
+        """Name the slots of a tile: those of its operator, or of a FIFO that several have."""
+        fifo = self.fifos[self.name].get(tile)
+        return (self.name, tile, first, last) if fifo is None else ("", fifo.name, first, last)
 
     def _close(self, own: _Living) -> None:
         for instance in own.values():
@@ -192,8 +203,9 @@ class MaxPlus:
             instance.holder = engine
             instance.used = instance.ready = self.time[engine]
             if engine.startswith("dma_in") and not isinstance(command, Reserve):
-                instance.ready += self.accelerator.dram.latency_cycles
-        self._pause(engine)
+                instance.ready += self._memory(command).dram.latency_cycles
+        if not instances.keys() <= self.overlap.ahead:
+            self._pause(engine)
         if ready is not None and isinstance(command, Compute) and command.out.name in instances:
             made = instances[command.out.name]
             made.came = made.ready = made.used = ready
@@ -245,10 +257,10 @@ class MaxPlus:
         """When a tile has come from another engine, or has a slot at all."""
         if instance.holder:
             return 0 if instance.holder == engine else instance.ready
-        _, name, first, last = instance.ring
+        _, _, first, last = instance.ring
         number = self.claimed[instance.ring]
         self.claimed[instance.ring] += 1
-        before = number - self.slots[name][1]
+        before = number - instance.slots
         return self.freed[instance.ring][before] if first != last and before >= 0 else 0
 
     def _cost(self, command: Command, engine: str) -> int:
@@ -259,9 +271,15 @@ class MaxPlus:
             return self.accelerator.sfu.cycles(self._passes(command), command.elements)
         if isinstance(command, Reserve) or engine.startswith("noc"):
             return 0
-        dram, rate = self.accelerator.dram, self.accelerator.channel_rate
+        memory = self._memory(command)
+        dram, rate = memory.dram, memory.channel_rate
         _, moved = transferred(command)
         return max(rate.cycles(dram.channel_bytes(moved.outer, c)) for c in range(dram.channels))
+
+    def _memory(self, command: Command) -> Accelerator:
+        """Where what is loaded or stored lives."""
+        of = transferred(command)[0] if isinstance(command, Load | Store) else None
+        return self.accelerator.backing(of.kind if of else "")
 
     def _passes(self, command: Sfu) -> int:
         """Passes of a step; a softmax (mean and variance, too) has two of its three merged."""
