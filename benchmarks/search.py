@@ -181,7 +181,7 @@ def search_work(point: Point) -> Work:
 def scheduler_work(point: Point) -> Work:
     """Return the scheduling of a block, the best few confirmed on the machine."""
     if "model" in point:
-        workload = transformer(point["model"], prompt=512)
+        workload = transformer(point["model"], prompt=point.get("prompt", 512))
     else:
         workload = build("bert", batch=64, seq_len=point["seq_len"], scope="block")
     accelerator = load_accelerator("edge")

@@ -78,6 +78,6 @@ def pytest_runtest_protocol() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=15 * DRAWS)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=10 * DRAWS)
 settings.register_profile("long", max_examples=2000, deadline=None)
 settings.load_profile("ci")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from simaccel.hardware import STATIONARITIES, Accelerator, SpatialArraySpec
@@ -14,6 +14,7 @@ from simaccel.mapping.space import Seen, Space, mergeable, space_of
 from simaccel.mapping.tree import (
     FANS,
     PE,
+    Around,
     Do,
     Fork,
     Group,
@@ -185,6 +186,37 @@ def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
     return None
 
 
+def draw_held(seed: int, *, spatial: bool) -> Drawn | None:
+    """Draw a case of several groups with tensors that stay on chip from one to the next."""
+    draw = Random(seed)
+    of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
+    made = [one.output.tensor for one in of.operators[:-1]]
+    for _ in range(_TRIES // 10 if made else 0):
+        one = _mapping(draw, of, on, most=1)
+        names = [name for name in made if draw.random() < 0.6]
+        groups = tuple(
+            replace(group, tree=_without(group.tree, names)) if draw.random() < 0.9 else group
+            for group in one.groups
+        )
+        keeps = tuple(Keep(name, slots=draw.choice([1, 1, 2])) for name in names)
+        one = replace(one, body=(Around(keeps=keeps, groups=groups),))
+        if names and not faults(of, one, on) and not _is_merged(of, one):
+            return Drawn(of, on, one)
+    return None
+
+
+def _without(tree: Tree, names: Sequence[str]) -> Tree:
+    """Return a tree without the keeps of some tensors."""
+    found: list[Node] = []
+    for node in tree:
+        if isinstance(node, Fork | Part):
+            branches = tuple(_without(one, names) for one in node.branches)
+            found.append(replace(node, branches=branches))
+        elif not isinstance(node, Keep) or node.tensor not in names:
+            found.append(node)
+    return tuple(found)
+
+
 def _is_merged(of: Workload, one: Mapping) -> bool:
     """Say whether keeps in several branches are one tile, as no loop inside moves it."""
     for group, around in one.placed():
@@ -200,11 +232,13 @@ def _is_merged(of: Workload, one: Mapping) -> bool:
     return False
 
 
-def _mapping(draw: Random, of: Workload, on: Accelerator) -> Mapping:
+def _mapping(draw: Random, of: Workload, on: Accelerator, most: int | None = None) -> Mapping:
+    """Draw a mapping, of so many operators in a group at most."""
     names = [one.name for one in of.operators]
     body, start = [], 0
     while start < len(names):
         stop = draw.choice([len(names), len(names), draw.randint(start + 1, len(names))])
+        stop = min(stop, start + (most or stop))
         body.append(_group(draw, of, on, tuple(names[start:stop])))
         start = stop
     reference = WorkloadReference(of.name, of.fingerprint)

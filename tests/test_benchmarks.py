@@ -51,7 +51,8 @@ def _scalesim() -> list[Row]:
 
 def _search() -> list[Row]:
     small: Row = {"sizes_per_rank": 3, "repeats": 1, "drawn": 500, "patience": 1, "seq_len": 8}
-    small |= {"shape": {"m": 8, "k": 8, "n": 8}, "dataflow": "naive-m", "model": "gpt2"}
+    small |= {"shape": {"m": 8, "k": 8, "n": 8}, "dataflow": "naive-m"}
+    small |= {"model": "gpt2", "prompt": 4}
     found = {point["kind"].partition(" ")[0]: point for point in search.points()}
     return [search.rates(point | small) for point in found.values()]
 
@@ -83,7 +84,7 @@ def _exploring() -> list[Row]:
 
 
 def _tracing() -> list[Row]:
-    small = {"hw": "edge", "seq_len": 8, "dataflow": "naive"}
+    small = {"hw": "edge", "seq_len": 8, "dataflow": "naive-m"}
     look = {"what": "look", "full": False}
     cost = {"cpu_seconds": 1.0, "peak_rss_bytes": 10**8}
     looked = small | look | {"rows": 8, "commands": dict.fromkeys(tracing.LOOKS, cost)}

@@ -25,7 +25,7 @@ from simaccel.analytic.pieces import PLACES, Cuts, expanded, extent, tiles
 from simaccel.analytic.totals import SUMS, Counts, port_of
 from simaccel.analytic.transfers import Transfer
 from simaccel.analytic.widths import Widths
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import Seen, Space, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
@@ -36,7 +36,7 @@ _HUGE = 1 << 62
 
 @dataclass(frozen=True)
 class _Way:
-    """Where tiles come from for some candidates: entry (-1 for DRAM) and place."""
+    """Where tiles come from for some candidates: entry (-1: from outside) and place."""
 
     at: int
     far: str
@@ -94,12 +94,14 @@ class TileCounter:
             key = self._home(path, cuts, own, at, place, seen)
             if key not in self.known:
                 self.known.add(key)
-                ways = self._ways(path, outside, entry.slots > 0)
+                far = DRAM if place == BUFFER else self._beyond(name)
+                ways = self._ways(path, outside, entry.slots > 0, far)
                 again = self._lacked(made) if made else _NONE
                 self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == "mac":
-            self._accesses(path, seen, position, self._ways(path, outside, _TRUE))
+            ways = self._ways(path, outside, _TRUE, self._beyond(name))
+            self._accesses(path, seen, position, ways)
 
     def _home(
         self, path: Path, cuts: Cuts, view: View, at: int, place: str, seen: Seen
@@ -123,8 +125,16 @@ class TileCounter:
         own = {one for rank in mine for one, _ in derived.get(rank, ((rank, 1),))}
         return frozenset(self.space.sizes) - own
 
+    def _beyond(self, name: str) -> str:
+        """Return where what no keep of the group has comes from."""
+        around = self.family.around
+        held = held_around(self.space.workload, name.partition("#")[0], around)
+        return BUFFER if any(keep.tensor == held for keep in around) else DRAM
+
     @staticmethod
-    def _ways(path: Path, outside: list[tuple[int, Bools]], here: Bools) -> tuple[_Way, ...]:
+    def _ways(
+        path: Path, outside: list[tuple[int, Bools]], here: Bools, beyond: str
+    ) -> tuple[_Way, ...]:
         """Return where tiles come from: what keeps them next outside, by candidate."""
         found = []
         for at, keeps in reversed(outside):
@@ -134,7 +144,7 @@ class TileCounter:
                 found.append(_Way(at, BUFFER if buffered else PE, served))
             here = here & ~keeps
         if anywhere(here):
-            found.append(_Way(-1, DRAM, here))
+            found.append(_Way(-1, beyond, here))
         return tuple(found)
 
     def _transfer(

@@ -17,7 +17,7 @@ from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.analytic.directives.design import Limits, Objective
+    from simaccel.analytic.directives.design import Objective
     from simaccel.cli.explored import Outputs
     from simaccel.cli.parameters import Parameter
     from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
@@ -82,8 +82,22 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
         NoDesignError: no design is within the limits.
 
     """
-    from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
     from simaccel.cli.rows import Files
+
+    asked, as_json = ctx.params, ctx.params["as_json"]
+    require_stdout_free(outputs.table, "--csv", others={"--json": as_json})
+    plot = outputs.plots.get("plot_frontier")
+    files = Files(outputs.table, plot, outputs.force, outputs.inputs)
+    read, within, objectives, _, _ = gather(
+        partial(_inputs, asked, readers),
+        partial(_within, readers),
+        partial(_objectives, ctx),
+        partial(_require_no_others, ctx),
+        files.require,
+    )
+    # nothing of what follows is loaded for an error
+    from simaccel.analytic.directives.design import Limits
+    from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
     from simaccel.experiment.exploration.directed import SHOWN, sweep_directed
     from simaccel.report.designs import (
         designs_csv,
@@ -95,17 +109,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
     )
     from simaccel.report.figures.designs import draw_designs
 
-    asked, as_json = ctx.params, ctx.params["as_json"]
-    require_stdout_free(outputs.table, "--csv", others={"--json": as_json})
-    plot = outputs.plots.get("plot_frontier")
-    files = Files(outputs.table, plot, outputs.force, outputs.inputs)
-    space, limits, objectives, _, _ = gather(
-        partial(_space, asked, readers),
-        partial(_limits, readers),
-        partial(_objectives, ctx),
-        partial(_require_no_others, ctx),
-        files.require,
-    )
+    space, limits = _space(read), Limits(**within)
     prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
     runs = 1 if asked["confirm"] == "best" else SHOWN
     found: DirectedDesigns = sweep_directed(space, prices, limits, objectives, runs)
@@ -121,11 +125,17 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
     click.echo(designs_effort(found), err=True)
 
 
-def _space(asked: dict[str, Any], readers: Readers) -> DirectedSpace:
-    """Read what is swept."""
-    from simaccel.experiment.exploration.directed import DirectedSpace
-    from simaccel.hardware import SpatialArraySpec
+@dataclass(frozen=True)
+class _Inputs:
+    """What is swept, as it was read."""
 
+    accelerator: Accelerator
+    load: Load
+    axes: dict[str, tuple[int, ...]]
+
+
+def _inputs(asked: dict[str, Any], readers: Readers) -> _Inputs:
+    """Read what is swept."""
     if asked["dataflow"] != DIRECTIVES:
         allowed = f"{DIRECTIVES}, with {', '.join(DESIGN_AXES)} as axes"
         raise InputError([fault("--dataflow", asked["dataflow"] or "nothing", allowed)])
@@ -133,11 +143,20 @@ def _space(asked: dict[str, Any], readers: Readers) -> DirectedSpace:
         readers.accelerators, partial(_axes, asked["axes"]), *readers.loads
     )
     (load,), (accelerator,) = _one("--workload", loads), _one("--hw", accelerators)
+    return _Inputs(accelerator, load, axes)
+
+
+def _space(read: _Inputs) -> DirectedSpace:
+    """Make the space of what was read."""
+    from simaccel.experiment.exploration.directed import DirectedSpace
+    from simaccel.hardware import SpatialArraySpec
+
+    accelerator, workload = read.accelerator, read.load.workload
     if not isinstance(accelerator.array, SpatialArraySpec):
         allowed = "an accelerator with a spatial array, as maestro_256"
         raise InputError([fault("--hw", accelerator.name, allowed)])
-    workload, directed = load.workload, _directed(load)
-    return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **axes)
+    directed = _directed(read.load)
+    return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **read.axes)
 
 
 def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
@@ -212,16 +231,15 @@ def _parameters() -> dict[str, Parameter]:
     }
 
 
-def _limits(readers: Readers) -> Limits:
-    from simaccel.analytic.directives.design import Limits
-
+def _within(readers: Readers) -> dict[str, float]:
+    """Read the limits of a design, by field."""
     found = {"area_mm2": float("inf"), "power_mw": float("inf")}
     for one in readers.limits():
         if one.figure not in found or one.sign != "<=":
             allowed = "area_mm2<=NUMBER or power_mw<=NUMBER, with a description's own design space"
             raise InputError([fault("--where", str(one), allowed)])
         found[one.figure] = min(found[one.figure], one.value)
-    return Limits(area_um2=found["area_mm2"] * _UM2_PER_MM2, power_mw=found["power_mw"])
+    return {"area_um2": found["area_mm2"] * _UM2_PER_MM2, "power_mw": found["power_mw"]}
 
 
 def _objectives(ctx: click.Context) -> list[Objective]:

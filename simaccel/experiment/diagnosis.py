@@ -20,6 +20,8 @@ from simaccel.trace import Stall, Trace
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
 _WORK_FIRST = ("array", "sfu")
 TOTAL = "total"
+_WORTH_A_SEARCH = 0.02
+"""Of the cycles of a run; what is lost by waiting for less is not searched for."""
 
 Causes = Mapping[str, int]
 """Cycles by cause, ``busy`` and ``idle`` included; causes without a cycle are left out."""
@@ -93,6 +95,14 @@ class Diagnosis:
         """The operator with most cycles, the first of equals; None without any."""
         return max(self.operators, key=lambda part: part.cycles, default=None)
 
+    @property
+    def waits_for_bytes(self) -> Part | None:
+        """The operator whose compute engine waits most for DRAM bandwidth; None if hardly any."""
+        most = max(self.operators, key=_lost, default=None)
+        if most is None or _lost(most) < _WORTH_A_SEARCH * self.total.cycles:
+            return None
+        return most
+
     def part(self, operator: str | None) -> Part:
         """Return one operator, or the total.
 
@@ -108,6 +118,11 @@ class Diagnosis:
                 [Fault("command line", "--operator", operator, suggest(operator, names))]
             )
         return self.operators[names.index(operator)]
+
+
+def _lost(part: Part) -> int:
+    """Return the cycles that the compute engine of a part waits for DRAM bandwidth."""
+    return dict(part.stalls(part.compute)).get("dram_bandwidth", 0)
 
 
 def diagnose(trace: Trace, start: int = 0, end: int | None = None) -> Diagnosis:

@@ -22,8 +22,6 @@ FUSED: Final = "flash"
 """What an attention is searched with: of the dataflows with a fork the one with most choices."""
 ALONE: Final = "flex"
 """What an operator on its own is searched with."""
-_WORTH_A_SEARCH = 0.02
-"""Of the cycles of a run; what is lost by waiting for less is not searched for."""
 _FEWER = 0.95
 """Of the bytes that a run moves; what saves less is not worth another dataflow."""
 
@@ -47,10 +45,8 @@ def propose(workload: Workload, accelerator: Accelerator, found: Diagnosis) -> P
     Return None where hardly anything waits for DRAM bandwidth, where bytes are not known by
     operator (a window of a run), on spatial arrays, and where nothing better is found.
     """
-    most = max(found.operators, key=_lost, default=None)
-    if most is None or _lost(most) < _WORTH_A_SEARCH * found.total.cycles:
-        return None
-    if not isinstance(accelerator.array, ArraySpec):
+    most = found.waits_for_bytes
+    if most is None or not isinstance(accelerator.array, ArraySpec):
         return None
     names = _together(workload, members(most))
     now = [part for part in found.operators if set(members(part)) & set(names)]
@@ -69,11 +65,6 @@ def propose(workload: Workload, accelerator: Accelerator, found: Diagnosis) -> P
     if bytes_then > _FEWER * moved or cycles_then >= cycles_now:
         return None
     return Proposal(dataflow, names, moved, cycles_now, bytes_then, cycles_then)
-
-
-def _lost(part: Part) -> int:
-    """Return the cycles that the compute engine of a part waits for DRAM bandwidth."""
-    return dict(part.stalls(part.compute)).get("dram_bandwidth", 0)
 
 
 def dram_bytes(part: Part) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, workload_document
 from simaccel.experiment.run import Progress, Result, result_json, simulate
 from simaccel.hardware import Accelerator
@@ -31,6 +32,7 @@ def trace_header(
         mapping=mapping_text(mapping),
         program=program_text(program),
         version=version(),
+        code=code_digest(),
         sites=program_sites(program, accelerator),
     )
 

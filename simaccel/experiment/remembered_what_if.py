@@ -16,35 +16,53 @@ from typing import Any
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.remembered import cache_folder
-from simaccel.experiment.what_if import Freed, Progress, WhatIf, what_if
+from simaccel.experiment.what_if import Base, Freed, Progress, WhatIf, waited_for_ports, what_if
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text
+from simaccel.trace import Trace
 from simaccel.workload import VECTORS
 
 
 def remembered_what_if(
-    accelerator: Accelerator, program: Program, progress: Progress | None = None
+    accelerator: Accelerator,
+    program: Program,
+    progress: Progress | None = None,
+    trace: Trace | None = None,
 ) -> WhatIf:
     """Return what ``what_if`` gives for all its cases, from an earlier time if there was one.
 
     Nothing is remembered of a program with a plug-in's operator, whose code the key doesn't have.
+    A ``trace`` of this very program that this code wrote has the run as it is.
     """
     folder = cache_folder()
     works = {one.work for one in commands(program.body) if isinstance(one, Sfu)}
-    if folder is None or not works <= VECTORS.own.keys():
-        return what_if(accelerator, program, progress=progress)
+    own = works <= VECTORS.own.keys()
+    base = None if trace is None or not own else _told(trace)
+    if folder is None or not own:
+        return what_if(accelerator, program, progress=progress, base=base)
     text = "\n".join((code_digest(), repr(accelerator), program_text(program)))
     path = folder / f"what-if-{hashlib.sha256(text.encode()).hexdigest()}.json"
     with suppress(OSError, ValueError, TypeError, LookupError):  # not there, or damaged
         return _read(path)
-    found = what_if(accelerator, program, progress=progress)
+    found = what_if(accelerator, program, progress=progress, base=base)
     with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
         folder.mkdir(parents=True, exist_ok=True)
         with writing_text(path, force=True) as stream:
             json.dump(asdict(found), stream)
     return found
+
+
+def _told(trace: Trace) -> Base | None:
+    """Return the run of a trace, if this code wrote it and its figures are there."""
+    operators = trace.figures.get("operators")
+    if trace.header.code != code_digest() or trace.partial or not operators:
+        return None
+    cycles = {one["name"]: one.get("cycles") for one in operators}
+    if None in cycles.values():
+        return None
+    return Base(Freed((), trace.cycles, cycles), waited_for_ports(trace.totals))
 
 
 def _read(path: Path) -> WhatIf:

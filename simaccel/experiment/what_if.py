@@ -22,8 +22,9 @@ from simaccel.hardware import (
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
-from simaccel.machine.accounts import Cause
+from simaccel.machine.accounts import Cause, EngineCycles
 from simaccel.machine.machine import Machine, Run
+from simaccel.machine.walks import make_walks
 from simaccel.program.program import (
     Command,
     Compute,
@@ -64,6 +65,7 @@ CASES: tuple[tuple[str, ...], ...] = (
 )
 """What is freed together: an array is fed by its NoC, which is often built to match it."""
 _PORTS: Final = ("buffer_ports",)
+_SLOTS: Final = "slots"  # room, too; the others leave room, queues, overlaps: the same walks
 FREE_SLOTS = 16
 """Slots of a tile whose slots are freed. More gain nothing where a loop is bound by a resource,
 and cost events: a run repeats only once all slots have been filled."""
@@ -131,6 +133,14 @@ class Freed:
 
 
 @dataclass(frozen=True)
+class Base:
+    """The program as it is, where its run is known."""
+
+    freed: Freed
+    waited_for_ports: bool
+
+
+@dataclass(frozen=True)
 class WhatIf:
     """The program as it is, ``base``, and with each case freed."""
 
@@ -143,8 +153,9 @@ def what_if(
     program: Program,
     cases: Sequence[Sequence[str]] = CASES,
     progress: Progress | None = None,
+    base: Base | None = None,
 ) -> WhatIf:
-    """Run a program once as it is and once for each case.
+    """Run a program once as it is, unless that run is known, and once for each case.
 
     A case that leaves nothing that takes time (see ``takes_time``) is left out. Where nobody waited
     for a port of the buffer, ports that are freed change nothing, and nothing is run. ``progress``
@@ -154,23 +165,26 @@ def what_if(
     if all(one.dram.model == "channel" for one in accelerator.every_backing.values()):
         possible = [case for case in possible if "dram_banks" not in case]
     found: list[Freed] = []
-    waited = True
+    walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
-        if case == _PORTS and not waited:
-            found.append(replace(found[0], resources=case))
+        if case == () and base is not None:
+            found.append(base.freed)
+        elif case == _PORTS and base is not None and not base.waited_for_ports:
+            found.append(replace(base.freed, resources=case))
         else:
             done = _part(progress, at, len(possible) + 1)
-            run = Machine(*free(accelerator, program, case)).run(done)
+            same = None if _SLOTS in case else walks
+            run = Machine(*free(accelerator, program, case), walks=same).run(done)
             found.append(_freed(case, run))
-            waited = waited and (case != () or _waited_for_ports(run))
+            base = base or Base(found[0], waited_for_ports(run.engines))
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
     return WhatIf(found[0], tuple(found[1:]))
 
 
-def _waited_for_ports(run: Run) -> bool:
+def waited_for_ports(engines: Mapping[str, EngineCycles]) -> bool:
     """Whether an engine waited for a port of the buffer; each books this as it happens."""
-    return any(one.stalls.get(Cause.BUFFER_PORT.name.lower()) for one in run.engines.values())
+    return any(one.stalls.get(Cause.BUFFER_PORT.name.lower()) for one in engines.values())
 
 
 def _part(progress: Progress | None, at: int, of: int) -> Callable[[int, float], None] | None:
@@ -184,10 +198,7 @@ def _freed(case: tuple[str, ...], run: Run) -> Freed:
 
 
 def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
-    """Whether memory still takes time where array or SFU are freed.
-
-    Where it doesn't, a whole loop would take no cycles and there were nothing to skip.
-    """
+    """Whether memory still takes time where array or SFU are freed: else loops take no cycles."""
     backing = accelerator.every_backing.values()
     dram = any(not one.channel_rate.unlimited or one.dram.latency_cycles > 0 for one in backing)
     ports = not (accelerator.read_rate.unlimited or accelerator.write_rate.unlimited)
@@ -199,7 +210,7 @@ def free(
 ) -> tuple[Accelerator, Program]:
     """Return accelerator and program with the resources of a case freed."""
     for resource in case:
-        if resource == "slots":
+        if resource == _SLOTS:
             program = Program(
                 name=program.name, body=tuple(_more_slots(n, _Around()) for n in program.body)
             )
@@ -209,8 +220,7 @@ def free(
 
 def _with(spec: _AnySpec, **sections: object) -> _AnySpec:
     """Copy a spec with other fields; ``model_copy`` would keep its cached rates."""
-    fields = {name: getattr(spec, name) for name in type(spec).model_fields}
-    return type(spec).model_validate(fields | sections)
+    return type(spec).model_validate(_fields(spec) | sections)
 
 
 def _fields(spec: Spec) -> dict[str, object]:

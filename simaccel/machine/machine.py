@@ -30,7 +30,7 @@ from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
-from simaccel.program.overlap import near_by, overlaps
+from simaccel.program.overlap import near_by
 from simaccel.program.program import BUFFER, STREAM, Program
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
@@ -89,6 +89,8 @@ class Machine:
     """One accelerator that executes one program once.
 
     ``fast_forward`` skips what would repeat; every figure of the run but ``events`` is the same.
+    ``walks`` are those of the program, if they are known: of an accelerator with the same queues,
+    capacities and overlap of operators.
     """
 
     def __init__(
@@ -97,15 +99,16 @@ class Machine:
         program: Program,
         listener: Listener | None = None,
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
+        walks: Walks | None = None,
     ) -> None:
         require_fit(program, accelerator.capacities)
         require_staged(program, accelerator.staging)
         require_sums_fit(program, accelerator)
         self.accelerator = accelerator
         self.clock = Clock()
-        walks = make_walks(program, accelerator)
+        walks = walks or make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
-        near = near_by(overlaps(program, accelerator))
+        near = near_by(walks.overlaps)
         shared = _shared(self.plans, walks, near)
         self.wires = _wires(self.clock, accelerator, program, shared)
         self.listener = listener

@@ -63,6 +63,7 @@ class Walks:
     steps: dict[str, list[Step]] = field(default_factory=dict)
     tokens: dict[Handover, int] = field(default_factory=dict)
     operators: list[str] = field(default_factory=list)
+    overlaps: Mapping[str, Overlap] = field(default_factory=dict)
 
 
 def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, EngineKind]:
@@ -109,10 +110,10 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
 
     """
     engines = engine_kinds(accelerator, program)
-    shared = fifos(program, accelerator)
-    builder = _Builder(accelerator, engines, overlaps(program, accelerator), shared)
+    beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
+    builder = _Builder(accelerator, engines, beside, shared)
     items = builder.body(program.body, (), "", 0)
-    walks = Walks(engines, tokens=builder.tokens, operators=builder.operators)
+    walks = Walks(engines, tokens=builder.tokens, operators=builder.operators, overlaps=beside)
     for engine in engines:
         walks.steps[engine] = project(items, engine)
     return walks

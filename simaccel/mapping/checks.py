@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import legality, units, vectors
+from simaccel.mapping.around import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure
@@ -237,16 +238,26 @@ def _uses(workload: Workload, one: Walk, keep: Keep, around: Around) -> bool:
 
 
 def _needed(workload: Workload, around: Around, keep: Keep, place: str) -> Iterator[Finding]:
-    """Yield a tensor that others need, which would have to be in DRAM too."""
+    """Yield a tensor that others need, which would have to be in DRAM too.
+
+    What is made in the tile in place, and has none of its own, is never stored either.
+    """
     inside = {name for group in around.groups for name in group.operators}
-    for operator in workload.operators:
-        if operator.name in inside:
-            continue
-        if any(given.tensor == keep.tensor for given in operator.inputs):
-            allowed = f"a tensor that no operator outside needs; {operator.name} does"
-            yield place, node_text(keep), allowed
-    if workload.tensors[keep.tensor].kind in {"output", "cache"}:
-        yield place, node_text(keep), "no output of the workload, and no cache"
+    outside = [one for one in workload.operators if one.name not in inside]
+    (life,) = (one for one in lives(workload, around) if one.keep is keep)
+    for tensor in dict.fromkeys((keep.tensor, *life.tensors)):
+        own = "" if tensor == keep.tensor else f"a keep of {tensor} in the group that makes it: "
+        for operator in outside:
+            if any(given.tensor == tensor for given in operator.inputs):
+                allowed = f"{own}a tensor that no operator outside needs; {operator.name} does"
+                yield place, node_text(keep), allowed
+        if workload.tensors[tensor].kind in {"output", "cache"}:
+            yield place, node_text(keep), f"{own}no output of the workload, and no cache"
+    yield from _boxes(workload, keep, place)
+
+
+def _boxes(workload: Workload, keep: Keep, place: str) -> Iterator[Finding]:
+    """Yield a region of a tensor of which an operator uses a box."""
     shape = workload.shapes[keep.tensor]
     for operator in workload.operators if keep.region else ():
         for _, given in operands_of(operator):

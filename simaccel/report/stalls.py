@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
-from simaccel.experiment.proposal import Proposal
 from simaccel.experiment.what_if import FREE_SLOTS, Freed, WhatIf
 from simaccel.hardware import Accelerator
 from simaccel.report.layout import add_row, make_table
@@ -23,6 +22,9 @@ from simaccel.report.verdict import (
     worst_causes,
 )
 from simaccel.trace import Stall
+
+if TYPE_CHECKING:
+    from simaccel.experiment.proposal import Proposal
 
 _SMALLEST_SHARE = 0.0005
 """Below this a cause has no column."""

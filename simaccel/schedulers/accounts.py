@@ -41,7 +41,8 @@ class Account:
     ``refused`` some. ``estimate`` and ``value``: objective of the chosen one by the closed form,
     and on the machine where it ran; ``runner_up``: of the next best that ran, else by the closed
     form. ``left``: no candidate of the space is below; one ``near`` it, with sizes that the space
-    lacks, may be. ``complete``: the space has all sizes of all its ranks. ``floor``: no mapping at
+    lacks, may be. ``complete``: the space has all sizes that its scheduler
+    allows. ``floor``: no mapping at
     all is below. Both are 0 where nothing is known.
     """
 

@@ -21,8 +21,8 @@ from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
-from simaccel.schedulers.choosing import nested
 from simaccel.schedulers.problems import Attention, heads_per_sample
+from simaccel.schedulers.sizes import nested
 from simaccel.workload import Workload
 
 FlatTile = tuple[int, int, int]

@@ -21,8 +21,15 @@ from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.held import held_between
-from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, mapping_of
+from simaccel.schedulers.held import best_held
+from simaccel.schedulers.problems import (
+    Attention,
+    Options,
+    Scheduler,
+    attention_of,
+    mapping_of,
+    parts,
+)
 from simaccel.schedulers.resident import GRANULARITIES
 from simaccel.schedulers.search import Goal, ranked
 from simaccel.workload import Einsum, Vector, Workload
@@ -37,6 +44,8 @@ _NEAR = 0.95
 """What is near a grid may be better than its bound, and the machine faster than the estimate."""
 _FAST = 0.98
 """The machine may be faster than the bounds of L, softmax and A together: they overlap a little."""
+_KINDS = ("flat", "flash", "flex")
+"""Dataflows that map an attention in ways of their own."""
 Body = tuple[Group | Around, ...]
 
 
@@ -44,13 +53,15 @@ Body = tuple[Group | Around, ...]
 class Step:
     """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
 
-    ``value``: its objective, and before it has been searched what it promises.
+    ``value``: its objective, and before it has been searched what it promises. ``kind``: the
+    dataflow that has this step; none where only the best one has.
     """
 
     start: int
     stop: int
     value: float
     search: Callable[[float], tuple[Body, float]]
+    kind: str = ""
     body: Body | None = None
     refused: SimaccelError | None = None
 
@@ -63,12 +74,17 @@ class Step:
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
-    goal = Goal.of(accelerator, options)
+    goal = Goal.of(accelerator, options, workload)
     search = Search(goal)
     names = [operator.name for operator in workload.operators]
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
+    left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     while True:
         way = _cheapest(steps, len(names))
+        known = _cheapest([step for step in steps if step.body], len(names))
+        if known and _sum(known) - _sum(way) <= left:
+            way = known
+            break
         unknown = [step for step in way if step.body is None]
         if not unknown:
             break
@@ -78,22 +94,39 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     if refused is not None:
         raise refused
     goal.asked.require_met()
-    body = [one for step in way for one in step.body or ()]
-    return mapping_of(workload, "best", held_between(workload, body, search))
+    ways = [way, *(_other_ways(steps, len(names)) if accelerator.groups.resident else ())]
+    bodies = [[one for step in way for one in step.body or ()] for way in ways]
+    return mapping_of(workload, "best", best_held(workload, bodies, search))
+
+
+def _other_ways(steps: Sequence[Step], count: int) -> Iterator[list[Step]]:
+    """Yield the ways of other dataflows: they may hold more between their groups than the best."""
+    for step in steps:
+        if step.kind == "alone" and step.body is None:
+            step.find(float("inf"))
+    for kind in _KINDS:
+        way = _cheapest([one for one in steps if one.body and one.kind in ("alone", kind)], count)
+        if way:
+            yield way
 
 
 def _cheapest(steps: Sequence[Step], count: int) -> list[Step]:
-    """Return the steps of the cheapest way, the first of equals."""
-    best: list[tuple[float, list[Step]]] = [(0.0, [])]
+    """Return the steps of the cheapest way, the first of equals; none if they don't lead there."""
+    best: dict[int, tuple[float, list[Step]]] = {0: (0.0, [])}
     for stop in range(1, count + 1):
         ways = [
-            (best[step.start][0] + step.value, step.start, step)
+            (best[step.start][0] + step.value, step)
             for step in steps
-            if step.stop == stop
+            if step.stop == stop and step.start in best
         ]
-        value, start, step = min(ways, key=lambda way: way[0])
-        best.append((value, [*best[start][1], step]))
-    return best[count][1]
+        if ways:
+            value, step = min(ways, key=lambda way: way[0])
+            best[stop] = value, [*best[step.start][1], step]
+    return best[count][1] if count in best else []
+
+
+def _sum(way: Sequence[Step]) -> float:
+    return sum(step.value for step in way)
 
 
 def _alone_value(steps: Sequence[Step], step: Step) -> float:
@@ -120,12 +153,13 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
         group, chosen = search.fastest(workload, first)
         return (replace(group, tree=chosen.tree),), chosen.value
 
-    yield Step(start, start + 1, promise, find)
+    yield Step(start, start + 1, promise, find, "alone")
     for count in range(2, len(names) + 1):
         part = attention_of(workload, names[:count])
         if part is not None:
-            for value, way in _attention(workload, part, search, options):
-                yield Step(start, start + count, value, way)
+            ways = _attention(workload, part, search, options)
+            for kind, (value, way) in zip(_KINDS, ways, strict=True):
+                yield Step(start, start + count, value, way, kind)
         else:
             yield from _chain(workload, names[:count], start, search)
 
@@ -166,7 +200,7 @@ Way = Callable[[float], tuple[Body, float]]
 def _attention(
     workload: Workload, part: Attention, search: Search, options: Options
 ) -> Iterator[tuple[float, Way]]:
-    """Yield an attention as flat, flash and flex map it, each with what it promises."""
+    """Yield an attention as each of `_KINDS` maps it, with what it promises."""
     goal, problem = search.goal, problem_of(workload, part)
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
         grids = flat.grids(problem, goal, options, granularities)

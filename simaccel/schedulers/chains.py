@@ -20,7 +20,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
-from simaccel.schedulers.choosing import nested, tile_sizes
+from simaccel.schedulers.sizes import nested, tile_sizes
 from simaccel.workload import Einsum, Workload
 
 _INPUTS = 2

@@ -28,7 +28,6 @@ from simaccel.analytic.family import (
 )
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Space
 from simaccel.mapping.tree import Fork, Keep, Part, Tree
 from simaccel.mapspace.blocks import Objective
 from simaccel.schedulers.repeats import repeats
@@ -59,7 +58,7 @@ class Chosen:
     """A candidate: its tree, estimated cycles, bytes to and from DRAM, buffer bytes.
 
     ``value``: the objective by the closed form; ``bound``: what it is not below on the machine, in
-    a space of which every candidate is to be run.
+    a space of which every candidate may be run; ``measured``: on the machine, where it ran already.
     """
 
     tree: Tree
@@ -68,6 +67,7 @@ class Chosen:
     dram_bytes: int
     buffer_bytes: int
     bound: float | None = None
+    measured: float | None = None
 
     @property
     def kind(self) -> Tree:
@@ -158,19 +158,17 @@ class Candidates:
         return self.objective in ("cycles", "edp")
 
     def is_complete(self) -> bool:
-        """Return whether the families have all sizes of the ranks that they cut."""
-        loops = [
-            (one, family.space.sizes)
+        """Return whether the families have all sizes of tiles between their smallest and largest.
+
+        A rank that is not cut, or in units of a head's rows, is a constraint of the scheduler.
+        """
+        loops = (
+            node
             for family in self.families
-            for one in branches_of(family.branch)
-            if isinstance(one, Loops)
-        ]
-        return all(
-            np.unique(tile).size == sizes[rank]
-            for node, sizes in loops
-            for rank, tile in zip(node.ranks, node.tiles, strict=True)
-            if tile.ndim
+            for node in branches_of(family.branch)
+            if isinstance(node, Loops)
         )
+        return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
 
     @property
     def timed(self) -> int:
@@ -182,12 +180,17 @@ class Candidates:
         found = self.finalists(room, 1)
         return found[0] if found else None
 
-    def finalists(self, room: int, most: int, below: float = float("inf")) -> list[int]:
-        """Return the best that fit, at most so many, and none whose objective is not ``below``."""
+    def finalists(
+        self, room: int, most: int, below: float = float("inf"), slack: float = 0.0
+    ) -> list[int]:
+        """Return the best that fit, at most so many, and none whose objective is not ``below``.
+
+        ``slack``: how much the first may be above the best bound left.
+        """
         fits = self.first[self.space[self.first] <= room]
         bounds = self._value(fits, self.least)
         if self.is_timed:
-            fits = self._estimated(fits, bounds, below)
+            fits = self._estimated(fits, bounds, below, slack)
             bounds = self._value(fits, self.cycles)
         else:
             self.left = float(bounds.min(initial=np.inf))
@@ -205,7 +208,7 @@ class Candidates:
         }[self.objective][which]
         return found.astype(np.float64)
 
-    def _estimated(self, fits: Ints, bounds: Values, below: float) -> Ints:
+    def _estimated(self, fits: Ints, bounds: Values, below: float, slack: float) -> Ints:
         """Estimate candidates from the lowest bound on, until none can be (much) better."""
         inside = bounds < below
         fits, bounds = fits[inside], bounds[inside]
@@ -217,7 +220,7 @@ class Candidates:
         self.ended = "all judged"
         while at < fits.size:
             close = at >= self.many and self.patience is None
-            if bounds[at] > (found * (1 - CLOSE) if close else found):
+            if bounds[at] > min(found * (1 - CLOSE) if close else found, found - slack):
                 self.ended = "close" if bounds[at] <= found else "bounds"
                 break
             if self.patience is not None and at - improved >= self.patience:
@@ -338,57 +341,12 @@ _SMALL = {
 }
 
 
+def _has_no_gap(tiles: Ints) -> bool:
+    """Return whether sizes are all multiples of a unit from the smallest to the largest."""
+    sizes = np.unique(tiles)
+    return bool((np.diff(sizes) == np.gcd.reduce(sizes)).all())
+
+
 def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
     """Return where candidates stand in a family of a shape; a family of one has none."""
     return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()
-
-
-def tile_sizes(extent: int, side: int) -> list[int]:
-    """Return candidate tile sizes of a rank: the rank, even cuts, and doublings of an array side.
-
-    Cuts are even, or rounded up to whole array sides so that only the last tile has part folds.
-    Ranks of a few positions have all sizes.
-
-    >>> tile_sizes(512, 32)
-    [32, 64, 86, 96, 128, 171, 192, 256, 512]
-    >>> tile_sizes(7, 32)
-    [1, 2, 3, 4, 5, 6, 7]
-    """
-    if extent <= _FEW:
-        return list(range(1, extent + 1))
-    found = {extent}
-    for pieces in (2, 3, 4, 6, 8, 12, 16):
-        size = -(-extent // pieces)
-        if pieces <= _EVEN_PIECES:
-            found.add(size)
-        found.add(min(extent, -(-size // side) * side) if extent > side else size)
-    size = side
-    while size < extent:
-        found.add(size)
-        size *= 2
-    if extent <= side:
-        found |= {s for s in (1, 2, 4, 8, 16) if s < extent}
-    return sorted(s for s in found if s <= extent)
-
-
-_FEW = 16
-"""Ranks of so many positions have all tile sizes."""
-_EVEN_PIECES = 8
-"""Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
-
-
-def nested(space: Space, ranks: Sequence[str], tile: Ints) -> list[Loops]:
-    """Return loops of several ranks whose blocks have so many positions together.
-
-    Inner ranks stay whole as long as the block is larger than they are.
-    """
-    tiles = []
-    left = tile
-    for rank in reversed(ranks):
-        size = space.sizes[rank]
-        tiles.append(left.clip(1, size))
-        left = -(-left // size)
-    if not ranks:
-        return []
-    places = tuple(ints(at) for at in range(len(ranks)))
-    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]

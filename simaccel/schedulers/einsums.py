@@ -16,9 +16,10 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Around, Do, Group, Keep, Tree
 from simaccel.schedulers.alike import Names, key_of, names_of, renamed
-from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, tile_sizes
+from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError
 from simaccel.schedulers.confirming import fastest
-from simaccel.schedulers.search import Goal, ranked
+from simaccel.schedulers.search import Goal, ranked, whole
+from simaccel.schedulers.sizes import tile_sizes
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
@@ -205,6 +206,11 @@ class Searched:
         chosen = grid.chosen(number)
         return replace(chosen, tree=renamed(chosen.tree, self.names))
 
+    def few(self, room: int) -> list[Chosen]:
+        """Return all that fit, the best first, where the machine may run them all; else none."""
+        found = whole(self.candidates, self.goal, room)
+        return [replace(one, tree=renamed(one.tree, self.names)) for one in found]
+
     @property
     def smallest(self) -> int:
         """Buffer bytes of the smallest candidate."""
@@ -228,15 +234,26 @@ class Searched:
         """
         key = "fastest", held_bytes
         if key not in self.known:
-            goal, name = replace(self.goal, held_bytes=held_bytes), "kept" if kept else "alone"
-            found = ranked(self.candidates, goal, name=name)
-            bodies = [(self._body(one.tree, kept), one) for one in found.chosen]
-            self.known[key] = None
-            if bodies:
-                at, value = fastest(goal, workload, bodies, [found.account], name)
-                self.known[key] = replace(found.chosen[at], value=value)
+            goal = replace(self.goal, held_bytes=held_bytes)
+            slack = 0.0 if self.candidates.is_complete() else goal.slack
+            enough = self.candidates.bound(goal.room) + slack
+            soon = self._found(workload, goal, kept, enough) if slack else None
+            settled = soon is not None and soon.value <= enough
+            self.known[key] = soon if settled else self._found(workload, goal, kept)
         best: Chosen | None = self.known[key]
         return best and replace(best, tree=renamed(best.tree, self.names))
+
+    def _found(
+        self, workload: Workload, goal: Goal, kept: Sequence[str], enough: float = 0.0
+    ) -> Chosen | None:
+        """Search; ``enough`` as of `fastest`, with the slack that there is."""
+        name = "kept" if kept else "alone"
+        found = ranked(self.candidates, goal, name=name, slack=goal.slack if enough else 0.0)
+        bodies = [(self._body(one.tree, kept), one) for one in found.chosen]
+        if not bodies:
+            return None
+        at, value = fastest(goal, workload, bodies, [found.account], name, enough=enough)
+        return replace(found.chosen[at], value=value)
 
     def _body(self, tree: Tree, kept: Sequence[str]) -> tuple[Group | Around]:
         group = replace(self.group, tree=renamed(tree, self.names))

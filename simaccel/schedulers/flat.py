@@ -22,13 +22,14 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.choosing import Candidates, NothingFitsError, capacity, tile_sizes
+from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, capacity
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.resident import GRANULARITIES
 from simaccel.schedulers.search import Goal, Ranked, ranked
+from simaccel.schedulers.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 
 _SIDES = 16
@@ -94,11 +95,14 @@ def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
 def block_sizes(extent: int) -> list[int]:
     """Return the smallest block of each number of blocks that a rank can be cut into.
 
-    A larger block that makes as many needs more room and moves as much.
+    A larger block that makes as many needs more room and moves as much; only its last one is
+    smaller. Ranks of a few positions have all sizes, as in `tile_sizes`.
 
-    >>> block_sizes(12), block_sizes(7)
-    ([1, 2, 3, 4, 6, 12], [1, 2, 3, 4, 7])
+    >>> block_sizes(18), block_sizes(7)
+    ([1, 2, 3, 4, 5, 6, 9, 18], [1, 2, 3, 4, 5, 6, 7])
     """
+    if extent <= FEW:
+        return list(range(1, extent + 1))
     blocks = -(-extent // np.arange(1, extent + 1))
     found: list[int] = np.unique(-(-extent // blocks)).tolist()
     return found
@@ -121,25 +125,30 @@ def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
 
 @dataclass(frozen=True)
 class Kind:
-    """The candidates of a kind: a first grid, and others that are searched if they promise."""
+    """The candidates of a kind: a first grid, and others that are searched if they promise.
+
+    ``alone``: what is the same of those kinds that a smaller search has together.
+    """
 
     name: str
+    alone: tuple[str, bool]
     grids: tuple[Candidates, ...]
 
     def bound(self, room: int) -> float:
         """Return what no objective by the closed form is below."""
         return min(grid.bound(room) for grid in self.grids)
 
-    def searched(self, goal: Goal) -> list[Ranked]:
-        """Return what each grid that was searched has.
+    def searched(self, goal: Goal, slack: float = 0.0) -> list[Ranked]:
+        """Return what each grid that was searched has; ``slack`` as of `ranked`.
 
         What is searched of a kind depends on no other, so that several are never worse than one.
         """
-        found = [ranked(self.grids[0], goal, name=self.name)]
+        found = [ranked(self.grids[0], goal, name=self.name, slack=slack)]
         for grid in self.grids[1:]:
             best = min((one.value for each in found for one in each.chosen), default=float("inf"))
-            if grid.bound(goal.room) < best * (1 - _GAIN):
-                found.append(ranked(grid, goal, best * (1 - _GAIN), name=self.name))
+            limit = best * (1 - _GAIN) - slack
+            if grid.bound(goal.room) < limit:
+                found.append(ranked(grid, goal, limit, name=self.name, slack=slack))
         return found
 
 
@@ -150,8 +159,8 @@ Grids = Sequence[Kind]
 def grids(problem: Problem, goal: Goal, options: Options, granularities: str) -> Grids:
     """Return the candidates of each kind; without granularities those of flash."""
     return [
-        Kind(name, tuple(goal.grid(some) for some in families))
-        for name, families in _kinds(problem, goal.accelerator, options, granularities)
+        Kind(name, alone, tuple(goal.grid(some) for some in families))
+        for name, alone, families in _kinds(problem, goal.accelerator, options, granularities)
     ]
 
 
@@ -164,18 +173,49 @@ def attention(problem: Problem, goal: Goal, kinds: Grids, name: str) -> tuple[li
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    searched = [one for kind in kinds for one in kind.searched(goal)]
-    found = [one for each in searched for one in each.chosen]
-    if not found:
+    if goal.slack:
+        first = min(kinds, key=lambda kind: kind.bound(goal.room))
+        enough = first.bound(goal.room) + goal.slack
+        found = _fastest(problem, goal, [(first, first.searched(goal, goal.slack))], name, enough)
+        if found and found[1] <= enough:
+            return found
+    found = _fastest(problem, goal, [(kind, kind.searched(goal)) for kind in kinds], name)
+    if found is None:
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
             f"{goal.room} B"
         )
+    return found
+
+
+def _fastest(
+    problem: Problem,
+    goal: Goal,
+    searched: Sequence[tuple[Kind, list[Ranked]]],
+    name: str,
+    enough: float = 0.0,
+) -> tuple[list[Group], float] | None:
+    """Return the best group that some searches found, and its objective; None if nothing fits."""
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    bodies = [([replace(empty, tree=one.tree)], one) for one in found]
-    accounts = [one.account for one in searched]
-    at, value = fastest(goal, problem.workload, bodies, accounts, name)
+    bodies: list[tuple[list[Group], Chosen]] = []
+    alone: dict[object, list[int]] = {}
+    for kind, found in searched:
+        some = [one for each in found for one in each.chosen]
+        alone.setdefault(kind.alone, []).extend(range(len(bodies), len(bodies) + len(some)))
+        bodies += [([replace(empty, tree=one.tree)], one) for one in some]
+    if not bodies:
+        return None
+    accounts = [one.account for _, found in searched for one in found]
+    at, value = fastest(
+        goal,
+        problem.workload,
+        bodies,
+        accounts,
+        name,
+        enough=enough,
+        kinds=list(alone.values()),
+    )
     return bodies[at][0], value
 
 
@@ -184,13 +224,13 @@ def families(
 ) -> list[Family]:
     """Return all families of FLAT-tiles; without granularities those of flash."""
     kinds = _kinds(problem, accelerator, options, granularities)
-    return [family for _, kind in kinds for some in kind for family in some]
+    return [family for _, _, kind in kinds for some in kind for family in some]
 
 
 def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
-) -> Iterator[tuple[str, list[list[Family]]]]:
-    """Yield each kind's name and families: those of a first grid, and of others."""
+) -> Iterator[tuple[str, tuple[str, bool], list[list[Family]]]]:
+    """Yield each kind's name, what it is searched with, and families: of a grid, and of others."""
     whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in granularities]
     whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
     online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
@@ -206,7 +246,8 @@ def _kinds(
                 ]
                 if found:
                     all_of = found if pipelined or not inner else [*found, inner]
-                    yield f"{name}{' pipelined' if pipelined else ''}", all_of
+                    called = f"{name}{' pipelined' if pipelined else ''}"
+                    yield called, (granularity, pipelined), all_of
 
 
 def _inner(problem: Problem, granularity: str, accelerator: Accelerator) -> list[Family]:
@@ -226,7 +267,7 @@ def _few(sizes: Sequence[int]) -> list[int]:
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    goal = Goal.of(accelerator, options)
+    goal = Goal.of(accelerator, options, workload)
 
     def choice(workload: Workload, part: Attention) -> list[Group]:
         problem = problem_of(workload, part)

@@ -15,9 +15,19 @@ from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.exchanges import Chances, Exchange
 from simaccel.schedulers.held import held_between
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
-from simaccel.schedulers.resident import ERROR, GRANULARITIES, Body, Placed, Stage, parts_of, units
+from simaccel.schedulers.resident import (
+    ERROR,
+    GRANULARITIES,
+    Body,
+    Finalists,
+    Placed,
+    Stage,
+    parts_of,
+    units,
+)
 from simaccel.schedulers.search import Goal, account_of
 from simaccel.workload import Workload
 
@@ -123,22 +133,33 @@ def attention(
         promise=lambda rows: _promise(problem, search, rows),
         limit=limit,
     )
-    found = stage.few(granularities)
-    if not found:
+    found = Finalists([stage.few(one) for one in granularities])
+    bodies, kinds = found.bodies, found.numbers
+    if not bodies:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
-    bodies = list(found.values())
+    exchange = Exchange(problem, goal, lambda rows: _chances(problem, search, rows))
+    for one in exchange.better(found.kinds):
+        kinds.append([len(bodies)])
+        bodies.append(one)
     accounts = [
         replace(account_of(one.candidates, goal.room, ""), left=0.0)
         for one, _ in _searched(problem, search, whole=False)
     ]
-    at, value = fastest(goal, workload, bodies, accounts, "flex", ERROR)
+    at, value = fastest(goal, workload, bodies, accounts, "flex", ERROR, kinds=kinds)
     return bodies[at][0], value
+
+
+def _chances(problem: Problem, search: Search, rows: int) -> list[Chances]:
+    """Return all trees of L, softmax and A beside so many rows, where they are few."""
+    room = search.goal.room - rows * problem.row_bytes
+    searched = _searched(problem, search, whole=rows == every_row(problem))
+    return [Chances(one.group, held, one.few(room)) for one, held in searched]
 
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    search = Search(Goal.of(accelerator, options))
+    search = Search(Goal.of(accelerator, options, workload))
 
     def choice(workload: Workload, part: Attention) -> Body:
         return attention(workload, part, granularities=granularities, search=search)[0]

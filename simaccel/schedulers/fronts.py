@@ -55,7 +55,7 @@ def front(
         SimaccelError: as of ``make_mapping``.
 
     """
-    explorer = Explorer(workload, Goal.of(accelerator, options), asked, judge)
+    explorer = Explorer(workload, Goal.of(accelerator, options, workload), asked, judge)
     found = _front(explorer, dataflow, options)
     if not found.found:
         raise NothingFitsError(

@@ -54,6 +54,18 @@ def held_between(workload: Workload, body: Body, search: Search) -> Body:
     return changed if changed != tuple(body) and _better(workload, body, changed, search) else body
 
 
+def best_held(workload: Workload, bodies: Sequence[Body], search: Search) -> Body:
+    """Return the best of some sequences of groups, each with what it holds; the first of equals."""
+    found: list[Body] = []
+    for body in bodies:
+        if body not in found:
+            found.append(body)
+    found = [held_between(workload, body, search) for body in found]
+    if len(found) == 1:
+        return found[0]
+    return min(found, key=lambda body: _figure(workload, body, search.goal))
+
+
 def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
     group = one if isinstance(one, Group) else one.groups[0]
     return group.operators[0] in workload.once, workload.times(group.operators[0])
@@ -76,7 +88,13 @@ def _figure(workload: Workload, body: Body, goal: Goal) -> Price:
     if goal.judge is not None and goal.timed:
         cycles = goal.judge(workload, mapping)
     energy = sum(found.energy_pj.values())
-    values = {"cycles": cycles, "energy": energy, "edp": energy * cycles, "dram-bytes": moved}
+    values = {
+        "cycles": cycles,
+        "energy": energy,
+        "edp": energy * cycles,
+        "dram-bytes": moved,
+        "footprint": found.buffer_bytes,
+    }
     return float(values[goal.objective]), moved
 
 

@@ -27,6 +27,7 @@ from simaccel.schedulers.resident import (
     ERROR,
     GRANULARITIES,
     Body,
+    Finalists,
     Placed,
     Stage,
     few_counts,
@@ -92,10 +93,10 @@ class Fixed:
         problem, goal = problem_of(workload, part), self.search.goal
         fixed = self.placed(problem)
         need = max(self._need(workload, group) for group, _, _ in fixed)
-        found = Stage(problem, goal, lambda _rows, _room: fixed, need).few(granularities)
-        bodies = list(found.values())
-        at, _ = fastest(goal, workload, bodies, error=ERROR)
-        return bodies[at][0]
+        stage = Stage(problem, goal, lambda _rows, _room: fixed, need)
+        found = Finalists([stage.few(one) for one in granularities])
+        at, _ = fastest(goal, workload, found.bodies, error=ERROR, kinds=found.numbers)
+        return found.bodies[at][0]
 
     def _need(self, workload: Workload, group: Group) -> int:
         family = family_of(space_of(workload, group), group)
@@ -113,7 +114,7 @@ def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
     """Schedule each operator on its own with the fixed tile; errors as of ``Fixed``."""
-    fixed = Fixed.of(Goal.of(accelerator, options), options)
+    fixed = Fixed.of(Goal.of(accelerator, options, workload), options)
     body: list[Group | Around] = []
     for part in parts(workload):
         if isinstance(part, tuple):

@@ -141,15 +141,12 @@ class Stage:
     limit: float = float("inf")
     known: dict[int, tuple[Body, Chosen] | None] = field(default_factory=dict)
 
-    def few(self, granularities: str) -> dict[int, tuple[Body, Chosen]]:
-        """Return the best few numbers of rows of each granularity, with their groups."""
-        found: dict[int, tuple[Body, Chosen]] = {}
-        for one in granularities:
-            unit, most = units(self.problem, one, self.goal.accelerator)
-            tried = self._all(unit, most) if most <= _ALL else self._halved(unit, most)
-            some: list[Staged] = [(n, body) for n in tried if (body := self.known[n]) is not None]
-            found |= dict(sorted(some, key=lambda one: one[1][1].rank)[:_FEW])
-        return found
+    def few(self, granularity: str) -> dict[int, tuple[Body, Chosen]]:
+        """Return the best few numbers of rows of a granularity, with their groups."""
+        unit, most = units(self.problem, granularity, self.goal.accelerator)
+        tried = self._all(unit, most) if most <= _ALL else self._halved(unit, most)
+        some: list[Staged] = [(n, body) for n in tried if (body := self.known[n]) is not None]
+        return dict(sorted(some, key=lambda one: one[1][1].rank)[:_FEW])
 
     def _all(self, unit: int, most: int) -> list[int]:
         counts = [unit * count for count in range(most + 1)]
@@ -210,6 +207,26 @@ class Stage:
     def _room(self, rows: int) -> int:
         """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
         return self.goal.room - rows * self.problem.row_bytes
+
+
+@dataclass(frozen=True)
+class Finalists:
+    """The best few of each granularity by the rows that stay on chip, some of several."""
+
+    kinds: Sequence[dict[int, tuple[Body, Chosen]]]
+
+    @property
+    def bodies(self) -> list[tuple[Body, Chosen]]:
+        """All of them, each once."""
+        return list({rows: one for kind in self.kinds for rows, one in kind.items()}.values())
+
+    @property
+    def numbers(self) -> list[list[int]]:
+        """Where those of each granularity stand in ``bodies``."""
+        every = {
+            rows: at for at, rows in enumerate(dict.fromkeys(r for k in self.kinds for r in k))
+        }
+        return [[every[rows] for rows in kind] for kind in self.kinds if kind]
 
 
 def figures(workload: Workload, body: Body, goal: Goal) -> Chosen:

@@ -23,12 +23,14 @@ from simaccel.schedulers.accounts import (
     SAME,
     Account,
     Note,
+    floor_of_group,
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
-from simaccel.schedulers.choosing import MANY, Candidates, Chosen, capacity
+from simaccel.schedulers.choosing import CLOSE, MANY, Candidates, Chosen, capacity
 from simaccel.schedulers.neighbours import Limit, limits_of, neighbours
-from simaccel.schedulers.problems import Judge, Options
+from simaccel.schedulers.problems import Judge, Options, parts
+from simaccel.workload import Workload
 
 EXACT: Final = 512
 """Spaces of so many candidates that fit run on the machine: all whose bound may be the best."""
@@ -73,10 +75,12 @@ class Goal:
     note: Note = unnoted
     held_bytes: int = 0
     """Of the buffer, for what is kept around what is searched."""
+    slack: float = 0.0
+    """Of the objective, what a search may leave at first: little of what a whole workload takes."""
 
     @classmethod
-    def of(cls, accelerator: Accelerator, options: Options) -> Goal:
-        """Return what a user asks for.
+    def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
+        """Return what a user asks for, of a workload.
 
         Raises:
             InputError: constraints that no tree of a systolic array has.
@@ -91,6 +95,7 @@ class Goal:
             options.patience,
             options.each,
             options.note,
+            slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
         )
 
     def grid(self, families: Sequence[Family]) -> Candidates:
@@ -118,6 +123,16 @@ class Goal:
         return self.objective in ("cycles", "edp")
 
 
+def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
+    """Return what the search of a part of a workload may leave: `CLOSE` of the whole, by parts."""
+    if objective != "cycles":
+        return 0.0
+    operators = [operator.name for operator in workload.operators]
+    floor = floor_of_group(workload, operators, accelerator, objective)
+    each = [one if isinstance(one, str) else one[0] for one in parts(workload)]
+    return CLOSE * floor / max(sum(workload.times(name) for name in each), 1)
+
+
 @dataclass(frozen=True)
 class Ranked:
     """Candidates of a search, the best first, and how they were found."""
@@ -127,19 +142,29 @@ class Ranked:
     account: Account
 
 
-def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str = "") -> Ranked:
+def ranked(
+    grid: Candidates,
+    goal: Goal,
+    limit: float = float("inf"),
+    name: str = "",
+    slack: float = 0.0,
+) -> Ranked:
     """Return the best candidates of a grid, and near it, that fit, the best first.
 
-    ``limit``: what their objective is to be below; ``name``: what the account calls the search.
+    ``limit``: what their objective is to be below; ``name``: what the account calls the search. One
+    that is at most ``slack`` above the grid's bound ends it: nothing near it is looked at.
     """
     room = goal.room
     found: list[Chosen] = []
     near: list[Candidates] = []
     below, left, ended = limit, 0.0, ""
     nearby = _Nearby(goal)
+    enough = grid.bound(room) + slack if slack else 0.0
     rooms = [room] if goal.held_bytes else _rooms(room, goal.accelerator)
     for at, most in enumerate(rooms):
-        climb = _climb(grid, nearby, most, below)
+        if at and below / _NEAR <= enough:
+            break
+        climb = _climb(grid, nearby, most, below, slack)
         best = sorted((*climb.firsts, *climb.others), key=lambda one: one.rank)
         near += climb.judged
         found += [*best[:_FEW], *climb.firsts[:_OF_GRID], *_unlike(best)]
@@ -147,7 +172,7 @@ def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str 
             left, ended = grid.left, grid.ended
         if climb.firsts:
             below = min(below, climb.firsts[0].value * _NEAR)
-    unique: dict[object, Chosen] = {one.tree: one for one in _all_of(grid, goal)}
+    unique: dict[object, Chosen] = {one.tree: one for one in whole(grid, goal, goal.room)}
     for one in sorted(found, key=lambda one: one.rank):
         unique.setdefault(one.tree, one)
     account = account_of(grid, room, name)
@@ -162,11 +187,11 @@ def ranked(grid: Candidates, goal: Goal, limit: float = float("inf"), name: str 
     return Ranked(tuple(unique.values()), grid.smallest if not found else 0, account)
 
 
-def _all_of(grid: Candidates, goal: Goal) -> list[Chosen]:
+def whole(grid: Candidates, goal: Goal, room: int) -> list[Chosen]:
     """Return all candidates that fit, for the machine, where they are few and have all sizes."""
-    few = np.count_nonzero(grid.space[grid.first] <= goal.room) <= EXACT
+    few = np.count_nonzero(grid.space[grid.first] <= room) <= EXACT
     run = goal.judge is not None and goal.timed and goal.patience is None
-    return grid.every(goal.room) if run and few and grid.is_complete() else []
+    return grid.every(room) if run and few and grid.is_complete() else []
 
 
 def account_of(grid: Candidates, room: int, name: str) -> Account:
@@ -246,10 +271,12 @@ class _Nearby:
         return None if found is None else found.repeated()
 
 
-def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float) -> _Climb:
+def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: float) -> _Climb:
     """Look near the best of a grid, and near the best of that, until nothing is better."""
-    numbers = grid.finalists(room, _FEW + _OTHERS, below)
+    numbers = grid.finalists(room, _FEW + _OTHERS, below, slack)
     found = _Climb([grid.chosen(number) for number in numbers])
+    if slack and found.firsts and found.firsts[0].value <= grid.bound(room) + slack:
+        return found
     limits = [limits_of(family) for family in grid.families]
     starts = _different(grid, numbers, _STARTS)
     for which in dict.fromkeys(int(grid.family[number]) for number in starts):

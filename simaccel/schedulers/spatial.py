@@ -184,7 +184,7 @@ def _best(choice: Choice, options: Options) -> Mapped:
         target, found_alone = every[strategy][0]
         options.note(replace(_account(target, found_alone), estimate=found_alone.score))
         return mapped_as(target, found_alone)
-    return _pick(every, strategy, options).mapped
+    return _pick(every, strategy, options, {}).mapped
 
 
 def _founds(target: Target, options: Options, *, inner: bool) -> dict[Strategy, Found]:
@@ -202,25 +202,38 @@ def _founds(target: Target, options: Options, *, inner: bool) -> dict[Strategy, 
     return known
 
 
-def _pick(every: Mapping[Strategy, Searched], strategy: Strategy, options: Options) -> _Finalist:
-    """Return the best of a mapspace and of those inside it, on the machine if there is one."""
+def _pick(
+    every: Mapping[Strategy, Searched],
+    strategy: Strategy,
+    options: Options,
+    known: dict[Strategy, _Finalist],
+) -> _Finalist:
+    """Return the best of a mapspace and of those inside it, on the machine if there is one.
+
+    ``known``: what was picked from smaller ones, with what the machine takes for it.
+    """
+    if strategy in known:
+        return known[strategy]
     objective = options.effort.objective
-    pool, known = [], float("inf")
+    pool, least = [], float("inf")
     for target, found in every[strategy]:
-        best = _estimated(mapped_as(target, found), objective, known)
+        best = _estimated(mapped_as(target, found), objective, least)
         pool += best
-        known = min([known, *(one.chosen.value for one in best)])
+        least = min([least, *(one.chosen.value for one in best)])
     estimate = min(one.chosen.value for one in pool)
     pool.sort(key=lambda one: one.chosen.rank)
     pool = pool[:_RUN]
     if strategy != "padded" and options.judge is not None:
-        pool += [_pick(every, name, options) for name in INSIDE[strategy] if name in every]
+        inside = [name for name in INSIDE[strategy] if name in every]
+        pool += [_pick(every, name, options, known) for name in inside]
     target = every[strategy][0][0]
     goal = Goal(target.accelerator, objective, options.judge, each=options.each, note=options.note)
     accounts = [replace(_account(*one), estimate=estimate) for one in every[strategy]]
     bodies = [(one.body, one.chosen) for one in pool]
-    at, _ = fastest(goal, target.setting.workload, bodies, accounts, strategy)
-    return pool[at]
+    at, value = fastest(goal, target.setting.workload, bodies, accounts, strategy)
+    ran = value if goal.judge is not None and goal.timed else None
+    known[strategy] = replace(pool[at], chosen=replace(pool[at].chosen, measured=ran))
+    return known[strategy]
 
 
 def _account(target: Target, found: Found) -> Account:

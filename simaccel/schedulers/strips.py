@@ -36,7 +36,7 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
         NothingFitsError: not even one row beside a fold of weights fits.
 
     """
-    search, body = Search(Goal.of(accelerator, options)), []
+    search, body = Search(Goal.of(accelerator, options, workload)), []
     for names in _parts(workload):
         try:
             body.append(_fused(workload, names, accelerator, search))

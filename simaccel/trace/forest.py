@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.trace.rows import Rows, damaged
+from simaccel.trace.opening import damaged
+from simaccel.trace.rows import Rows
 from simaccel.trace.track import Chain, Leaf, Node, Repeat
 
 

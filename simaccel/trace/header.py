@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 
 from simaccel.errors import InputError
 from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
-from simaccel.mapping.files import parse_mapping
-from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
-from simaccel.trace.opening import TraceError
-from simaccel.trace.rows import damaged
+from simaccel.trace.opening import TraceError, damaged
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, Site, TraceHeader
 from simaccel.trace.store import File, Parts
 from simaccel.trace.superblock import Closed, closed, is_open, read_superblock
-from simaccel.workload import Workload, parse_workload
+
+if TYPE_CHECKING:
+    from simaccel.mapping.tree import Mapping
+    from simaccel.workload import Workload
 
 
 @contextmanager
@@ -46,11 +46,12 @@ def read_texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
     return [str(text) for text in dataset.asstr()[:]]
 
 
-def read_header(seed: int, parts: Parts) -> TraceHeader:
+def read_header(seed: int, code: str, parts: Parts) -> TraceHeader:
     """Return what reproduces the run."""
     places = map(Site, read_texts(parts["sites/operator"]), read_texts(parts["sites/command"]))
     return TraceHeader(
         **{name: read_texts(parts[f"header/{name}"])[0] for name in TEXTS},
+        code=code,
         seed=seed,
         sites=dict(zip(parts["sites/site"][:].tolist(), places, strict=True)),
     )
@@ -82,11 +83,15 @@ class Reproduction:
 
     def workload(self) -> Workload:
         """Load the workload of the run."""
+        from simaccel.workload import parse_workload  # noqa: PLC0415 - few need it
+
         with self._parsing("workload"):
             return parse_workload(parse_document(self.header.workload), str(self.path))
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""
+        from simaccel.mapping.files import parse_mapping  # noqa: PLC0415 - few need it
+
         self._require_present()
         with self._parsing("mapping"):
             return parse_mapping(parse_document(self.header.mapping), str(self.path))

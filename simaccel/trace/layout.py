@@ -14,13 +14,10 @@ from typing import Any, Final
 import h5py
 import numpy as np
 
-from simaccel.trace.opening import TraceError
-from simaccel.trace.rows import damaged
+from simaccel.trace.opening import FORMAT, MAX_CYCLE, TraceError, damaged, no_trace
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,
-    FORMAT,
-    MAX_CYCLE,
     OPENED,
     SCHEMA_VERSION,
     SEGMENT_FIELDS,
@@ -103,10 +100,10 @@ def _require_attributes(path: Path, file: File) -> None:
     """Refuse other files, other versions, and attributes that are not numbers in their range."""
     text = _attribute(file, "format")
     if text is None or text.shape != () or file.attrs["format"] != FORMAT:
-        raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
+        raise no_trace(path)
     version = _integer(file, "schema_version")
     if version is None:
-        raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
+        raise no_trace(path)
     if version not in OPENED:
         age = "a newer" if version > SCHEMA_VERSION else "an older"
         problem = f"has schema version {version}, of {age} simaccel"
@@ -122,6 +119,15 @@ def _require_attributes(path: Path, file: File) -> None:
 
 def _attribute(file: File, name: str) -> Any:  # noqa: ANN401 - h5py has no types
     return file.attrs.get_id(name) if name in file.attrs else None
+
+
+def code_of(file: File) -> str:
+    """Return the digest of the code that ran; nothing if the file doesn't say."""
+    found = _attribute(file, "code")
+    if found is None or found.shape != () or h5py.check_string_dtype(found.dtype) is None:
+        return ""
+    value = file.attrs["code"]
+    return value if isinstance(value, str) else ""
 
 
 def _integer(file: File, name: str) -> int | None:

@@ -7,6 +7,10 @@ from typing import Final
 
 from simaccel.errors import SimaccelError
 
+FORMAT: Final = "simaccel trace"
+"""What an attribute of every trace says."""
+MAX_CYCLE: Final = 2**63 - 1
+"""The last cycle that fits a row."""
 SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 """The first bytes of every HDF5 file that is written here."""
 
@@ -21,6 +25,16 @@ class TraceError(SimaccelError):
     def __str__(self) -> str:
         path, problem, allowed = self.args
         return f"{path}: {problem}; allowed: {allowed}"
+
+
+def damaged(path: Path, problem: str) -> TraceError:
+    """Return what is wrong with a file that once was a trace."""
+    return TraceError(path, f"damaged: {problem}", "an unchanged trace that was written to its end")
+
+
+def no_trace(path: Path) -> TraceError:
+    """Return what is wrong with an HDF5 file of others."""
+    return TraceError(path, "is an HDF5 file but no trace", "a trace file")
 
 
 def require_hdf5(path: Path) -> None:

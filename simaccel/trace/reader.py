@@ -19,10 +19,10 @@ from simaccel.trace.figures import read_figures
 from simaccel.trace.forest import Stretch, make_track, nest, stretches
 from simaccel.trace.header import Reproduction, open_file, read_header, read_texts
 from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
-from simaccel.trace.layout import require_layout
-from simaccel.trace.opening import TraceError, require_hdf5
+from simaccel.trace.layout import code_of, require_layout
+from simaccel.trace.opening import TraceError, damaged, require_hdf5
 from simaccel.trace.questions import BY, Stall, account, window
-from simaccel.trace.rows import Rows, damaged, reading
+from simaccel.trace.rows import Rows, reading
 from simaccel.trace.schema import (
     CAUSES,
     LANES,
@@ -74,7 +74,7 @@ class Trace(Reproduction):
         self.schema_version = int(file.attrs["schema_version"])
         self.cycles = int(file.attrs["cycles"])
         self.partial = not file.attrs["complete"]
-        self.header = read_header(int(file.attrs["seed"]), parts)
+        self.header = read_header(int(file.attrs["seed"]), code_of(file), parts)
         self.tables = {name: read_texts(parts[f"tables/{name}"]) for name in TABLES}
         causes = self.tables["causes"]  # of an older writer: those that were there
         if not causes or causes != list(CAUSES)[: len(causes)]:

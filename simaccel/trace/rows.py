@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simaccel.trace.opening import TraceError
+from simaccel.trace.opening import damaged
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,
@@ -46,11 +46,6 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except _DAMAGE as error:
         raise damaged(path, str(error) or type(error).__name__) from None
-
-
-def damaged(path: Path, problem: str) -> TraceError:
-    """Return what is wrong with a file that once was a trace."""
-    return TraceError(path, f"damaged: {problem}", "an unchanged trace that was written to its end")
 
 
 class Part:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from simaccel.machine.accounts import Cause
 from simaccel.trace.opening import TraceError
 
-FORMAT: Final = "simaccel trace"
 SCHEMA_VERSION: Final = 3
 """Goes up whenever a reader of the version before would misread a file."""
 OPENED: Final = (2, SCHEMA_VERSION)
@@ -22,7 +21,6 @@ LIBVER: Final = ("v110", "v110")
 """The HDF5 file format: fixed, so that the bytes don't depend on the library's version."""
 BLOCK_ROWS: Final = 16_384
 """Rows of one compressed block (an HDF5 chunk of each column)."""
-MAX_CYCLE: Final = 2**63 - 1
 
 EVENT: Final = np.dtype(
     [
@@ -88,13 +86,17 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class TraceHeader:
-    """Everything needed to reproduce the run, each as the text that simaccel reads."""
+    """Everything needed to reproduce the run, each as the text that simaccel reads.
+
+    ``code``: a digest of the sources that ran; what they would do again needs not be run.
+    """
 
     accelerator: str = ""
     workload: str = ""
     mapping: str = ""
     program: str = ""
     version: str = ""
+    code: str = ""
     seed: int = 0
     sites: Mapping[int, Site] = field(default_factory=dict)
 

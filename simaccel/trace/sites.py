@@ -6,7 +6,6 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import early_site
 from simaccel.machine.steps import Act
 from simaccel.machine.walks import make_walks
-from simaccel.program.overlap import overlaps
 from simaccel.program.program import Command, Program
 from simaccel.program.text import program_text
 from simaccel.trace.schema import Site
@@ -27,12 +26,11 @@ def program_sites(program: Program, accelerator: Accelerator) -> dict[int, Site]
             elif step.act is Act.MEET:
                 sites[step.site] = Site(step.operator, "")
     places = {name: at for at, name in enumerate(dict.fromkeys(walks.operators))}
-    beside = overlaps(program, accelerator)
     early = {
         early_site(number, places[before]): Site(before, site.command)
         for number, site in sites.items()
         if site.command
-        for before in beside[site.operator].beside
+        for before in walks.overlaps[site.operator].beside
     }
     return dict(sorted((sites | early).items()))
 

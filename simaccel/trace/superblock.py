@@ -12,12 +12,13 @@ import os
 from pathlib import Path
 from typing import Final
 
-from simaccel.trace.opening import TraceError
-from simaccel.trace.rows import damaged
+from simaccel.trace.opening import FORMAT, damaged, no_trace
 
 SUPERBLOCK_BYTES: Final = 48
 _VERSION_AND_SIZES: Final = bytes((3, 8, 8))
 """Version 3 of the format, with addresses and lengths of 8 bytes: as traces are written."""
+_NAMED_WITHIN: Final = 2**20
+"""The format is named in the first few thousand bytes, unless another program packed the file."""
 _FLAGS_AT, _BASE, _END, _SUM = 11, slice(12, 20), slice(28, 36), slice(44, 48)
 _WORD = 2**32 - 1
 _START, _BLOCK_BYTES = 0xDEADBEEF, 12
@@ -35,13 +36,28 @@ def read_superblock(path: Path) -> bytes:
     if len(block) < SUPERBLOCK_BYTES:
         raise damaged(path, f"{len(block)} of {SUPERBLOCK_BYTES} bytes")
     if block[8:_FLAGS_AT] != _VERSION_AND_SIZES:
-        raise TraceError(path, "is an HDF5 file but no trace", "a trace file")
+        raise no_trace(path)
     if checksum(block[: _SUM.start]) != int.from_bytes(block[_SUM], "little") or any(block[_BASE]):
         raise damaged(path, "its first 48 bytes do not fit their checksum")
     end, found = int.from_bytes(block[_END], "little"), path.stat().st_size
     if found < end:
         raise damaged(path, f"{found} of {end} bytes")
     return block
+
+
+def require_named(path: Path) -> None:
+    """Refuse a file that is no trace, as far as its first bytes tell, without HDF5.
+
+    Raises:
+        TraceError: as of `read_superblock`, or nothing in it names the format.
+        OSError: it can't be read.
+
+    """
+    read_superblock(path)
+    with path.open("rb") as stream:
+        head = stream.read(_NAMED_WITHIN)
+    if len(head) < _NAMED_WITHIN and FORMAT.encode() not in head:
+        raise no_trace(path)
 
 
 def is_open(block: bytes) -> bool:

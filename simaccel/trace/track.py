@@ -382,10 +382,13 @@ def _account(rows: Events, start: int, end: int) -> Account:
     """Sum the cycles of rows of one lane in a window by activity."""
     cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
     rows, cycles = rows[cycles > 0], cycles[cycles > 0]
-    keys, at = np.unique(rows[list(KEY)], return_inverse=True)
-    sums = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(sums, at, cycles)
-    return Counter(dict(zip(keys.tolist(), sums.tolist(), strict=True)))
+    if not len(rows):
+        return Counter()
+    order = np.lexsort([rows[name] for name in KEY if rows[name].any()] or [cycles])
+    rows, cycles = rows[order], cycles[order]
+    first = np.flatnonzero(np.append(True, ~same_activity(rows[:-1], rows[1:])))
+    keys = zip(*(rows[name][first].tolist() for name in KEY), strict=True)
+    return Counter(dict(zip(keys, np.add.reduceat(cycles, first).tolist(), strict=True)))
 
 
 def _later(rows: Events, shifts: Sequence[int] | Cycles) -> Events:

@@ -13,14 +13,14 @@ import numpy as np
 
 from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
 from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
+from simaccel.trace.chunks import put_uses, write_block
 from simaccel.trace.interrupts import undisturbed
-from simaccel.trace.opening import TraceError
+from simaccel.trace.opening import MAX_CYCLE, TraceError
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
     EVENT,
     LIBVER,
-    MAX_CYCLE,
     ROW,
     SEGMENT_FIELDS,
     USE,
@@ -89,6 +89,7 @@ class TraceWriter:
         self._force = force
         self._partial = partial_path(real_path(self.path)).with_suffix(BEGUN)
         self._file: Any = None
+        self._columns: dict[str, Any] = {}
         self._finished = False
         self._block = np.zeros(block_rows, EVENT)
         self._bytes = self._block.view(np.uint8).data
@@ -123,6 +124,7 @@ class TraceWriter:
                 self._file = h5py.File(self._partial, "w", libver=LIBVER)
                 self._take(header_bytes(self.header))
                 write_beginning(self._file, len(self._block), self.header)
+                self._columns = {name: self._file[f"events/{name}"] for name in COLUMNS}
                 self._partial = self._partial.replace(self._partial.with_suffix(PARTIAL))
         except (OSError, RuntimeError) as error:
             self._discard()
@@ -194,17 +196,14 @@ class TraceWriter:
 
     def _uses(self, last: _Open, start: int, use: int, pause: int, cycles: int, times: int) -> int:
         """Add the rows of as many uses as the block takes, all at once; give their number."""
-        first, n, buffer = self._used, last.number, self._bytes
+        first, period = self._used, use + pause
         grows = last.end == start and last.cause is Cause.BUSY and last.row >= self._closed_rows
         fit = min(times, (len(self._block) - first) // 2)
-        if grows or not (use and pause and fit) or start + fit * (use + pause) > MAX_CYCLE:
+        if grows or not (use and pause and fit) or start + fit * period > MAX_CYCLE:
             return 0
-        for at in range(first * _SIZE, (first + 2 * fit) * _SIZE, 2 * _SIZE):
-            idle = start + use
-            _pack_use(buffer, at, n, start, idle, _BUSY, cycles, n, idle, idle + pause, _IDLE)
-            start = idle + pause
+        put_uses(self._block[first : first + 2 * fit], last.number, start, use, pause, cycles)
         self._used = first + 2 * fit
-        last.row, last.end = self._written + self._used - 1, start
+        last.row, last.end = self._written + self._used - 1, start + fit * period
         last.cause, last.served = Cause.IDLE, 0
         return fit
 
@@ -349,7 +348,7 @@ class TraceWriter:
         rows = self._block[: self._used]
         self._take(rows.nbytes)
         if self._used:
-            write_more(self._file, "events", {n: rows[n] for n in COLUMNS}, self._written)
+            write_block(self._columns, self._block, self._used, self._written)
             at = self._written // len(self._block) - self._stored["index"]
             self._index[at:] = [block_index(rows, len(self._tables["lanes"]))]
 

@@ -83,7 +83,7 @@ def test_what_no_time_depends_on_is_not_worked_out_again(change: str, fused: Fam
 
 
 @given(gemm_families(), flat_families(), flat_families(), accelerators(), accelerators())
-@settings(max_examples=10 * DRAWS)
+@settings(max_examples=7 * DRAWS)
 def test_families_are_told_apart(
     gemm: Drawn, first: Drawn, second: Drawn, one: Accelerator, other: Accelerator
 ) -> None:

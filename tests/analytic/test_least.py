@@ -36,14 +36,14 @@ def test_no_run_is_below(of: Case, on: Accelerator) -> None:
 @pytest.mark.parametrize("spatial", [False, True])
 def test_no_run_of_a_drawn_tree_is_below(*, spatial: bool) -> None:
     compared = 0
-    for seed in range(25 * DRAWS):
+    for seed in range(16 * DRAWS):
         drawn = draw_case(seed, spatial=spatial)
         if drawn is None or drawn.of.repeat > 1 or len(list(drawn.mapping.placed())) > 1:
             continue
         least = int(totals(drawn.of, drawn.mapping, drawn.on).least())
         assert least <= Machine(drawn.on, lower(drawn.of, drawn.mapping)).run().cycles
         compared += 1
-    assert compared > 6
+    assert compared > 4
 
 
 ON = accelerator(

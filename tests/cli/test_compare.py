@@ -138,23 +138,6 @@ def test_a_sweep_is_crossed_with_lengths(cli: Call) -> None:
     assert result.stdout.splitlines()[0] == "bert on toy, scope la"
 
 
-@pytest.mark.usefixtures("anew")
-def test_any_number_of_processes_gives_the_same(cli: Call, tmp_path: Path) -> None:
-    printed, tables, figures = set(), set(), set()
-    for jobs in (1, 2):
-        table, plot = tmp_path / f"{jobs}.csv", tmp_path / f"{jobs}.png"
-        result = cli(
-            f"compare {SWEEP} --sweep buffer=1KiB,8KiB --jobs {jobs} --csv {table} --plot {plot}",
-        )
-        assert result.exit_code == 0, result.stderr
-        assert result.stdout.splitlines()[-2:] == [f"table: {table}", f"figure: {plot}"]
-        printed.add(tuple(result.stdout.splitlines()[:-2]))
-        tables.add(table.read_bytes())
-        figures.add(plot.read_bytes())
-    assert len(printed) == len(tables) == len(figures) == 1
-    assert len(list(tmp_path.iterdir())) == 4
-
-
 def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     line = f"compare {SWEEP},flat-m --sweep buffer=256B,64KiB --jobs 1 --csv {file} --json"

@@ -96,8 +96,7 @@ def test_the_dataflow_of_the_accelerator_holds(cli: Call) -> None:
 
 
 @pytest.mark.usefixtures("anew")
-def test_the_same_from_any_number_of_processes(cli: Call) -> None:
-    assert cli(f"{CONV2} --json").stdout == cli(f"{CONV2} --json --jobs 2").stdout
+def test_another_seed_finds_another(cli: Call) -> None:
     assert cli(f"{CONV2} --json").stdout != cli(f"{CONV2} --json --seed 1").stdout
 
 

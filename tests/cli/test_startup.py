@@ -66,6 +66,7 @@ RUNS: Mapping[str, set[str]] = {
     "trace plot nonsense.h5 -o x.png": ALL,
     "trace view nonsense.h5 -o x.html": ALL,
     "trace export nonsense.h5 --format csv -o -": ALL,
+    "trace export nonsense.h5 --format csv -o - --from 10 --to 2": ALL,
     "trace diff nonsense.h5 README.md": ALL,
     "trace plot README.md -o x.png --from 2 --to 1": ALL,
     "compare --hw toy --workload bert --dask nonsense": ALL,

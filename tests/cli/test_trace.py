@@ -155,9 +155,11 @@ def test_a_window_outside_of_the_run_is_refused(cli: Call, traces: dict[str, Pat
         f"command line: --to: got {cycles + 1}; allowed: 1 to {cycles}, after --from",
     ]
     (message,) = refused(cli(f"trace stalls {file} --from 20 --to 20"))
-    assert message == f"command line: --to: got 20; allowed: 21 to {cycles}, after --from"
+    assert message == "command line: --to: got 20; allowed: 21 or more, after --from"
     (message,) = refused(cli(f"trace stalls {file} --from=-3"))
-    assert message.startswith("command line: --from: got -3; allowed: a cycle of the run, 0 to ")
+    assert message.startswith(
+        "command line: --from: got -3; allowed: a cycle of the run, 0 or more"
+    )
     messages = refused(cli(f"trace stalls {file} --from x --to 1.5"))
     assert [text.split(";")[0] for text in messages] == [
         "command line: --from: got 'x'",

@@ -5,11 +5,15 @@ from pathlib import Path
 import pytest
 
 from simaccel.experiment import remembered_what_if as module
+from simaccel.experiment.recording import record
 from simaccel.experiment.remembered_what_if import remembered_what_if
-from simaccel.experiment.what_if import WhatIf, what_if
+from simaccel.experiment.what_if import Base, WhatIf, what_if
+from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.program.lowering import lower
+from simaccel.program.program import Program
 from simaccel.schedulers import make_mapping
+from simaccel.trace import Trace
 from simaccel.workload import VECTORS, build, gemm
 from tests.program.programs import gemm_case
 
@@ -81,3 +85,26 @@ def test_a_plug_ins_operator_is_run_each_time(
     for _ in range(2):
         remembered_what_if(TOY, program)
     assert len(runs) == 2
+
+
+def test_a_trace_that_this_code_wrote_has_the_run_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Base | None] = []
+
+    def with_base(on: Accelerator, program: Program, *, base: Base | None, **_: object) -> WhatIf:
+        given.append(base)
+        return what_if(on, program, base=base)
+
+    monkeypatch.setattr(module, "what_if", with_base)
+    monkeypatch.setenv("SIMACCEL_CACHE", "off")
+    record(tmp_path / "run.h5", gemm(m=21, k=11, n=6), TOY, "naive")
+    with Trace.open(tmp_path / "run.h5") as trace:
+        program = trace.program()
+        found = [remembered_what_if(TOY, program, trace=trace)]
+        monkeypatch.setattr(module, "code_digest", lambda: "other code")
+        found.append(remembered_what_if(TOY, program, trace=trace))
+    assert found == [what_if(TOY, program)] * 2
+    assert given[0] is not None
+    assert given[0].freed == found[0].base
+    assert given[1] is None

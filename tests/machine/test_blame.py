@@ -71,7 +71,7 @@ program p
 
 
 def test_books_balance_whoever_is_blamed() -> None:
-    for case in cases(range(80 * DRAWS)):
+    for case in cases(range(55 * DRAWS)):
         for engine in case.run.engines.values():
             total = engine.busy + engine.idle + sum(engine.stalls.values())
             assert total == case.run.cycles, f"seed {case.seed}"
@@ -114,6 +114,6 @@ def test_the_blamed_tile_is_nearly_always_the_last(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Tokens, "_blame", blaming)
     monkeypatch.setattr(Tokens, "post", posting)
-    for case in cases(range(120 * DRAWS)):
+    for case in cases(range(80 * DRAWS)):
         Machine(case.on, case.program, fast_forward=False).run()
     assert judge.wrong < judge.right / 20, judge

@@ -121,7 +121,7 @@ def test_layers_of_one_operator_share_its_slots() -> None:
 def test_the_closed_form_knows_what_begins_early(block: int) -> None:
     """What is reserved at once is the same; nothing needs more, nor less than its resources."""
     found = early = 0
-    for seed in range(block * 25 * DRAWS, (block + 1) * 25 * DRAWS):
+    for seed in range(block * 16 * DRAWS, (block + 1) * 16 * DRAWS):
         case = draw_case(seed, spatial=bool(seed % 2))
         if case is None or len(case.mapping.body) == 1:
             continue

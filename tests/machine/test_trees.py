@@ -32,7 +32,7 @@ def _alone(on: Accelerator) -> Accelerator:
 @pytest.mark.parametrize("block", range(5))
 def test_random_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
     found = 0
-    for seed in range(block * 60 * DRAWS, (block + 1) * 60 * DRAWS):
+    for seed in range(block * 40 * DRAWS, (block + 1) * 40 * DRAWS):
         random = Random(seed)  # noqa: S311 - reproducible, not secret
         program, on = draw_tree(random), _alone(draw_accelerator(random))
         try:
@@ -45,7 +45,7 @@ def test_random_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
             continue
         assert cycles == MaxPlus(on).cycles(program), f"seed {seed}"
         found += 1
-    assert found > 9
+    assert found > 6
 
 
 # A is 16 B (a fold of 4 + 4 + 6 = 14 cycles), K and S as much; the SFU takes 16 x 3 cycles

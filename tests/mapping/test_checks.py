@@ -342,6 +342,29 @@ def test_what_is_kept_around_groups(keep: str, field: str, allowed: str) -> None
         assert any(allowed in text for text in texts), found
 
 
+IN_PLACE = """
+around
+  keep T buffer
+  group one
+    keep A buffer, B buffer
+    do one array ws
+  group act
+    {keep}do act sfu
+"""
+
+
+@pytest.mark.parametrize("keep", ["", "keep U buffer\n    "])
+def test_an_output_made_in_place_of_what_is_kept_needs_a_tile(keep: str) -> None:
+    """Without one it would never be stored."""
+    of = workload(
+        einsum("one", "T m k", "A m e", "B e k", m=7, e=3, k=5),
+        vector("act", "relu", "U m k", "T m k", m=7, k=5),
+    )
+    found = [one.allowed for one in faults(of, mapping(of, IN_PLACE.format(keep=keep)))]
+    text = "a keep of U in the group that makes it: no output of the workload, and no cache"
+    assert found == ([] if keep else [text])
+
+
 def test_a_keep_beside_what_is_kept_around_is_refused() -> None:
     text = AROUND.format(keep="T buffer").replace("keep A", "keep T buffer, A")
     (fault,) = faults(CHAIN, mapping(CHAIN, text))

@@ -53,12 +53,12 @@ def _check(seed: int, *, spatial: bool) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=16 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_random_tree_on_a_systolic_array(seed: int) -> None:
     _check(seed, spatial=False)
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=16 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_random_tree_on_a_spatial_array(seed: int) -> None:
     _check(seed, spatial=True)

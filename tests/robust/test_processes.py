@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -45,27 +46,35 @@ OPERATOR = (
     "  o{0}: {{ranks: {{m: 4, k: 4}}, inputs: [{{tensor: T{0}, projection: [m, k]}}], "
     "output: {{tensor: T{1}, projection: [m, k]}}}}\n"
 )
-DOCUMENTS = {
-    "bomb": "a: &a [x,x,x,x,x,x,x,x,x]\n"
-    + "".join(
-        f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]\n"
-        for o, n in zip("abcdefgh", "bcdefghi", strict=True)
+
+
+def _einsums(count: int) -> str:
+    """Write a chain of so many operators."""
+    head = "kind: einsums\nname: x\ntensors: {}\noperators:\n"
+    return head + "".join(OPERATOR.format(at, at + 1) for at in range(count))
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "bomb": lambda: (
+        "a: &a [x,x,x,x,x,x,x,x,x]\n"
+        + "".join(
+            f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]\n"
+            for o, n in zip("abcdefgh", "bcdefghi", strict=True)
+        )
     ),
-    "merges": _nine("abcdefghi", "{{{}}}"),
-    "deep": "[" * 2_000_000,
-    "deep blocks": "- " * 1_000_000,
-    "deep keys": "? " * 1_000_000,
-    "itself": "name: &a [*a]",
-    "long": "name: toy\n" + "# nothing\n" * 10_000_000,
-    "wide": "[" + "1," * 1_500_000 + "]",
-    "one text": "a" * 4_000_000,
-    "digits": "clock_hz: " + "9" * 100_000,
-    "binary": "\x00\x01\x02",
-    "many operators": "kind: einsums\nname: x\ntensors: {}\noperators:\n"
-    + "".join(OPERATOR.format(at, at + 1) for at in range(200_000)),
-    "many layers": "Layer,M,N,K\n" + "layer,4,4,4\n" * 200_000,
-    "operators": "kind: einsums\nname: x\ntensors: {}\noperators:\n"
-    + "".join(OPERATOR.format(at, at + 1) for at in range(20_000)),
+    "merges": lambda: _nine("abcdefghi", "{{{}}}"),
+    "deep": lambda: "[" * 2_000_000,
+    "deep blocks": lambda: "- " * 1_000_000,
+    "deep keys": lambda: "? " * 1_000_000,
+    "itself": lambda: "name: &a [*a]",
+    "long": lambda: "name: toy\n" + "# nothing\n" * 10_000_000,
+    "wide": lambda: "[" + "1," * 1_500_000 + "]",
+    "one text": lambda: "a" * 4_000_000,
+    "digits": lambda: "clock_hz: " + "9" * 100_000,
+    "binary": lambda: "\x00\x01\x02",
+    "many operators": lambda: _einsums(200_000),
+    "many layers": lambda: "Layer,M,N,K\n" + "layer,4,4,4\n" * 200_000,
+    "operators": lambda: _einsums(20_000),
 }
 
 
@@ -73,8 +82,9 @@ DOCUMENTS = {
 def test_documents_that_would_take_for_ever_are_refused_at_once(
     server: Server, tmp_path: Path, name: str
 ) -> None:
+    text = DOCUMENTS[name]()
     for file in ("mine.yaml", "mine.csv"):
-        (tmp_path / file).write_text(DOCUMENTS[name], encoding="utf-8")
+        (tmp_path / file).write_text(text, encoding="utf-8")
     for line in (
         ("hw", "show", "mine.yaml"),
         ("workload", "show", "mine.yaml"),
@@ -132,7 +142,7 @@ def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: i
 def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path) -> None:
     options = "--dataflow naive,flex --sweep buffer=2KiB,8KiB --csv rows.csv --plot rows.svg"
     search = "--mapspace ruby-s --patience 30 -o map.yaml --plot map.svg"
-    found = []
+    found, said = [], []
     for seed, jobs in (("0", "1"), ("4711", "2")):
         folder = tmp_path / jobs
         folder.mkdir()
@@ -144,9 +154,18 @@ def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path
                 main([*line.split(), '--jobs', '{jobs}'], standalone_mode=False)
         """
         (folder / "both.py").write_text(dedent(code))
-        subprocess.run([sys.executable, "both.py"], cwd=folder, env=environment, check=True)
+        done = subprocess.run(
+            [sys.executable, "both.py"],
+            cwd=folder,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
         (folder / "both.py").unlink()
+        said.append(done.stdout.decode())
         found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert said[0] == said[1]
+    assert {"table: rows.csv", "figure: rows.svg"} <= {*said[0].splitlines()}
     assert found[0] == found[1]
     assert sorted(found[0]) == ["map.svg", "map.yaml", "rows.csv", "rows.svg"]
 

@@ -99,6 +99,17 @@ def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str
             assert room == "1 KiB"
 
 
+def test_best_holds_between_groups_what_other_dataflows_hold() -> None:
+    """Fused, FF1 and FF2 leave no room for what one by one they hold: 579 cycles for 457."""
+    workload = make_workload(
+        einsum("FF1", "H r f", "X r e", "W1 e f", r=24, e=27, f=3),
+        einsum("FF2", "Y r o", "H r f", "W2 f o", r=24, o=37, f=3),
+    )
+    settings = ("buffer.capacity_bytes=2 KiB", "groups.resident=true")
+    best = _run(workload, "best", *settings).run.cycles
+    assert best <= _run(workload, "flex", *settings).run.cycles
+
+
 def test_best_fuses_where_that_saves_traffic() -> None:
     """Weights of 11 x 40 fit beside rows of 40: what is between the pair need not leave."""
     settings = ("buffer.capacity_bytes=4 KiB", "dram.bandwidth_bytes_per_second=1 GB/s")

@@ -15,15 +15,11 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, nodes
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
-from simaccel.schedulers.choosing import (
-    UNLIMITED,
-    Candidates,
-    NothingFitsError,
-    capacity,
-    tile_sizes,
-)
+from simaccel.schedulers.choosing import UNLIMITED, Candidates, NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, einsum_families
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.problems import Options
+from simaccel.schedulers.search import Goal, ranked
+from simaccel.schedulers.sizes import tile_sizes
 from simaccel.workload import Workload, gemm
 from tests.program.programs import LA, attention_workload, mapping_of
 
@@ -93,6 +89,40 @@ def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) ->
     workload = gemm(m=m, k=k, n=n, batch=2)
     mapping = mapping_of(workload, Search(Goal(on)).group(workload, "gemm"))
     assert estimate(workload, mapping, on).cycles <= _fastest_of_all(workload, on)
+
+
+def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
+    """A search ends at what its bound leaves a thousandth of the whole below; others go on."""
+    on, small = _toy("buffer.capacity_bytes=4 KiB"), gemm(m=20, k=12, n=24)
+    alone = Candidates(
+        einsum_families(
+            space := space_of(small, Group(operators=("gemm",), tree=())), space.seen("gemm"), on
+        ),
+        on,
+    )
+    goal, room = Goal(on), capacity(on)
+    bound, whole = alone.bound(room), ranked(alone, goal)
+    of_grid = alone.chosen(alone.finalists(room, 1)[0]).value
+    for slack in (of_grid - bound, 2 * (of_grid - bound)):
+        soon = ranked(alone.repeated(), goal, slack=slack)
+        assert soon.chosen[0].value <= bound + slack
+        assert soon.account.judged < whole.account.judged
+        assert soon.account.near == 0
+    further = ranked(alone.repeated(), goal, slack=(of_grid - bound) / 100)
+    assert further.chosen[0].tree == whole.chosen[0].tree
+
+
+def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
+    """By the MACs of all parts on all PEs (toy: 4 x 4), where they take longer than the bytes."""
+    workload, on = (
+        attention_workload(2, 3, 40, 30),
+        _toy("dram.bandwidth_bytes_per_second=unlimited"),
+    )
+    macs = 2 * (2 * 3 * 40 * 40 * 30)
+    goal = Goal.of(on, Options(), workload)
+    assert goal.slack == pytest.approx(0.001 * -(-macs // 16))
+    assert Goal.of(on, Options(patience=5), workload).slack == 0
+    assert Goal.of(on, Options(objective="energy"), workload).slack == 0
 
 
 Figures = tuple[int, int, int]

@@ -1,4 +1,3 @@
-import inspect
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +19,6 @@ from simaccel.workload import Dimensions, attention, gemm
 from tests.program.programs import FlatTiles, case, flat_group, gemm_case
 
 ACCELERATOR = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
-HAS_FAST_FORWARD = "fast_forward" in inspect.signature(Machine).parameters
 
 
 def _gemm() -> Program:
@@ -35,14 +33,14 @@ def _attention() -> Program:
     return case(workload, flat_group(workload, tiles)).program
 
 
-def _traced(path: Path, program: Program, **options: bool) -> tuple[Run, Trace]:
+def _traced(path: Path, program: Program, *, fast_forward: bool = True) -> tuple[Run, Trace]:
     header = TraceHeader(
         accelerator=yaml.safe_dump(accelerator_document(ACCELERATOR)),
         program=program_text(program),
         sites=program_sites(program, ACCELERATOR),
     )
     with TraceWriter(path, header) as writer:
-        run = Machine(ACCELERATOR, program, writer, **options).run()
+        run = Machine(ACCELERATOR, program, writer, fast_forward).run()
         writer.finish(run.cycles, run.engines, {"bytes": moved_tree(run.moved)}, run.served_cycles)
     return run, Trace.open(path)
 
@@ -69,8 +67,7 @@ def program(request: pytest.FixtureRequest) -> Program:
 
 
 def test_a_trace_tells_what_the_machine_did(tmp_path: Path, program: Program) -> None:
-    off = {"fast_forward": False} if HAS_FAST_FORWARD else {}
-    run, trace = _traced(tmp_path / "t.h5", program, **off)
+    run, trace = _traced(tmp_path / "t.h5", program, fast_forward=False)
     with trace:
         trace.check()
         assert (trace.cycles, trace.n_segments) == (run.cycles, 0)
@@ -133,7 +130,6 @@ def _require_lanes(trace: Trace, run: Run) -> None:
     assert top == run.peak_buffer_bytes
 
 
-@pytest.mark.skipif(not HAS_FAST_FORWARD, reason="this machine has no fast-forward")
 def test_a_fast_forwarded_trace_expands_to_the_same_events(
     tmp_path: Path, program: Program
 ) -> None:

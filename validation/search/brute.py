@@ -21,11 +21,27 @@ from typing import Final
 from simaccel.analytic.estimate import estimate
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
+from simaccel.experiment.run import energy_pj
 from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
 from simaccel.mapping.space import mergeable
-from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Node, Part, Span, Tree
+from simaccel.mapping.tree import (
+    Around,
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Mapping,
+    Node,
+    Part,
+    Span,
+    Tree,
+)
+from simaccel.mapspace.blocks import Objective
+from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.problems import mapping_of
 from simaccel.workload import Dimensions, Workload, attention, gemm
@@ -33,7 +49,9 @@ from simaccel.workload import Dimensions, Workload, attention, gemm
 TABLE: Final = Path(__file__).with_name("brute.csv")
 FIELDS: Final = ("case", "mappings", "fit", "picked", "optimum", "ratio", "code")
 DRAWS: Final = 60
+FURTHER: Final = 30
 CUT_ROWS: Final = ("dram=q,bh",)
+STAGED: Final = ("flex", "best")
 LA: Final = ("L", "softmax", "A")
 Body = tuple[Group | Around, ...]
 
@@ -52,6 +70,7 @@ class Case:
     holds: Stationarity | None = None
     constraints: tuple[str, ...] = ()
     pipeline: bool = False
+    objective: Objective = "cycles"
 
     @property
     def accelerator(self) -> Accelerator:
@@ -75,46 +94,57 @@ class Case:
         one = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=size)
         return attention(one, batch=batch, seq_len=tokens, scope="la")
 
-    def picked(self) -> int:
-        """Return the cycles of what the scheduler picks.
+    def picked(self) -> float:
+        """Return the objective of what the scheduler picks.
 
         Raises:
             SimaccelError: nothing fits.
 
         """
-        judge = MachineJudge(self.accelerator)
         options = Options(
-            judge=judge,
+            judge=MachineJudge(self.accelerator),
             stationarity=self.holds,
             constraints=self.constraints,
             pipeline=self.pipeline,
+            objective=self.objective,
         )
         mapping = make_mapping(self.workload, self.accelerator, self.dataflow, options)
-        return judge(self.workload, mapping)
+        return figure(self.workload, mapping, self.accelerator, self.objective)
 
     def bodies(self) -> Iterator[Body]:
         """Yield all mappings of the scheduler's space, those too that don't fit."""
         if len(self.shape) == 3:
             yield from gemm_bodies(self)
-        elif self.dataflow.startswith(("flat", "flash")):
+        if len(self.shape) != 3 and self.dataflow.startswith(("flat", "flash", "best")):
             yield from fused_bodies(self)
-        else:
+        if len(self.shape) != 3 and self.dataflow.startswith(("naive", "flex", "best")):
             yield from staged_bodies(self)
 
 
-def simulated(case: Case) -> tuple[int, int, int | None]:
-    """Return how many mappings there are, how many fit, and the fewest cycles."""
+def figure(
+    workload: Workload, mapping: Mapping, on: Accelerator, objective: Objective = "cycles"
+) -> float:
+    """Return an objective of a mapping on the machine (energy in pJ)."""
+    run = Machine(on, lower(workload, mapping)).run()
+    if objective == "dram-bytes":
+        return sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
+    energy = sum(energy_pj(run, on).values())
+    return {"energy": energy, "edp": energy * run.cycles}.get(objective, run.cycles)
+
+
+def simulated(case: Case) -> tuple[int, int, float | None]:
+    """Return how many mappings there are, how many fit, and the smallest objective."""
     on, workload = case.accelerator, case.workload
     room = on.buffer.capacity_bytes or 0
-    judge, every, fit, least = MachineJudge(on), 0, 0, None
+    every, fit, least = 0, 0, None
     for body in case.bodies():
         every += 1
         mapping = mapping_of(workload, "by hand", body)
         if estimate(workload, mapping, on).buffer_bytes > room:
             continue
         fit += 1
-        cycles = judge(workload, mapping)
-        least = cycles if least is None else min(least, cycles)
+        value = figure(workload, mapping, on, case.objective)
+        least = value if least is None else min(least, value)
     return every, fit, least
 
 
@@ -175,7 +205,8 @@ def fused_bodies(case: Case) -> Iterator[Body]:
     rank = next(iter(merged), "h" if per > 1 else "b")
     flash = case.dataflow == "flash"
     blocks = [(1, rows) for rows in range(1, q + 1)] if flash else dict.fromkeys(_blocks(case))
-    every = product(blocks, range(1, q + 1), (1, 2), product(_held(case), repeat=2))
+    sizes = [q] if case.constraints else range(1, q + 1)
+    every = product(blocks, sizes, (1, 2), product(_held(case), repeat=2))
     for (count, rows), keys, slots, holds in every:
         for ahead in (0, 1) if case.pipeline else (0,):
             outer = (*_cut(rank, count, heads), *_cut("q", rows, q))
@@ -313,32 +344,43 @@ SMALL: Final = (
 """Cases that a test runs."""
 
 
-def drawn(seed: int) -> Case:
+KINDS: Final = ("gemm", "flat", "flat", "flash", "naive", "flex")
+
+
+def drawn(seed: int, kinds: Sequence[str] = KINDS) -> Case:
     """Draw a case whose mappings are few enough to run."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     bandwidth, holds = rng.choice((1, 2, 8, 32)), rng.choice(STATIONARITIES)
-    kind = rng.choice(("gemm", "flat", "flat", "flash", "naive", "flex"))
+    kind = rng.choice(kinds)
     if kind == "gemm":
         shape = rng.choice([(7, 1, 3), (1, 7, 3), (5, 3, 1), (3, 3, 2), (2, 5, 1), (11, 1, 1)])
         return Case("flex", shape, rng.choice((40, 64, 96, 200)), bandwidth)
     tokens, size = rng.choice((2, 3, 5)), rng.randint(1, 5)
     batch, heads = rng.choice(((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)))
-    batch, heads = (1, 2) if kind == "flex" else (batch, heads)
+    batch, heads = (1, 2) if kind in STAGED else (batch, heads)
     room = rng.randint(4, 40) * 16
-    if kind == "flex":
+    if kind in STAGED:
         small = (batch, heads, 2, size)
-        return Case("flex", small, room // 2, bandwidth, holds, CUT_ROWS)
+        return Case(kind, small, room // 2, bandwidth, holds, CUT_ROWS)
     name = kind if kind == "flash" else rng.choice((kind, *(f"{kind}-{one}" for one in "mbhr")))
     fixed = None if kind != "naive" and tokens <= 3 else holds
     pipeline = kind in ("flat", "flash") and rng.random() < 0.3
     return Case(name, (batch, heads, tokens, size), room, bandwidth, fixed, pipeline=pipeline)
 
 
+def further(seed: int) -> Case:
+    """Draw a case of one dataflow after the other, with other objectives, too."""
+    kinds = ("gemm", "flat", "flash", "naive", "flex", "best")
+    objectives: tuple[Objective, ...] = ("cycles", "dram-bytes", "energy", "edp")
+    objective = random.Random(-seed).choice(objectives)  # noqa: S311 - no secret
+    return replace(drawn(seed, kinds[seed % len(kinds) :][:1]), objective=objective)
+
+
 def measure(case: Case) -> dict[str, object]:
     """Schedule a case, simulate all of its mappings, and put both side by side."""
     every, fit, optimum = simulated(case)
     try:
-        picked: int | None = case.picked()
+        picked: float | None = case.picked()
     except SimaccelError:
         picked = None
     ratio = f"{picked / optimum:.4f}" if picked and optimum else ""
@@ -357,9 +399,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing, write after each case; 1 if a pick is not the optimum."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N")
+    parser.add_argument("--further", type=int, default=FURTHER, metavar="N")
     asked = parser.parse_args(arguments)
     rows = _read()
-    for case in (*SMALL, *map(drawn, range(asked.draws))):
+    others = range(asked.draws, asked.draws + asked.further)
+    for case in (*SMALL, *map(drawn, range(asked.draws)), *map(further, others)):
         if repr(case) not in rows:
             rows[repr(case)] = measure(case)
             _write(rows)

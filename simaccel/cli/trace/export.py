@@ -16,6 +16,7 @@ from simaccel.cli.words import TRACE_FORMATS
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing_text
 from simaccel.report.units import cycles_text
+from simaccel.trace.opening import MAX_CYCLE
 
 if TYPE_CHECKING:
     from simaccel.trace import Trace
@@ -81,11 +82,12 @@ def export(
         raise InputError([fault("--format", name, suggest(name, TRACE_FORMATS))])
     require_stdout_free(output, "-o", others={"--json": as_json})
     require_target(output, force=force, inputs=(file,), text=True)
+    given = {"--bins": bins, "--at-most": at_most, "--from": start or "0", "--to": end}
+    _numbers(None, given)  # what the run needs not say
     with sound(file) as trace:
         from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
 
-        ends = {"--from": start or "0", "--to": str(trace.cycles) if end is None else end}
-        window = _numbers(trace, {"--bins": bins, "--at-most": at_most, **ends})
+        window = _numbers(trace.cycles, given)
         how: dict[str, Any] = {
             "lanes": [lane.strip() for lane in lanes.split(",")],
             "bins": window["--bins"],
@@ -122,24 +124,30 @@ def _steady(trace: Trace, how: dict[str, Any]) -> Excerpt:
             length //= 2
 
 
-def _numbers(trace: Trace, given: dict[str, str]) -> dict[str, int]:
-    """Read the options that are numbers, and report all faults together."""
-    first, last = number(given["--from"]), trace.cycles
+def _numbers(cycles: int | None, given: dict[str, str | None]) -> dict[str, int]:
+    """Read the options that are numbers, and report all faults together.
+
+    ``cycles`` of the run: None before they are known. No ``--to`` is the end of the run.
+    """
+    first, last = number(given["--from"] or ""), MAX_CYCLE if cycles is None else cycles
     after = first if isinstance(first, int) and 0 <= first < last else 0
+    ends = ("on", "on") if cycles is None else (f"to {max(last - 1, 0)}", f"to {last}")
+    low = min(after + 1, last)
     limits = {
-        "--from": (0, max(last - 1, 0), f"a cycle from 0 to {max(last - 1, 0)}"),
-        "--to": (min(after + 1, last), last, f"a cycle from {min(after + 1, last)} to {last}"),
+        "--from": (0, max(last - 1, 0), f"a cycle from 0 {ends[0]}"),
+        "--to": (low, last, f"a cycle from {low} {ends[1]}"),
         "--bins": (1, 100_000, "1 to 100000 bins"),
         "--at-most": (1, 10**9, "1 to 1000000000 events"),
     }
     found: dict[str, int] = {}
     faults: list[Fault] = []
-    for option, (low, high, allowed) in limits.items():
-        value = number(given[option])
-        if isinstance(value, int) and low <= value <= high:
+    for option, (least, most, allowed) in limits.items():
+        text = given[option]
+        value = last if text is None else number(text)
+        if isinstance(value, int) and least <= value <= most:
             found[option] = value
         else:
-            faults.append(fault(option, given[option], allowed))
+            faults.append(fault(option, text, allowed))
     if faults:
         raise InputError(faults)
     return found

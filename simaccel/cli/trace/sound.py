@@ -12,17 +12,19 @@ if TYPE_CHECKING:
 
 
 def require_files(*files: str) -> None:
-    """Refuse what is no HDF5 file, before anything long is loaded.
+    """Refuse what is no trace by its first bytes, before anything long is loaded.
 
     Raises:
         TraceError: the first that is none.
 
     """
     from simaccel.trace.opening import require_hdf5
+    from simaccel.trace.superblock import require_named
 
     for file in files:
         with suppress(OSError):  # which reading the trace reports
             require_hdf5(Path(file))
+            require_named(Path(file))
 
 
 @contextmanager

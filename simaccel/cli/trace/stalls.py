@@ -16,6 +16,7 @@ from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
+from simaccel.trace.opening import MAX_CYCLE
 
 if TYPE_CHECKING:
     from simaccel.experiment.diagnosis import Diagnosis
@@ -54,6 +55,7 @@ def stalls(
     fewer bytes, if the closed form finds one. A window (--from, --to) has accounts of its own;
     what could be gained is always of the whole run.
     """
+    window(start, end)  # what the run needs not say
     with sound(file) as opened:
         from simaccel.experiment.diagnosis import diagnose
         from simaccel.report.stalls import Analysis, stalls_json
@@ -88,23 +90,27 @@ def said_of(trace: Trace, *, what_if: bool) -> list[str]:
     return [*lines, f"No what-if: {reason}."] if reason else lines
 
 
-def window(start: str, end: str | None, cycles: int) -> tuple[int, int]:
-    """Read the two ends of a window.
+def window(start: str, end: str | None, cycles: int = MAX_CYCLE) -> tuple[int, int]:
+    """Read the two ends of a window of a run of so many cycles, if they are known.
 
     Raises:
         InputError: they are no whole numbers, or no part of the run.
 
     """
     low, high = number(start), cycles if end is None else number(end)
-    faults: list[Fault] = []
+    known, faults = cycles < MAX_CYCLE, list[Fault]()
     if not isinstance(low, int) or not 0 <= low < cycles:
-        faults.append(fault("--from", low, f"a cycle of the run, 0 to {cycles - 1}"))
+        faults.append(fault("--from", low, f"a cycle of the run, 0 {_up_to(cycles - 1, known)}"))
         low = 0
     if not isinstance(high, int) or not low < high <= cycles:
-        faults.append(fault("--to", high, f"{low + 1} to {cycles}, after --from"))
+        faults.append(fault("--to", high, f"{low + 1} {_up_to(cycles, known)}, after --from"))
     if faults or not isinstance(high, int):
         raise InputError(faults)
     return low, high
+
+
+def _up_to(last: int, known: bool) -> str:
+    return f"to {last}" if known else "or more"
 
 
 def _accelerator(trace: Trace) -> Accelerator | None:
@@ -123,11 +129,13 @@ def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | No
     if missing := trace.unreadable():
         return None, missing
     with Bar("what if") as bar:
-        return remembered_what_if(accelerator, trace.program(), bar.show), ""
+        return remembered_what_if(accelerator, trace.program(), bar.show, trace), ""
 
 
 def _proposal(trace: Trace, found: Diagnosis) -> Proposal | None:
-    """Look for another dataflow for what costs most."""
+    """Look for another dataflow for what costs most; where nothing is, nothing is loaded for it."""
+    if found.waits_for_bytes is None:
+        return None
     from simaccel.experiment.proposal import propose
 
     return propose(trace.workload(), trace.accelerator(), found)

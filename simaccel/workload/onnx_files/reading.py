@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
 from simaccel.later import np
+from simaccel.workload.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
 
     """
     data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)  # before the package, which takes long to load
+    if problem := wire_fault(data):
+        raise InputError([Fault(str(path), "file", problem, "an ONNX model")])
     onnx = _package(path)
     try:
         model = onnx.load_model_from_string(data)

@@ -446,7 +446,7 @@ def test_the_page_expands_windows_as_the_reader_does(page: Page, reference: Refe
         _require_same(browser, trace, windows)
 
 
-@settings(deadline=None, max_examples=20 * DRAWS)
+@settings(deadline=None, max_examples=13 * DRAWS)
 @given(SCRIPTS, st.sampled_from([1, 2, 64]), st.data())
 def test_the_page_expands_any_run_as_the_reader_does(
     browser: Chrome, script: Script, block_rows: int, drawn: st.DataObject

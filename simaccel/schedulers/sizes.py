@@ -1,0 +1,59 @@
+"""Sizes of tiles that a grid tries, and loops over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from simaccel.analytic.family import Ints, Loops, ints
+from simaccel.mapping.space import Space
+
+FEW: Final = 16
+"""Ranks of so many positions have all tile sizes."""
+_EVEN_PIECES = 8
+"""Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
+
+
+def tile_sizes(extent: int, side: int) -> list[int]:
+    """Return candidate tile sizes of a rank: the rank, even cuts, and doublings of an array side.
+
+    Cuts are even, or rounded up to whole array sides so that only the last tile has part folds.
+    Ranks of a few positions have all sizes.
+
+    >>> tile_sizes(512, 32)
+    [32, 64, 86, 96, 128, 171, 192, 256, 512]
+    >>> tile_sizes(7, 32)
+    [1, 2, 3, 4, 5, 6, 7]
+    """
+    if extent <= FEW:
+        return list(range(1, extent + 1))
+    found = {extent}
+    for pieces in (2, 3, 4, 6, 8, 12, 16):
+        size = -(-extent // pieces)
+        if pieces <= _EVEN_PIECES:
+            found.add(size)
+        found.add(min(extent, -(-size // side) * side) if extent > side else size)
+    size = side
+    while size < extent:
+        found.add(size)
+        size *= 2
+    if extent <= side:
+        found |= {s for s in (1, 2, 4, 8, 16) if s < extent}
+    return sorted(s for s in found if s <= extent)
+
+
+def nested(space: Space, ranks: Sequence[str], tile: Ints) -> list[Loops]:
+    """Return loops of several ranks whose blocks have so many positions together.
+
+    Inner ranks stay whole as long as the block is larger than they are.
+    """
+    tiles = []
+    left = tile
+    for rank in reversed(ranks):
+        size = space.sizes[rank]
+        tiles.append(left.clip(1, size))
+        left = -(-left // size)
+    if not ranks:
+        return []
+    places = tuple(ints(at) for at in range(len(ranks)))
+    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]
