@@ -16,6 +16,7 @@ from simaccel.experiment.exploration.explore import Exploration, Explored
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.space import Dimension, Space
+from simaccel.experiment.exploration.store import MANIFEST
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -126,8 +127,13 @@ def effort_lines(found: Exploration) -> list[str]:
     """Say what it took this time; of all that is said, only this is another in a second run."""
     return [
         f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
-        *(f"damaged, run again: {name}" for name in found.damaged),
+        *(f"damaged, {_remedy(name)}: {name}" for name in found.damaged),
     ]
+
+
+def _remedy(name: str) -> str:
+    """Say what was done about a damaged file: a run is made again, the list of commands begins."""
+    return "begun anew" if name == MANIFEST else "run again"
 
 
 # -- files
