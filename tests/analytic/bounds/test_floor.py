@@ -16,7 +16,7 @@ from simaccel.program.program import reserved_bytes
 from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm, network
-from tests.drawn_trees import draw_case
+from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 
@@ -50,6 +50,20 @@ def test_no_random_tree_of_pes_is_below(seed: int) -> None:
     assert case is not None
     run = Machine(case.on, lower(case.of, case.mapping)).run()
     floor = floor_of(case.of, case.mapping, on_chip_bytes(case.on))
+    assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
+
+
+@settings(
+    max_examples=8 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+)
+@given(st.integers(0, 2**32))
+def test_nothing_kept_between_groups_is_below(seed: int) -> None:
+    case = draw_held(seed, spatial=False)
+    assume(case is not None)
+    assert case is not None
+    program = lower(case.of, case.mapping)
+    run = Machine(case.on, program).run()
+    floor = floor_of(case.of, case.mapping, reserved_bytes(program))
     assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
 
 
