@@ -13,7 +13,7 @@ from simaccel.cli.asked import dataflow_names
 from simaccel.cli.words import STRATEGIES
 from simaccel.errors import suggest
 from simaccel.files.documents import parse_document
-from simaccel.files.schema import leaf_fields
+from simaccel.files.schema import leaf_fields, refusal
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.quantity import format_quantity, parse_quantity
 from simaccel.report.comparison import Axis, Point
@@ -205,10 +205,23 @@ def parameter_of(name: str) -> Parameter | None:
         return None
     axis = Axis(name, name.replace(".", "_"), name)
     kinds = [kind for suffix, kind in _KINDS.items() if name.endswith(suffix)]
-    if not kinds:
-        return Parameter(axis=axis, read=_scalar, write=_written, fields=(name,))
-    write = partial(_amount_text, kind=kinds[0])
-    return Parameter(axis=axis, read=_quantity(kinds[0]), write=write, fields=(name,))
+    read = partial(_of_field, name, _quantity(kinds[0]) if kinds else _scalar)
+    write = partial(_amount_text, kind=kinds[0]) if kinds else _written
+    return Parameter(axis=axis, read=read, write=write, fields=(name,))
+
+
+def _of_field(name: str, read: Callable[[str], Value], text: str) -> Value:
+    """Read a value that a field of an accelerator can have, beside whatever others.
+
+    Raises:
+        ValueError: with what is allowed.
+
+    """
+    value = read(text)
+    allowed = refusal(Accelerator, name, value)
+    if allowed:
+        raise ValueError(allowed)
+    return value
 
 
 def names() -> list[str]:

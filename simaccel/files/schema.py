@@ -168,6 +168,17 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
     return list(dict.fromkeys(leaves))  # the branches of a union share fields
 
 
+def refusal(model: type[BaseModel], leaf: str, value: object) -> str:
+    """Return what a leaf field allows that refuses a value, whatever stands beside it; or nothing.
+
+    In a union of sections it is enough if one of them takes the value.
+    """
+    *above, name = leaf.split(".")
+    having = [one for one in _models_at(model, above) if name in one.model_fields]
+    found = [_refusal(one, name, value) for one in having]
+    return " or ".join(dict.fromkeys(found)) if all(found) else ""
+
+
 def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
     """Return what stands in the place of each field of before, by its dotted path."""
     old: Mapping[str, str] = getattr(model, "REPLACED", {})
@@ -198,16 +209,21 @@ def _allowed(
 
 def _probe(model: type[BaseModel], name: str) -> str:
     """Ask a field what it allows by giving it something that nothing allows."""
+    return _refusal(model, name, object()) or "any value"
+
+
+def _refusal(model: type[BaseModel], name: str, value: object) -> str:
+    """Give a field a value; return what it allows instead, nothing if it allows the value."""
     field = model.model_fields[name]
     annotation: Any = field.annotation
     for metadata in field.metadata:
         annotation = Annotated[annotation, metadata]
     try:
-        TypeAdapter(annotation).validate_python(object())
+        TypeAdapter(annotation).validate_python(value)
     except ValidationError as error:
         texts = [_text_of(detail) for detail in error.errors(include_url=False)]
         return " or ".join(dict.fromkeys(texts))
-    return "any value"
+    return ""
 
 
 def _text_of(detail: ErrorDetails) -> str:

@@ -14,6 +14,7 @@ from simaccel.experiment.exploration.explore import Exploration, Explored
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.space import Dimension, Space
+from simaccel.experiment.exploration.store import MANIFEST
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -114,21 +115,35 @@ def counted_lines(found: Exploration) -> list[str]:
     outside = sum(not one.within and not one.problem for one in points)
     confirmed = [one for one in points if one.machine is not None]
     on = [one for one in points if one.frontier]
-    reasons = Counter(one.problem for one in failed)
+    lost = [one for one in failed if one.lost]
+    reasons = Counter(one.problem for one in failed if not one.lost)
     return [
         f"{len(points):,} designs: {len(failed):,} do not run, {outside:,} outside the limits, "
         f"{len(confirmed):,} confirmed on the machine, {len(on):,} on the frontier"
         + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
+        *(f"{_named(found, one)}: {one.problem}" for one in lost[:MOST_ROWS]),
+        *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
     ]
+
+
+def _named(found: Exploration, one: Explored) -> str:
+    """Name a design by its settings, as they are given."""
+    pairs = zip(found.dimensions, one.design.settings, strict=True)
+    return " ".join(f"{axis.name}={setting.text}" for axis, setting in pairs) or "the design"
 
 
 def effort_lines(found: Exploration) -> list[str]:
     """Say what it took this time; of all that is said, only this is another in a second run."""
     return [
         f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
-        *(f"damaged, run again: {name}" for name in found.damaged),
+        *(f"damaged, {_remedy(name)}: {name}" for name in found.damaged),
     ]
+
+
+def _remedy(name: str) -> str:
+    """Say what was done about a damaged file: a run is made again, the list of commands begins."""
+    return "begun anew" if name == MANIFEST else "run again"
 
 
 # -- files

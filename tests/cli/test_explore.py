@@ -81,6 +81,11 @@ def test_the_store_is_used_and_the_output_is_the_same(cli: Call, tmp_path: Path)
     third = cli(line)
     assert third.stdout == first.stdout
     assert f"damaged, run again: runs/{entry.parent.name}/{entry.name}\n" in third.stderr
+    manifest = tmp_path / "s" / "manifest.json"
+    manifest.write_text('{"explorations": {}}')
+    fourth = cli(line)
+    assert "\ndamaged, begun anew: manifest.json\n" in fourth.stderr
+    assert len(json.loads(manifest.read_text())["explorations"]) == 1
 
 
 def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
@@ -100,7 +105,10 @@ def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
     [
         ("--axis bufer=1,2", "--axis: got 'bufer'; allowed: did you mean 'buffer'?"),
         ("--axis buffer", "--axis: got 'buffer'; allowed: NAME= and FROM:TO:xK"),
-        ("--axis array.rows=a:b:x2", "--axis array.rows FROM: got 'a'; allowed: a whole number"),
+        ("--axis array.rows=a:b:x2", "--axis array.rows FROM: got 'a'; allowed: an integer >= 1"),
+        ("--axis dram.channels=0,1", "--axis dram.channels: got '0'; allowed: an integer >= 1 and"),
+        ("--axis array.cols=0:9:+3", "--axis array.cols FROM: got '0'; allowed: an integer >= 1"),
+        ("--axis noc.distribution.topology=buss", "--axis noc.distribution.topology: got 'buss'"),
         ("--axis workload.heads=1,2", "--axis: got 'workload.heads'; allowed: a parameter of a"),
         ("--axis buffer=1KiB,1KiB", "--axis buffer: got '1KiB'; allowed: each value once"),
         ("--axis clock=1GHz --axis clock_hz=1GHz", "--axis: got 'clock_hz'; allowed: nothing be"),

@@ -7,7 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core._pydantic_core import list_all_errors
 
 from simaccel.errors import ABSENT
-from simaccel.files.schema import faults_of, leaf_fields
+from simaccel.files.schema import faults_of, leaf_fields, refusal
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
 
 
 class _Gemm(BaseModel):
@@ -145,3 +147,30 @@ def test_other_findings_keep_their_text() -> None:
         Dated.model_validate({"day": [1]})
     [fault] = faults_of(caught.value, "f.yaml", {"day": [1]}, Dated)
     assert (fault.field, fault.allowed) == ("day", "date")
+
+
+@pytest.mark.parametrize(
+    ("leaf", "value", "allowed"),
+    [
+        ("operators.size", 0, "an integer >= 1"),
+        ("operators.size", 1, ""),
+        ("operators.axis", 3, "text"),
+        ("operators.kind", "softmax", ""),
+        ("share", 1, "a number < 1.0"),
+        ("scale", "aut", "an integer or 'auto'"),
+        ("scale", "auto", ""),
+    ],
+)
+def test_a_field_refuses_what_it_never_allows(leaf: str, value: object, allowed: str) -> None:
+    assert refusal(_Graph, leaf, value) == allowed
+
+
+def test_no_field_refuses_what_an_accelerator_has() -> None:
+    fields = leaf_fields(Accelerator)
+    for name in ("edge", "eyeriss_like", "edge_banked"):
+        document = load_accelerator(name).model_dump()
+        for leaf in fields:
+            value: Any = document
+            for key in leaf.split("."):
+                value = value.get(key) if isinstance(value, dict) else None
+            assert value is None or refusal(Accelerator, leaf, value) == "", (name, leaf)

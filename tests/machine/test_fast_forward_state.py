@@ -225,7 +225,9 @@ def _goes_wrong(case: Case) -> bool:
 
 @pytest.fixture(scope="module")
 def corpus() -> list[Case]:
-    return [case for case in cases(range(600)) if case.run.events < 20_000]
+    """Give runs, the short ones first: one that goes wrong ends the search for it."""
+    found = [case for case in cases(range(600)) if case.run.events < 10_000]
+    return sorted(found, key=lambda case: case.run.events)
 
 
 def test_the_whole_state_goes_right(corpus: list[Case]) -> None:

@@ -18,7 +18,7 @@ COMMANDS = {
     "run.h5": ("run", *GEMM, "--dataflow", "naive", "--no-fast-forward", "--trace"),
     "rows.csv": ("compare", *TINY, "--dataflow", "naive,flex", *SWEEP, "--csv"),
     "page.html": ("trace", "view", str(TRACE), "-o"),
-    "map.yaml": ("map", *GEMM, "--mapspace", "ruby-s", "--patience", "30", "-o"),
+    "map.yaml": ("map", *GEMM, "--mapspace", "ruby-s", "--patience", "100", "-o"),
 }
 """Commands by the name of the file that they write."""
 INTERRUPTED = 130

@@ -132,7 +132,7 @@ _ALL_OF = ("flex", "flat", "best")
     ("hw", "capacity", "batch", "seq_len", "dataflow"),
     [("edge", "128 KiB", 1, 67, d) for d in DATAFLOWS if d != "strips"]
     + [("edge", "512 KiB", 2, 4096, d) for d in DATAFLOWS if d not in ("strips", *_ALL_OF)]
-    + [("cloud", "32 MiB", 2, 512, d) for d in DATAFLOWS if d not in ("strips", *_ALL_OF)],
+    + [("cloud", "32 MiB", 2, 288, d) for d in DATAFLOWS if d not in ("strips", *_ALL_OF)],
 )
 def test_mappings_lower_and_fit(
     hw: str, capacity: str, batch: int, seq_len: int, dataflow: str

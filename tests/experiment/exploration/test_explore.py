@@ -15,7 +15,7 @@ from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import working
 from simaccel.experiment.run import result_json, simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.report.exploration import exploration_csv, exploration_json
+from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
 from simaccel.workload import gemm
 
 BUFFERS = (1024, 4096)
@@ -180,6 +180,10 @@ def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     found = explore(SPACE.dimensions, designs, Plan((), "edp", "all"), team, store=store)
     lost = [one for one in found.points if one.lost]
     assert [one.problem for one in lost] == ["its process died; is there enough memory?"]
+    settings = lost[0].design.settings
+    named = " ".join(f"{a.name}={s.text}" for a, s in zip(SPACE.dimensions, settings, strict=True))
+    assert counted_lines(found)[-1] == f"{named}: its process died; is there enough memory?"
+    assert "array=" in named
     again = explored("all", store=Store(tmp_path / "s"))
     assert again.ran == 1
     assert not any(one.problem for one in again.points)
