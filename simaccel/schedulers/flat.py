@@ -37,10 +37,10 @@ _SIDES = 16
 _KEY_SIDES = 8
 """Key tiles of so many array sides are all tried."""
 _ROWS = 256
-"""Row counts that are tried at most; what is between them, neighbours find."""
+"""Row counts that are all tried; of more, so many, and what is between them, neighbours find."""
 _INNER = 4
 """Rows, and keys, of tiles inside a FLAT-tile."""
-_GAIN = 0.002
+_GAIN = 0.001
 """What tiles inside have to promise, by their bound, to be searched."""
 
 
@@ -80,14 +80,14 @@ def _blocks(problem: Problem, granularity: str, accelerator: Accelerator) -> lis
 def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     """Return FLAT-tiles of all row counts that fit and that `flat_tiles` leaves out.
 
-    Of those that make as many blocks the smallest, and whole array sides: the last block of a
-    larger one is smaller, and nothing else differs.
+    Where they are many, of those that make as many blocks the smallest, and whole array sides: the
+    last block of a larger one is smaller, and nothing else differs.
     """
     q, side = problem.size(problem.rows), accelerator.array.rows
     most = min(q - 1, capacity(accelerator) // problem.row_bytes)
     known = {rows for _, rows in _blocks(problem, "r", accelerator)}
     rows = {r for r in block_sizes(q) if r <= most} | {*range(side, most + 1, side)}
-    found = sorted(rows - known)
+    found = sorted((rows if most > _ROWS else {*range(1, most + 1)}) - known)
     keys = _few(tile_sizes(problem.size((problem.c,)), accelerator.array.cols))
     return [(1, r, k) for r in found[:: -(-len(found) // _ROWS) or 1] for k in keys]
 

@@ -275,8 +275,15 @@ def test_other_rows_are_those_that_fit_and_are_not_tried_yet() -> None:
     on = load_accelerator("toy", ["buffer.capacity_bytes=8 KiB"])
     rows = {rows for _, rows, _ in other_rows(problem, on)}
     tried = {rows for _, rows, _ in flat_tiles(problem, "r", on)}
-    pieces = {-(-128 // n) for n in range(4, 33)}
     assert not rows & tried
     assert max(rows) <= 32
-    assert {-(-128 // n) for n in rows | tried if 4 <= n <= 32} == pieces
-    assert {4, 8, 12, 16, 20, 24, 28, 32} <= rows | tried
+    assert {*range(1, 33)} <= rows | tried
+
+
+def test_of_many_rows_one_of_each_number_of_blocks_is_tried() -> None:
+    """Of 600 rows 599 fit: too many to try them all; the array has 4 rows."""
+    problem = problem_of(attention_workload(1, 1, 600, 2), LA)
+    on = load_accelerator("toy", ["buffer.capacity_bytes=1 MiB"])
+    tried = {rows for _, rows, _ in (*other_rows(problem, on), *flat_tiles(problem, "r", on))}
+    assert {-(-600 // n) for n in tried} == {-(-600 // n) for n in range(1, 600)}
+    assert {*range(4, 600, 4)} <= tried
