@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
@@ -17,6 +15,9 @@ from simaccel.experiment.run import Result, floor_json
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE, dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _TOP_CAUSES = 3
 _REUSES = ("MACs per element sent", "per sum back", "multicast")

@@ -10,9 +10,10 @@ from simaccel.analytic.bounds.problem import problem_of
 from simaccel.analytic.bounds.single import Mapspace, bound
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Group, Mapping, WorkloadReference
+from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.program.program import reserved_bytes
-from simaccel.schedulers import DATAFLOWS
+from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import draw_case, draw_held
@@ -84,7 +85,7 @@ def test_no_example_is_below(name: str) -> None:
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 def test_no_scheduler_is_below(dataflow: str) -> None:
     dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
-    workload = attention(dimensions, batch=2, seq_len=3, scope="la")
+    workload = attention(dimensions, batch=1, seq_len=3, scope="la")
     hw = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB"])
     try:
         result = simulate(workload, hw, dataflow)
@@ -99,7 +100,8 @@ def test_no_scheduler_is_below(dataflow: str) -> None:
 def test_no_mapspace_is_below(hw: str) -> None:
     workload = network("alexnet", layer="conv5")
     accelerator = load_accelerator(hw)
-    result = simulate(workload, accelerator, "ruby-s")
+    options = Options(effort=Effort(objective="cycles", patience=500))
+    result = simulate(workload, accelerator, "ruby-s", options=options)
     floor = floor_of(workload, result.mapping, on_chip_bytes(accelerator))
     assert dram(result.run.moved) >= floor.least_bytes > 0
 
