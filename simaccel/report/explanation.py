@@ -133,14 +133,18 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
 def explanation_html(
     title: str, explained: Sequence[Explained], sections: Sequence[Section], lines: Sequence[str]
 ) -> str:
-    """Return the page as one HTML document that needs nothing else: figure, summary, tables."""
+    """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
+    from simaccel.report.figures.shares import draw_shares, shared_out
     from simaccel.report.figures.style import style, svg_text
     from simaccel.report.figures.voices import draw_voices
 
     with style():
-        picture = svg_text(draw_voices(explained))
+        pictures = [svg_text(draw_voices(explained))]
+        if rows := shared_out(explained):
+            pictures.append(svg_text(draw_shares(rows)))
     summary = (f"<p>{escape(one)}</p>" for one in lines)
-    body = [f"<div>{picture}</div>", *summary, *(one.html() for one in sections if one.rows)]
+    first, *others = [f"<div>{picture}</div>" for picture in pictures]
+    body = [first, *summary, *others, *(one.html() for one in sections if one.rows)]
     return _PAGE.format(title=escape(title), body="\n".join(body))
 
 

@@ -31,6 +31,8 @@ from simaccel.report.explanation import (
     explanation_json,
     explanation_sections,
 )
+from simaccel.report.figures.shares import draw_shares, shared_out
+from simaccel.report.figures.style import style
 from simaccel.workload import Dimensions, attention, parse_workload
 from simaccel.workload.layers import Product, layers_workload
 
@@ -379,3 +381,15 @@ def test_shares_stand_on_the_page(fused: Result) -> None:
             assert whole == written["other"] - written["machine"]
     texts = [row[-1] for row in explanation_sections(explained)[1].rows]
     assert sum("unexplained" in text for text in texts) == len(told)
+
+
+def test_bars_of_shares_end_where_the_difference_is(product: Result) -> None:
+    """Bars to the right less bars to the left are the whole difference, in % of the machine."""
+    assert shared_out(explain(product)) == []
+    rows = shared_out(attribute(product, explain(product)))
+    assert [name for name, _ in rows] == ["gemm"]
+    with style():
+        (axes,) = draw_shares(rows).axes
+    widths = [patch.get_width() for bars in axes.containers for patch in bars]
+    assert sum(widths) == pytest.approx(100 * (21_246 / 22_317 - 1))
+    assert min(widths) < 0 < max(widths)

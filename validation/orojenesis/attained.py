@@ -19,7 +19,7 @@ from simaccel.analytic.bounds.fusion import TEMPLATES
 from simaccel.analytic.bounds.segment import Segment
 from simaccel.mapping.tree import Mapping, WorkloadReference
 from simaccel.workload import Workload, attention
-from validation.orojenesis.exhibits import BATCH, GPT3, ROWS, ffn
+from validation.orojenesis.exhibits import BATCH, GPT3, ROWS, SIX, block, ffn, with_softmax
 
 HERE = Path(__file__).parent
 LEAST_BYTES = 256
@@ -28,13 +28,15 @@ ATTENTION = ("L", "softmax", "A")
 
 
 def chains() -> Iterator[tuple[str, Workload, tuple[str, ...], str]]:
-    """Yield the chains of figures 18 and 20: name, workload, operators, template."""
+    """Yield the chains of figures 18, 20 and 21: name, workload, operators, template."""
     pair = ffn()
     for template in ("untiled", "full", "tiled-kn"):
         yield f"ffn {template}", pair, ("mm0", "mm1"), template
     la = attention(GPT3, batch=BATCH, seq_len=ROWS // BATCH, scope="la")
     for template in ("flat", "flash"):
         yield f"mha {template}", la, ATTENTION, template
+    names = with_softmax(SIX)
+    yield "six in one best", block().alone(names), names, "best"
 
 
 def is_attained(workload: Workload, segment: Segment, number: int) -> bool:

@@ -150,14 +150,15 @@ def _segmented(workload: Workload) -> Front:
     def segment_of(begin: int, stop: int) -> Segment | None:
         names = SIX[begin:stop]
         if len(names) > 1:
-            return fused_segment(workload, _with_softmax(names), TEMPLATES["best"], imperfect=False)
+            return fused_segment(workload, with_softmax(names), TEMPLATES["best"], imperfect=False)
         front = bound(problem_of(workload, names[0]), Mapspace(uneven=True)).front
         return Segment(names, front, lambda _: None, lambda _: 0)
 
     return segmented(workload, len(SIX), segment_of).front
 
 
-def _with_softmax(names: tuple[str, ...]) -> tuple[str, ...]:
+def with_softmax(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return einsums of a block with the softmax behind L."""
     found: list[str] = []
     for name in names:
         found.append(name)
@@ -186,7 +187,7 @@ def chains() -> Chains:
             "mha flat": _fused(la, parts, "flat"),
             "mha flash": _fused(la, parts, "flash"),
             "six unfused": six,
-            "six in one": _fused(whole, _with_softmax(SIX), "best"),
+            "six in one": _fused(whole, with_softmax(SIX), "best"),
             "six segmented": cut,
             "block unfused": together([six, others]),
             "block segmented": together([cut, others]),

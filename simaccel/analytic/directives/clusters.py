@@ -72,6 +72,13 @@ def silent(seen: Seen) -> str:
     return ""
 
 
+def is_uneven(way: Sequence[Node]) -> bool:
+    """Say whether tensors enter PEs at several depths: the levels take the outermost for all."""
+    kept = [at for at, one in enumerate(way) if isinstance(one, Keep) and one.level == PE]
+    between = way[kept[0] : kept[-1]] if kept else ()
+    return any(isinstance(one, Loop) for one in between)
+
+
 def levels_of(space: Space, seen: Seen, sizes: Sizes, way: Sequence[Node]) -> list[Level]:
     """Return the levels of an einsum that ``way`` leads to; ``sizes`` of the group's ranks.
 

@@ -42,6 +42,7 @@ _PLAYS = {
 }
 """What a rank is by the operands that have it: first, second, result."""
 _FACTORS = 2
+_UNEVEN = "as if PEs took all tensors where they take the first"
 Block = tuple[int, int, int]
 """Sizes of m, k and n."""
 _Leaves = Sequence[tuple[Way, Do]]
@@ -133,6 +134,8 @@ def _clusters_time(
             )
             largest = max(largest, (clusters.written(levels), without), key=lambda one: one[1])
     number = f"{blocks:,} blocks: " if blocks > 1 else ""
+    if any(clusters.is_uneven(way) for way, _ in leaves):
+        number = f"{_UNEVEN}: {number}"
     return OperatorTime(
         operator=seen.name,
         written=number + largest[0],

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Said = Sequence[float | None]
 _ROW_INCHES: Final = 0.17
 _REST_INCHES: Final = 0.85
+_LEAST_END: Final = 1.06
+"""Where the axes end at least: behind the machine's marks."""
 _TOLD: Final = "directives"
 
 
@@ -41,7 +43,7 @@ def draw_voices(explained: Sequence[Explained]) -> Figure:
     _said(moved, [one.dram_bytes for one in explained], [_told(one) for one in explained], 2, "")
     for axes, what in ((cycles, "cycles"), (moved, "bytes to and from DRAM")):
         axes.axvline(1, color=LIMIT_COLOUR, linewidth=0.8, label="machine")
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, max(_LEAST_END, axes.get_xlim()[1]))
         axes.set_xlabel(f"{what}, as multiples of the machine's")
         axes.grid(visible=True, axis="x", linewidth=0.3, alpha=0.6)
     cycles.set_yticks(range(len(explained)), [one.run.name for one in explained])

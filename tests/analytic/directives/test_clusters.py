@@ -121,3 +121,13 @@ def test_of_a_window_comes_what_is_new(stride: int) -> None:
     late = on.lead_latency_cycles - 1
     first = (5 + 5 + late) + 5 + (1 + late)
     assert found.cycles == first + sum(max(5, n + late) for n in new)
+
+
+def test_tensors_that_enter_pes_at_several_depths_are_told() -> None:
+    """Clusters have one depth, so that the levels are only close to such a tree."""
+    of = workload(einsum("E", "C m n", "A m k", "B k n", m=4, k=6, n=5))
+    for inner, is_told in (("", False), ("loop k 2\n    ", True)):
+        keeps = f"keep A pe\n    {inner}keep B pe, C pe"
+        tree = f"group E\n    spread m 1 rows\n    {keeps}\n    do E mac\n"
+        (one,) = _times(of, mapping(of, tree).groups[0])
+        assert one.written.startswith("as if PEs took all tensors") == is_told

@@ -1,0 +1,83 @@
+"""Figure of an explanation: what the difference between directives and machine comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from simaccel.experiment.disagreement import Disagreement
+from simaccel.experiment.explanation import Explained
+from simaccel.report.figures.style import (
+    DOUBLE_COLUMN_INCHES,
+    LIMIT_COLOUR,
+    SERIES_COLOURS,
+    SERIES_HATCHES,
+    new_figure,
+)
+from simaccel.report.results import SMALLEST_SHARE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_ROW_INCHES: Final = 0.2
+_REST_INCHES: Final = 1.1
+_LEGEND_INCHES: Final = 0.16
+_COLUMNS: Final = 3
+UNEXPLAINED: Final = "unexplained"
+_SMALL: Final = f"others, below {SMALLEST_SHARE:.1%} each"
+_GREY: Final = "#9a9a9a"
+Row = tuple[str, Disagreement]
+
+
+def shared_out(explained: Sequence[Explained]) -> list[Row]:
+    """Return the groups whose directives' runtime differs, where shares were measured."""
+    return [
+        (one.run.name, each)
+        for one in explained
+        for each in one.disagreements
+        if each.voice == "directives" and each.unit == "cycles" and each.shares and each.machine
+    ]
+
+
+def draw_shares(rows: Sequence[Row]) -> Figure:
+    """Draw shares of differences as bars from 0 to both sides. Call it inside ``style()``."""
+    kinds = dict.fromkeys(
+        share.assumption
+        for _, each in rows
+        for share in each.shares
+        if abs(share.amount) >= SMALLEST_SHARE * each.machine
+    )
+    sizes = {name: [_percent(each, (name,)) for _, each in rows] for name in kinds}
+    small = [
+        _percent(each, [one.assumption for one in each.shares if one.assumption not in kinds])
+        for _, each in rows
+    ]
+    sizes |= {_SMALL: small} if any(small) else {}
+    sizes[UNEXPLAINED] = [100 * each.rest / each.machine for _, each in rows]
+    legend = -(-(len(sizes) + 1) // _COLUMNS) * _LEGEND_INCHES
+    figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + legend + _ROW_INCHES * len(rows))
+    axes = figure.subplots()
+    ends = {sign: [0.0] * len(rows) for sign in (False, True)}
+    for number, (name, known) in enumerate(sizes.items()):
+        lefts = [ends[size < 0][at] for at, size in enumerate(known)]
+        colour = _GREY if name == UNEXPLAINED else SERIES_COLOURS[number % len(SERIES_COLOURS)]
+        hatch = SERIES_HATCHES[number // len(SERIES_COLOURS) % len(SERIES_HATCHES)]
+        axes.barh(
+            range(len(rows)), known, 0.7, lefts, color=colour, hatch=hatch, label=name, linewidth=0
+        )
+        for at, size in enumerate(known):
+            ends[size < 0][at] += size
+    whole = [100 * (each.relative or 0) for _, each in rows]
+    axes.plot(whole, range(len(rows)), "D", color="black", markersize=3, label="all together")
+    axes.axvline(0, color=LIMIT_COLOUR, linewidth=0.8)
+    axes.set_xlabel("directives less machine, % of the machine's cycles, by assumption")
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.grid(visible=True, axis="x", linewidth=0.3, alpha=0.6)
+    figure.legend(loc="outside lower center", ncols=_COLUMNS)
+    return figure
+
+
+def _percent(each: Disagreement, names: Collection[str]) -> float:
+    """Return the shares of assumptions, in % of the machine's cycles."""
+    return 100 * sum(one.amount for one in each.shares if one.assumption in names) / each.machine
