@@ -2,19 +2,21 @@
 
 The array holds one fold of weights at a time; as many as its memory's staging takes wait in a FIFO
 of slots. A strip of columns adds up before the next one begins, over as many rows of the output
-as the accumulator takes. Weights lie in memory as whole folds, edges filled up with zeros.
+as the accumulator takes. Weights lie in memory as whole folds, edges filled up with zeros. Vector
+operators on what an einsum makes follow it in its group, where both fit, so that weights for the
+einsum behind them come meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space, space_of
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Roles, Search, roles
@@ -27,7 +29,7 @@ _SLOTS = 2
 
 
 def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
-    """Schedule each operator on its own.
+    """Schedule each einsum with the vector operators on what it makes, others on their own.
 
     Raises:
         NotMappableError: the array can't do an operator.
@@ -35,22 +37,82 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
 
     """
     search, body = Search(Goal.of(accelerator, options, workload)), []
-    for operator in workload.operators:
-        if isinstance(operator, Vector):
-            rows = search.vector(workload, operator.name)
-            chosen = rows.best(capacity(accelerator))
-            if chosen is None:
-                raise NothingFitsError(f"{operator.name}: not even one row fits")
-            body.append(replace(rows.group, tree=chosen.tree))
-        else:
-            body.append(_group(workload, operator.name, accelerator))
+    for names in _parts(workload):
+        try:
+            body.append(_fused(workload, names, accelerator, search))
+        except NothingFitsError:
+            if len(names) == 1:
+                raise
+            body += [_fused(workload, [name], accelerator, search) for name in names]
     return mapping_of(workload, "strips", body)
 
 
-def _group(workload: Workload, name: str, accelerator: Accelerator) -> Group:
+def _parts(workload: Workload) -> list[list[str]]:
+    """Return operators that follow one another: an einsum, and vector operators on its output.
+
+    Each of these passes over the output once, and nobody else reads what was there before.
+    """
+    found: list[list[str]] = []
+    made = ""
+    for operator in workload.operators:
+        readers = [one for one in workload.operators if made in {i.tensor for i in one.inputs}]
+        if isinstance(operator, Vector) and readers == [operator] and _on(operator, made):
+            found[-1].append(operator.name)
+        else:
+            found.append([operator.name])
+        alone = isinstance(operator, Vector) and len(found[-1]) == 1
+        made = "" if alone else operator.output.tensor
+    return found
+
+
+def _on(operator: Vector, made: str) -> bool:
+    """Return whether an operator passes over a tensor once, element by element."""
+    (given,) = (one for one in operator.inputs if one.tensor == made)
+    output = operator.output.projection
+    return len(operator.inputs) == 1 and not operator.axis and given.projection == output
+
+
+def _fused(
+    workload: Workload, names: Sequence[str], accelerator: Accelerator, search: Search
+) -> Group:
+    """Schedule some operators as a group."""
+    if not isinstance(workload.operator(names[0]), Vector):
+        return _group(workload, names, accelerator)
+    windows = _windows(workload, names[0], accelerator)
+    if windows is not None:
+        return windows
+    rows = search.vector(workload, names[0])
+    chosen = rows.best(capacity(accelerator))
+    if chosen is None:
+        raise NothingFitsError(f"{names[0]}: not even one row fits")
+    return replace(rows.group, tree=chosen.tree)
+
+
+def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group | None:
+    """Return what passes over windows in as few pieces as fit; None where there are none."""
+    group = Group(operators=(name,), tree=())
+    space = space_of(workload, group)
+    seen = space.seen(name)
+    if seen.inputs[0].ranks == seen.output.ranks or name in space.axes:
+        return None
+    rank = seen.output.ranks[0]
+    most = space.sizes[rank]
+    while most:
+        for slots in (_SLOTS, 1):
+            keeps = [Keep(one, slots=slots) for one in (*seen.names, seen.output.name)]
+            tree: Tree = (*_pieces(space, (rank,), most), *keeps, Do(name, "sfu"))
+            found = replace(group, tree=tree)
+            totals = evaluate(family_of(space, found), accelerator)
+            if int(totals.buffer_bytes()) <= capacity(accelerator):
+                return found
+        most //= 2
+    return None
+
+
+def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -> Group:
     """Return the first tree that fits: most rows at once, activations whole and in two slots."""
-    array = accelerator.systolic
-    plain = space_of(workload, Group(operators=(name,), tree=()))
+    array, name = accelerator.systolic, names[0]
+    plain = space_of(workload, Group(operators=tuple(names), tree=()))
     seen = plain.seen(name)
     parts = roles(plain, seen)
     down, across = _down(plain, seen, parts), parts.n[-1:]
@@ -59,9 +121,14 @@ def _group(workload: Workload, name: str, accelerator: Accelerator) -> Group:
         for ranks, side in ((down, array.rows), (across, array.cols))
         for rank in ranks
     }
-    group = Group(operators=(name,), tree=(), padded=padded)
+    group = Group(operators=tuple(names), tree=(), padded=padded)
     space = space_of(workload, group)
-    for tree in _trees(space, seen, parts, accelerator):
+    for one in _trees(space, seen, parts, accelerator):
+        tree = one
+        if len(names) > 1:  # in place, over all that the einsum makes
+            behind: list[Tree] = [(Do(other, "sfu"),) for other in names[1:]]
+            own = tuple(node for node in one if node != Keep(seen.output.name, slots=_SLOTS))
+            tree = (Keep(seen.output.name), Fork((own, *behind)))
         found = replace(group, tree=tree)
         totals = evaluate(family_of(space, found), accelerator)
         if int(totals.buffer_bytes()) <= capacity(accelerator) and bool(totals.fits()):

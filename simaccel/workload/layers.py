@@ -67,7 +67,7 @@ class Network:
     """A published list of layers: its names, its layers for one sample, and where it stands.
 
     The layers of kernels (`kernels`) state their batches themselves. `whole`: its layers, poolings
-    and sums, linked, where that is known.
+    and sums, linked, where that is known, for `samples` samples in each one of a batch.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Network:
     source: str
     kernels: bool = False
     whole: Callable[[], Sequence[Node]] | None = None
+    samples: int = 1
 
 
 def layers_workload(

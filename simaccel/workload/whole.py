@@ -5,7 +5,8 @@ with padding reads a border of zeros, which is stored and moved like any other r
 the tensor has the border, and who makes it writes the box inside. A convolution of several groups
 is one for each group, over its box of the channels. A fully connected layer is a convolution whose
 filter is as large as its image. Batch norm is part of the filters, a bias begins the sums, and a
-rectifier is applied as they leave: none of them costs anything.
+rectifier is applied as they leave: none of them costs anything. Who reads more channels than were
+made finds zeros in the others; who reads fewer, the first ones.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ IMAGE = "image"
 class Node:
     """A layer of a whole network; ``given`` names the nodes whose outputs it reads, or the image.
 
-    ``sizes`` of a pooling are those of a depth-wise convolution; of a sum its output's. ``padding``
-    in rows and columns at the start of the image; at the end it is what the filter reaches.
+    ``sizes`` of a pooling are those of a depth-wise convolution; of a sum, or of a rectifier
+    of its own, those of its output. ``padding`` in rows and columns at the start of the image; at
+    the end it is what the filter reaches.
     """
 
     name: str
-    kind: Literal["conv", "pooling", "average_pooling", "residual"]
+    kind: Literal["conv", "pooling", "average_pooling", "residual", "relu"]
     given: tuple[str, ...]
     sizes: Conv
     padding: int = 0
@@ -83,6 +85,11 @@ def residual(name: str, given: str, shortcut: str, channels: int, size: int) -> 
     )
 
 
+def rectified(name: str, given: str, channels: int, size: int) -> Node:
+    """Return a rectifier that is a layer of its own."""
+    return Node(name, "relu", (given,), Conv(g=channels, m=1, c=1, p=size, q=size, r=1, s=1))
+
+
 def linked(nodes: Sequence[Node], batch: int) -> tuple[list[Operator], dict[str, Kind]]:
     """Return the operators of a network for so many samples, and the kinds of their tensors."""
     tensors = {one.name: _Image(batch, one.channels, one.sizes.p, one.sizes.q) for one in nodes}
@@ -115,8 +122,9 @@ class _Image:
     made: bool = True
 
     def read_by(self, readers: Iterable[Node]) -> None:
-        """Make room for the padding of all readers."""
+        """Make room for the padding, and the channels, of all readers."""
         readers = list(readers)
+        self.channels = max(self.channels, *(one.sizes.g * one.sizes.c for one in readers))
         before = max(one.padding for one in readers)
         if self.made:
             self.border = before
@@ -160,13 +168,13 @@ def _names(node: Node) -> list[str]:
 
 
 def _operators(node: Node, tensors: dict[str, _Image]) -> Iterator[Operator]:
-    if node.kind == "residual":
+    if node.kind in ("residual", "relu"):
         ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "gpq")}
         given = tuple(
             Operand(_tensor(name), _units("ngpq"), _start(node, tensors[name], 0, node.channels))
             for name in node.given
         )
-        yield Vector(node.name, "residual", ranks, given, _output(node, tensors, "ngpq"))
+        yield Vector(node.name, node.kind, ranks, given, _output(node, tensors, "ngpq"))
     elif node.kind == "conv" and not node.sizes.m == node.sizes.c == 1:
         yield from _dense(node, tensors)
     else:

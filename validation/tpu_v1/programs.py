@@ -1,4 +1,4 @@
-"""Runs of the six programs on `tpu_v1`, and where the cycles of the array go."""
+"""Runs of the six programs on `tpu_v1`, layer after layer, and where the array's cycles go."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from simaccel.experiment.run import Result
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
-from simaccel.workload import Workload, with_precision
-from simaccel.workload.layers import Layers, layers_workload
-from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, NETWORKS
+from simaccel.workload import Tensor, Workload, with_precision
+from simaccel.workload.layers import Layers
+from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, BATCHES, NETWORKS, chained
+from simaccel.workload.whole import linked
 
 HERE: Final = Path(__file__).parent
 PROGRAMS: Final = ("mlp0", "mlp1", "lstm0", "lstm1", "cnn0", "cnn1")
@@ -40,6 +41,8 @@ class Shares:
     weight_stall: float
     weight_shift: float
     rest: float
+    raw_stalls: float
+    """Part of the rest: results of the layer before are waited for."""
     tops: float
 
 
@@ -60,8 +63,10 @@ def shapes(program: str) -> dict[str, Callable[[], Layers]]:
 
 def workload(program: str, which: str = INFERRED) -> Workload:
     """Return a program in the numbers that are inferred, or in 8 bits."""
-    layers = shapes(program)[which]()
-    found = layers_workload(f"tpu_v1_{program}", layers, bytes_per_element=1)
+    name = f"tpu_v1_{program}"
+    operators, kinds = linked(chained(name, shapes(program)[which]()), BATCHES[name])
+    tensors = {one: Tensor(one, 1, kind) for one, kind in kinds.items()}
+    found = Workload(name, tuple(operators), tensors)
     wide = (
         {} if which == NARROW else {n: by[program] for n, by in PRECISION.items() if program in by}
     )
@@ -92,6 +97,7 @@ def shares(result: Result) -> Shares:
     stall = sum(n for cause, n in array.stalls.items() if cause in _MEMORY)
     own = array.busy - active + array.stalls.get("array", 0)
     shift = max(own - drained_cycles(result), 0)
+    waits = array.stalls.get("drain", 0) + array.stalls.get("sfu", 0)
     useful = active * result.workload.macs / run.macs
     return Shares(
         cycles=total,
@@ -100,11 +106,12 @@ def shares(result: Result) -> Shares:
         weight_stall=stall / total,
         weight_shift=shift / total,
         rest=1 - (active + stall + shift) / total,
+        raw_stalls=waits / total,
         tops=2 * result.workload.macs / accelerator.seconds(total) / 1e12,
     )
 
 
 def drained_cycles(result: Result) -> int:
-    """Return the cycles in which the last results of an operator leave the array, in all."""
+    """Return the cycles in which the last results of the program leave the array."""
     array = result.accelerator.systolic
-    return len(result.run.operators) * (array.rows + array.cols - 2)
+    return array.rows + array.cols - 2

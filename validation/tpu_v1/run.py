@@ -28,7 +28,7 @@ from validation.tpu_v1.programs import (
 )
 from validation.tpu_v1.sensitivity import RESOURCES, Row, by_set, by_what_if
 
-_PARTS: Final = ("active", "useful", "weight_stall", "weight_shift", "rest")
+_PARTS: Final = ("active", "useful", "weight_stall", "weight_shift", "rest", "raw_stalls")
 All = Mapping[str, Mapping[str, Shares]]
 
 
@@ -65,7 +65,8 @@ def program_rows(found: All) -> list[Row]:
 def program_table(rows: Sequence[Row]) -> str:
     """Tabulate them."""
     names = ("program", "shapes", *_PARTS, "tops", "off")
-    head = ("", "", "active", "useful", "weight stall", "weight shift", "the rest", "TOPS", "")
+    parts = ("active", "useful", "weight stall", "weight shift", "the rest", "RAW stalls")
+    head = ("", "", *parts, "TOPS", "")
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
     for row in rows:
         cells = [str(row[name]) for name in names]

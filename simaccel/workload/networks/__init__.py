@@ -114,7 +114,7 @@ def _whole(found: Network, layers: Workload) -> Workload:
     """Return a network as one graph, with the batch and element sizes of a list of its layers."""
     assert found.whole is not None  # noqa: S101 - refused before
     wide = {name[-1]: one.bytes_per_element for name, one in layers.tensors.items()}
-    operators, kinds = linked(found.whole(), layers.parameters["batch"])
+    operators, kinds = linked(found.whole(), found.samples * layers.parameters["batch"])
     tensors = {
         name: Tensor(name, wide[{"weight": "W", "input": "I"}.get(kind, "O")], kind)
         for name, kind in kinds.items()

@@ -2,8 +2,9 @@
 
 Layer shapes are not printed. They are inferred here from what is: layers and weights (table 1),
 MACs per weight byte and batch, and which part of the array's active MACs was useful (table 3: edges
-of tiles, shallow layers). Each program is for the batch of table 1. Vector and pooling layers are
-left out. Other shapes that fit the counts as well are in `ALTERNATIVES`.
+of tiles, shallow layers). Each program is for the batch of table 1. Other shapes that fit the
+counts as well are in `ALTERNATIVES`. As a whole (scope `model`) each layer reads what the one
+before makes, whatever its size, and vector and pooling layers stand between (`chained`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import Layers, Network, Product, Shape
+from simaccel.workload.whole import IMAGE, Node, connected, conv, pooling, rectified
 
 _SOURCE: Final = "Jouppi et al., TPU, ISCA 2017, tables 1 and 3; shapes inferred: "
 
@@ -77,9 +79,9 @@ def lstm1_gates() -> Layers:
 
 def _convolutions(batch: int, *stages: tuple[int, Conv]) -> dict[str, Shape]:
     found: dict[str, Shape] = {}
-    for count, conv in stages:
+    for count, sizes in stages:
         for _ in range(count):
-            found[f"conv{len(found) + 1}"] = conv
+            found[f"conv{len(found) + 1}"] = sizes
     return {
         name: Conv(n=batch, m=one.m, c=one.c, p=one.p, q=one.q, r=one.r, s=one.s)
         for name, one in found.items()
@@ -151,16 +153,95 @@ ALTERNATIVES: Final[Mapping[str, Mapping[str, Callable[[], Layers]]]] = {
 """Other shapes that fit the published counts, by program."""
 
 
+BATCHES: Final[Mapping[str, int]] = {
+    "tpu_v1_mlp0": 200,
+    "tpu_v1_mlp1": 168,
+    "tpu_v1_lstm0": 64,
+    "tpu_v1_lstm1": 96,
+    "tpu_v1_cnn0": 8,
+    "tpu_v1_cnn1": 32,
+}
+"""Table 1."""
+VECTORS: Final[Mapping[str, int]] = {"tpu_v1_lstm0": 34, "tpu_v1_lstm1": 19}
+"""Vector layers (table 1)."""
+POOLINGS: Final[Mapping[str, int]] = {"tpu_v1_cnn1": 13}
+"""Pooling layers (table 1)."""
+
+
+def chained(name: str, layers: Layers) -> list[Node]:
+    """Return the layers of a program one behind the other, with its vector and pooling layers.
+
+    Inferred: vector layers (element by element, over what the last matrix before makes) stand
+    evenly behind the matrices; images become smaller by poolings of 3 x 3 with a stride of 2, or
+    one over all positions before what is fully connected; the others (3 x 3, stride 1) stand
+    evenly behind the convolutions of the middle size. Matrices of one layer read the same.
+    """
+    found: list[Node] = []
+    given, size, channels = IMAGE, 0, 0
+    vectors, done = VECTORS.get(name, 0), 0
+    even = _even(layers, POOLINGS.get(name, 0))
+    for at, (layer, shape) in enumerate(layers.items()):
+        here = shape.p if isinstance(shape, Conv) else 1
+        if here < size:
+            found.append(_smaller(f"pool_{layer}", given, channels, size, here))
+            given = found[-1].name
+        found += _layer(layer, given, shape)
+        given, size, channels = found[-1].name, here, found[-1].channels
+        while done < vectors * (at + 1) // len(layers):
+            done += 1
+            found.append(rectified(f"vector{done}", given, channels, size))
+            given = found[-1].name
+        if layer in even:
+            found.append(pooling(f"pool{at}", given, channels, size, reach=3, stride=1, padding=1))
+            given = found[-1].name
+    return found
+
+
+def _layer(name: str, given: str, shape: Shape) -> list[Node]:
+    if isinstance(shape, Conv):
+        sizes = Conv(m=shape.m, c=shape.c, p=shape.p, q=shape.q, r=shape.r, s=shape.s)
+        return [conv(name, given, sizes, padding=shape.r // 2)]
+    names = [name] if shape.b == 1 else [f"{name}.{number}" for number in range(shape.b)]
+    return [connected(one, given, shape.k, 1, shape.n) for one in names]
+
+
+def _smaller(name: str, given: str, channels: int, size: int, to: int) -> Node:
+    if to == 1:
+        return pooling(name, given, channels, 1, reach=size, stride=1, kind="average_pooling")
+    return pooling(name, given, channels, to, reach=3, stride=2)
+
+
+def _even(layers: Layers, poolings: int) -> set[str]:
+    """Return the convolutions behind which a pooling stands that makes nothing smaller."""
+    sizes = {name: one.p for name, one in layers.items() if isinstance(one, Conv)}
+    order = sorted(set(sizes.values()))
+    if not poolings:
+        return set()
+    middle = [name for name, size in sizes.items() if size == order[len(order) // 2]]
+    left = poolings - len(order)
+    return {middle[(number + 1) * len(middle) // (left + 1)] for number in range(left)}
+
+
 def _network(layers: Callable[[], Layers], text: str) -> Network:
-    return Network(f"tpu_v1_{layers.__name__}", (), layers, _SOURCE + text, kernels=True)
+    name = f"tpu_v1_{layers.__name__}"
+    batch = BATCHES[name]
+    return Network(
+        name,
+        (),
+        layers,
+        f"{_SOURCE}{text}, batch {batch}",
+        kernels=True,
+        whole=lambda: chained(name, layers()),
+        samples=batch,
+    )
 
 
 NETWORKS: Final = (
-    _network(mlp0, "5 x 2048 x 2000, batch 200"),
-    _network(mlp1, "3 x 1200 x 1200 and 1200 x 512, batch 168"),
-    _network(lstm0, "24 x 768 x 2816, batch 64"),
-    _network(lstm1, "94 x 600 x 600 in 37 layers, batch 96"),
-    _network(cnn0, "16 convolutions of 256 channels on 19 x 19, batch 8"),
-    _network(cnn1, "72 Inception-like convolutions and 4 fully connected layers, batch 32"),
+    _network(mlp0, "5 x 2048 x 2000"),
+    _network(mlp1, "3 x 1200 x 1200 and 1200 x 512"),
+    _network(lstm0, "24 x 768 x 2816"),
+    _network(lstm1, "94 x 600 x 600 in 37 layers"),
+    _network(cnn0, "16 convolutions of 256 channels on 19 x 19"),
+    _network(cnn1, "72 Inception-like convolutions and 4 fully connected layers"),
 )
 """The programs."""
