@@ -250,12 +250,13 @@ def test_a_partial_trace_has_accounts_and_no_what_if(cli: Call, traces: dict[str
 def test_a_trace_of_another_machine_is_compared_with_this_one(
     cli: Call, traces: dict[str, Path]
 ) -> None:
-    """As if the machine had changed since: here it is the accelerator in the header."""
+    """As if the machine had changed since: here it is the accelerator, and who wrote the file."""
     with h5py.File(traces["gemm"], "r+") as file:
         text = file["header/accelerator"].asstr()[0]
         assert "latency_cycles: 5\n" in text
         changed = text.replace("latency_cycles: 5\n", "latency_cycles: 9\n")
         file["header/accelerator"][0] = changed.encode()
+        file.attrs["code"] = "other code"
     with Trace.open(traces["gemm"]) as trace:
         cycles = trace.cycles
     found = json.loads(cli(f"trace stalls {traces['gemm']} --json").stdout)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,6 +15,7 @@ from simaccel.analytic.directives.analysis import Analysed, analyse_layer
 from simaccel.analytic.directives.hardware import hardware_of
 from simaccel.analytic.directives.limits import limits_of
 from simaccel.errors import SimaccelError
+from simaccel.experiment.parallel import working
 from simaccel.experiment.run import Result
 from validation.maestro.networks import DATAFLOWS, NETWORKS, Case, cases
 
@@ -28,11 +29,12 @@ def compare(networks: Sequence[str] = NETWORKS, every: int = 1) -> Iterator[Row]
     """Yield a row for each layer, dataflow and bandwidth; each ``every``-th layer."""
     some = [case for network in networks for case in list(cases(network))[::every]]
     every_run = [(case, bandwidth) for case in some for bandwidth in BANDWIDTHS]
-    with ProcessPoolExecutor() as pool:
-        yield from pool.map(_row, *zip(*every_run, strict=True), chunksize=8)
+    with working(os.cpu_count() or 1) as team:
+        yield from team.each(_row, every_run)
 
 
-def _row(case: Case, bandwidth: int) -> Row:
+def _row(task: tuple[Case, int]) -> Row:
+    case, bandwidth = task
     found: Row = {
         "network": case.network,
         "layer": case.directed.name,

@@ -373,6 +373,9 @@ function listenControls() {
   byId("lanes").addEventListener("scroll", redraw);
   track.addEventListener("wheel", wheelOverview, { passive: false });
   const redrawAll = () => {
+    // strips end where lanes do, beside a scroll bar of any width
+    const lanes = byId("lanes");
+    byId("timeline").style.setProperty("--bar", `${lanes.offsetWidth - lanes.clientWidth}px`);
     drawOverview();
     redraw();
   };
