@@ -91,10 +91,12 @@ class Module:
         self.layer = parts[1]
         self.lines = path.read_text().splitlines()
         self.tree = ast.parse("\n".join(self.lines))
+        self.nodes = tuple(ast.walk(self.tree))
+        self.written_imports = tuple(self._written_imports())
 
-    def written_imports(self) -> Iterator[tuple[str, str | None, ast.stmt]]:
+    def _written_imports(self) -> Iterator[tuple[str, str | None, ast.stmt]]:
         """Each import as written, absolute: (module, imported name if any, statement)."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield alias.name, None, node
@@ -121,9 +123,9 @@ class Package:
         return self.known[module.name]
 
     def _imports(self, module: Module) -> Iterator[Import]:
-        functions = [node for node in ast.walk(module.tree) if isinstance(node, Function)]
+        functions = [node for node in module.nodes if isinstance(node, Function)]
         inside = {id(node) for function in functions for node in ast.walk(function)}
-        for target, name, node in module.written_imports():
+        for target, name, node in module.written_imports:
             for resolved in self._resolve(target, name):
                 yield Import(resolved, node.lineno, id(node) in inside)
 
@@ -145,7 +147,7 @@ class Package:
         yield target
         if name is None or target not in self.modules or not self.modules[target].is_package:
             return
-        for source, exported, node in self.modules[target].written_imports():
+        for source, exported, node in self.modules[target].written_imports:
             renamed = {a.asname for a in getattr(node, "names", []) if a.name == exported}
             if source != target and (exported == name or name in renamed):
                 yield from self._resolve(source, exported)
@@ -238,7 +240,7 @@ def size_violations(package: Package) -> Iterator[str]:
     for module in package.modules.values():
         if len(module.lines) > MAX_FILE_LINES:
             yield f"{module.where}:1: {len(module.lines)} lines, at most {MAX_FILE_LINES}"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, Function):
                 continue
             lines = (node.end_lineno or 0) - node.lineno + 1 - _docstring_lines(node)
@@ -249,7 +251,7 @@ def size_violations(package: Package) -> Iterator[str]:
 
 def print_violations(package: Package) -> Iterator[str]:
     for module in package.modules.values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.Call) or module.layer in MAY_PRINT:
                 continue
             if isinstance(node.func, ast.Name) and node.func.id == "print":

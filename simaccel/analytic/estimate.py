@@ -28,7 +28,7 @@ from simaccel.analytic.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.mapping.around import bytes_around, lives
+from simaccel.mapping.around import Life, lives
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping
 from simaccel.workload import Workload
@@ -237,9 +237,11 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     """
     require_countable(workload)
     every: list[tuple[str, Totals, Link]] = []
-    for group, around, kept in _placed(workload, mapping):
+    for group, around, living in _placed(workload, mapping):
         space = space_of(workload, group)
-        totals = evaluate(family_of(space, group, around), accelerator)
+        bits = {one.keep.tensor: one.bits for one in living}
+        totals = evaluate(family_of(space, group, around, bits), accelerator)
+        kept = sum(one.n_bytes for one in living)
         times = workload.times(group.operators[0])
         link = Link(totals.family, totals.counts, around, times, kept)
         every.append((group.name, totals, link))
@@ -250,15 +252,17 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     return Estimate(tuple(figures), chain.bound(works), chain.buffer_bytes())
 
 
-def _placed(workload: Workload, mapping: Mapping) -> Iterator[tuple[Group, tuple[Keep, ...], int]]:
-    """Yield each group with what is kept around it, and the bytes of what lives there then."""
+def _placed(
+    workload: Workload, mapping: Mapping
+) -> Iterator[tuple[Group, tuple[Keep, ...], list[Life]]]:
+    """Yield each group with what is kept around it, and what of that lives then."""
     for one in mapping.body:
         if isinstance(one, Group):
-            yield one, (), 0
+            yield one, (), []
             continue
         living = lives(workload, one)
         for at, group in enumerate(one.groups):
-            yield group, one.keeps, bytes_around(living, at)
+            yield group, one.keeps, [life for life in living if life.first <= at <= life.last]
 
 
 def _figures(name: str, totals: Totals, link: Link, cycles: int) -> OperatorEstimate:

@@ -131,6 +131,8 @@ class Family:
 
     Operators that aren't here hold what their leaf says.
     """
+    around_bits: Mapping[str, int] = field(default_factory=dict)
+    """Bits per element of what is kept around; of what could be made in it if nothing is said."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -160,10 +162,16 @@ def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[Path]:
             outside = (*outside, node)
 
 
-def family_of(space: Space, group: Group, around: Sequence[Keep] = ()) -> Family:
+def family_of(
+    space: Space,
+    group: Group,
+    around: Sequence[Keep] = (),
+    around_bits: Mapping[str, int] | None = None,
+) -> Family:
     """Return one mapping of a group as a family of one."""
     aliases = aliases_of(space, group.tree, around)
-    return Family(space, _branch(group.tree, dict(space.sizes)), aliases, tuple(around))
+    branch = _branch(group.tree, dict(space.sizes))
+    return Family(space, branch, aliases, tuple(around), around_bits=around_bits or {})
 
 
 def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:

@@ -57,6 +57,8 @@ class Widths:
     def _around(self, name: str) -> int:
         """Return the bits per element of what is kept around groups."""
         workload, around = self.family.space.workload, self.family.around
+        if name in self.family.around_bits:
+            return self.family.around_bits[name]
         return max(
             tensor.bits
             for one, tensor in workload.tensors.items()

@@ -130,10 +130,10 @@ class AskedWorkload:
             InputError: the file is wrong, or they are of other sizes than what is asked for.
 
         """
-        from simaccel.workload import load_estimates
-
         if not self.name.lower().endswith(".csv"):
             return {}
+        from simaccel.workload import load_estimates
+
         found = load_estimates(self.name)
         if found and self.batch is not None and number(self.batch) != 1:
             allowed = f"1, as the estimates in {self.name} are of its own sizes"

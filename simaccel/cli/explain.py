@@ -29,9 +29,21 @@ if TYPE_CHECKING:
 @click.option("-o", "output", metavar="FILE", help="Write an HTML page; - is the output.")
 @force_option
 @fast_forward_option
+@click.option(
+    "--measure/--no-measure",
+    default=True,
+    show_default=True,
+    help="Run again with what differs freed, to measure which assumption has which share.",
+)
 @json_option
 def explain(
-    *, asked: Asked, output: str | None, force: bool, fast_forward: bool, as_json: bool
+    *,
+    asked: Asked,
+    output: str | None,
+    force: bool,
+    fast_forward: bool,
+    measure: bool,
+    as_json: bool,
 ) -> None:
     """Explain a run in four voices: machine, closed form, bound and directives.
 
@@ -43,6 +55,7 @@ def explain(
     if output is not None:
         require_target(output, force=force, inputs=asked.inputs(), text=True)
     inputs = asked.read()
+    from simaccel.experiment.attribution import MOST_RUNS, attribute
     from simaccel.experiment.explanation import explain as explained_of
     from simaccel.experiment.run import simulate
     from simaccel.mapping.directives.reading import load_directives
@@ -65,6 +78,11 @@ def explain(
             fast_forward=fast_forward,
         )
     explained = explained_of(result, directed)
+    if measure:
+        with Bar("measuring") as bar:
+            explained = attribute(
+                result, explained, lambda runs: bar.show(runs / MOST_RUNS, f"{runs} runs")
+            )
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     sections = explanation_sections(explained)
     lines = [bound_line(result), against_estimate(result)]

@@ -18,6 +18,10 @@ _WIDTH = 120
 
 def show(*parts: Table | str) -> None:
     """Print tables and lines; a terminal that is too narrow wraps lines, nothing is left out."""
+    if all(isinstance(part, str) for part in parts):
+        for part in parts:
+            click.echo(part)
+        return
     from rich.console import Console
 
     from simaccel.report.layout import least_width

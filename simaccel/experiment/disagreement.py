@@ -42,7 +42,8 @@ class Runtime:
 
     ``written``: the directives, where they are of a whole group. ``operators``: what they say of
     each, once. ``memory``: the memory whose bytes take longer than the array. ``folds``: whether
-    the array is systolic.
+    the array is systolic. ``ideal_cycles``: with a NoC that takes no time; ``at_once_cycles``: and
+    array and SFU at once where branches run ahead; ``computing_cycles``: and without memories.
     """
 
     written: str = ""
@@ -51,13 +52,25 @@ class Runtime:
     operators: tuple[OperatorTime, ...] = ()
     memory: str = ""
     folds: bool = False
+    ideal_cycles: int | None = None
+    at_once_cycles: int | None = None
+    computing_cycles: int | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What an assumption has of a difference (other - machine), in its unit."""
+
+    assumption: str
+    amount: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Disagreement:
     """Two figures of one thing, in ``unit`` ("cycles" or "bytes"), and the assumption behind it.
 
-    ``voice`` says ``other``, the machine ``machine``, of ``what``.
+    ``voice`` says ``other``, the machine ``machine``, of ``what``. ``shares``: what of the
+    difference which assumption has, as measured; empty where nothing was.
     """
 
     voice: str
@@ -66,6 +79,12 @@ class Disagreement:
     machine: int
     other: int
     assumption: str
+    shares: tuple[Share, ...] = ()
+
+    @property
+    def rest(self) -> int:
+        """What of the difference no share explains."""
+        return self.other - self.machine - sum(share.amount for share in self.shares)
 
     @property
     def relative(self) -> float | None:
@@ -127,11 +146,16 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
     moved = sum(dram_of(run) for run, _, _ in parts)
     if moved == floor.least_bytes:
         return
-    again = [text for part in parts for text in _again(*part)]
+    again = [one for part in parts for one in _again(*part)]
     assumed = "tiles of the best shape for all memory on chip, whatever the loops"
     if floor.least_bytes == floor.compulsory_bytes:
         assumed = "that what groups give each other crosses once, whatever memory that takes"
-    cause = f"the mapping moves {'; '.join(again)}" if again else "no tensor crosses twice"
+    texts = "; ".join(text for text, _ in again)
+    cause = f"the mapping moves {texts}" if again else "no tensor crosses twice"
+    shares = [Share(text, -more) for text, more in again]
+    if floor.least_bytes > floor.compulsory_bytes:
+        text = "what the memory on chip makes come again in any order"
+        shares.append(Share(text, floor.least_bytes - floor.compulsory_bytes))
     yield Disagreement(
         voice="bound",
         what=f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes",
@@ -139,6 +163,7 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
         machine=moved,
         other=floor.least_bytes,
         assumption=f"the bound assumes {assumed}; {cause}",
+        shares=tuple(shares),
     )
 
 
@@ -194,8 +219,8 @@ def _waits(run: OperatorRun, unit: str) -> str:
     return f"its {unit} waits {cycles:,} cycles for {cause}"
 
 
-def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[str]:
-    """Say of each tensor that crosses more than once how often, and for which loops."""
+def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[tuple[str, int]]:
+    """Say of each tensor that crosses more than once how often, for which loops; and its bytes."""
     times = space.workload.times(group.operators[0])
     loops: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}
@@ -210,7 +235,8 @@ def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[str]:
         crossed = sum(run.moved.get((level, name), 0) for level in ("dram_read", "dram_write"))
         if crossed > sizes[name]:
             often = f"{name} {crossed / sizes[name]:.2f} times"
-            yield f"{often} (for each piece of {' and '.join(found)})" if found else often
+            text = f"{often} (for each piece of {' and '.join(found)})" if found else often
+            yield text, crossed - sizes[name]
 
 
 def _repeating(space: Space, outside: Sequence[Node], name: str, view: View) -> Iterator[Loop]:

@@ -36,7 +36,7 @@ from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.space import Seen, Space, space_of
-from simaccel.mapping.tree import Do, Group, paths
+from simaccel.mapping.tree import Do, Fork, Group, nodes, paths
 from simaccel.numbers import BYTE
 from simaccel.workload import Einsum
 
@@ -305,14 +305,24 @@ def _runtime(
         return Runtime(silent="; ".join(silent), operators=operators)
     times = result.workload.times(group.operators[0])
     cycles = times * sum(one.cycles or 0 for one in operators)
+    ideal = {one.operator: times * ((one.cycles or 0) - (one.transfers or 0)) for one in operators}
+    vectors = {one.name for one in space.operators if not _is_einsum(one)}
+    on_sfu = sum(n for name, n in ideal.items() if name in vectors)
     memories = _memory_cycles(result, space, run, told)
     slowest = max(memories, key=lambda name: memories[name], default="")
-    folds = not isinstance(result.accelerator.array, SpatialArraySpec)
-    if slowest and memories[slowest] > cycles:
-        cycles = memories[slowest]
-    else:
-        slowest = ""
-    return Runtime(cycles=cycles, operators=operators, memory=slowest, folds=folds)
+    least = memories.get(slowest, 0)
+    computing = sum(ideal.values())
+    if any(isinstance(node, Fork) and node.ahead for node in nodes(group.tree)):
+        computing = max(on_sfu, computing - on_sfu)
+    return Runtime(
+        cycles=max(cycles, least),
+        operators=operators,
+        memory=slowest if least > cycles else "",
+        folds=not isinstance(result.accelerator.array, SpatialArraySpec),
+        ideal_cycles=max(least, sum(ideal.values())),
+        at_once_cycles=max(least, computing),
+        computing_cycles=computing,
+    )
 
 
 def _memory_cycles(

@@ -235,10 +235,6 @@ def _dram_bandwidth(one: Accelerator) -> Accelerator:
 _NO_BANKS: Final = {"model": "channel", "part": None, "map": None}
 
 
-def _dram_banks(one: Accelerator) -> Accelerator:
-    return _memories(one, **_NO_BANKS)
-
-
 def _memories(one: Accelerator, **fields: object) -> Accelerator:
     """Copy an accelerator with other fields of the DRAM and of all memories beside it."""
     beside = {name: _with(memory, **fields) for name, memory in one.memories.by_class().items()}
@@ -295,10 +291,12 @@ def _slots(one: Accelerator) -> Accelerator:
 _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "dram_bandwidth": _dram_bandwidth,
     "dram_latency": _dram_latency,
-    "dram_banks": _dram_banks,
+    "dram_turnaround": lambda one: _memories(one, turnaround_cycles=0),
+    "dram_banks": lambda one: _memories(one, **_NO_BANKS),
     "buffer_ports": _buffer_ports,
     "noc": _noc,
     "sfu": _sfu,
+    "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
     "array": _array,
     "slots": _slots,
 }

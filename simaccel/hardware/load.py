@@ -25,11 +25,9 @@ from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.precision import PrecisionSpec
 from simaccel.hardware.presets import with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
-from simaccel.hardware.scalesim import read_scalesim
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
-from simaccel.hardware.timeloop import is_architecture, read_timeloop
 from simaccel.plugins import Plugin, Registry
 
 _T = TypeVar("_T")
@@ -97,13 +95,17 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Fault]]:
     """Return what a file of any kind describes as an accelerator's document, and what is wrong."""
     look = None if path.suffix.lower() == ".cfg" else look_of(path)
     if look == "configuration" or path.suffix.lower() == ".cfg":
+        from simaccel.hardware.scalesim import read_scalesim  # noqa: PLC0415 - seldom needed
+
         return read_scalesim(path), []
     if look is not None:
         allowed = f"an accelerator; this looks like {WORDS[look]}"
         raise InputError([Fault(str(path), "document", look, allowed)])
     raw, faults = read_yaml(path, _EXPECTED)
-    if is_architecture(raw):
-        raw, wrong = read_timeloop(raw, str(path))
+    if "array" not in raw:
+        from simaccel.hardware.timeloop import is_architecture, read_timeloop  # noqa: PLC0415
+
+        raw, wrong = read_timeloop(raw, str(path)) if is_architecture(raw) else (raw, [])
         if wrong:
             raise InputError([*faults, *wrong])
     _refuse_others(raw, str(path))

@@ -22,7 +22,7 @@ class Life:
     """A keep around groups: the ``first`` group that touches what it holds, and the ``last``.
 
     ``tensors``: its own, and those that are made in it in place. ``n_bytes``: of all its slots, as
-    wide as the widest of these.
+    wide as the widest of these, ``bits`` an element.
     """
 
     keep: Keep
@@ -30,6 +30,7 @@ class Life:
     last: int
     tensors: tuple[str, ...]
     n_bytes: int
+    bits: int
 
 
 def holder(workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep]) -> str | None:
@@ -67,7 +68,8 @@ def lives(workload: Workload, around: Around) -> list[Life]:
         groups = touched.get(keep.tensor, [0, len(around.groups) - 1])
         tensors = tuple(held[keep.tensor]) or (keep.tensor,)
         n_bytes = kept_bytes(workload, keep, tensors)
-        found.append(Life(keep, groups[0], groups[-1], tensors, n_bytes))
+        bits = _bits(workload, keep, tensors)
+        found.append(Life(keep, groups[0], groups[-1], tensors, n_bytes, bits))
     return found
 
 
@@ -75,8 +77,11 @@ def kept_bytes(workload: Workload, keep: Keep, tensors: Sequence[str]) -> int:
     """Return the bytes of all slots of a keep that holds some tensors."""
     spans = [span.stop - span.start for span in keep.region]
     elements = math.prod(spans or workload.shapes[keep.tensor])
-    width = max(workload.tensors[one].bits for one in (keep.tensor, *tensors))
-    return keep.slots * in_bytes(elements, width)
+    return keep.slots * in_bytes(elements, _bits(workload, keep, tensors))
+
+
+def _bits(workload: Workload, keep: Keep, tensors: Sequence[str]) -> int:
+    return max(workload.tensors[one].bits for one in (keep.tensor, *tensors))
 
 
 def bytes_around(living: Sequence[Life], at: int) -> int:

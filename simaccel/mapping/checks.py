@@ -12,7 +12,7 @@ from simaccel.mapping.around import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure
-from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping
+from simaccel.mapping.tree import BUFFER, PE, Around, Group, Keep, Mapping
 from simaccel.mapping.view import View
 from simaccel.mapping.walk import Site, Walk, walk
 from simaccel.workload import Workload, operands_of
@@ -20,6 +20,7 @@ from simaccel.workload import Workload, operands_of
 RULES = (
     legality.once,
     legality.parts,
+    legality.sums,
     legality.folds,
     legality.remade,
     legality.reads,
@@ -149,6 +150,9 @@ def _operands(
                 f"parts that are inside of what is kept of {held} around the group, or outside"
             )
             yield site.place, node_text(site.do), allowed
+        elif any(True for _ in site.keeps(name, PE)) and inside:
+            allowed = f"no keep {name} {PE}: PEs take what is kept around the group from there"
+            yield site.place, node_text(site.do), allowed
         elif not inside:
             yield from units.operands(walked, site, name)
 
@@ -203,6 +207,7 @@ def _kept(workload: Workload, around: Around, at: int, walks: list[Walk]) -> Ite
         yield place, text, f"parts of {keep.tensor} that a group inside uses from here"
     yield from _needed(workload, around, keep, place)
     yield from _overwritten(around, keep, walks, place)
+    yield from _apart(around, keep, walks, place)
     yield from _padded(workload, around, keep, views, place)
     for other in around.keeps[:at]:
         if other.tensor == keep.tensor and _overlap(other, keep):
@@ -289,6 +294,21 @@ def _overwritten(around: Around, keep: Keep, walks: list[Walk], place: str) -> I
             for seen in one.space.operators
             if one.aliases.get(seen.output.name) and _held_by(keep, seen.names[0], around, one)
         }
+
+
+def _apart(around: Around, keep: Keep, walks: list[Walk], place: str) -> Iterator[Finding]:
+    """Yield what is made in place of a tensor kept whole, and has a tile of its own at times."""
+    own: dict[str, set[bool]] = {}
+    for one in walks if not keep.region else ():
+        for site in one.sites:
+            for use, _ in one.seen(site).uses:
+                if use != keep.tensor and _held_by(keep, use, around, one):
+                    has = next(site.keeps(one.root(use)), None) is not None
+                    own.setdefault(use, set()).add(has)
+    for name, known in own.items():
+        if len(known) > 1:
+            allowed = f"a keep of {name}, made in place of {keep.tensor}, in all groups or none"
+            yield place, node_text(keep), allowed
 
 
 def _held_by(keep: Keep, name: str, around: Around, one: Walk) -> bool:

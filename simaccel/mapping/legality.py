@@ -11,7 +11,7 @@ from itertools import combinations
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import Seen
 from simaccel.mapping.structure import Finding
-from simaccel.mapping.tree import BUFFER, Fork, Part
+from simaccel.mapping.tree import BUFFER, PE, Fork, Part
 from simaccel.mapping.view import View
 from simaccel.mapping.walk import Site, Walk
 from simaccel.workload import Vector
@@ -49,6 +49,19 @@ def parts(walk: Walk) -> Iterator[Finding]:
             if some != every:
                 missing = ", ".join(sorted(every - some))
                 yield f"{place}.part[{number}]", ", ".join(sorted(some)), f"{missing} too"
+
+
+def sums(walk: Walk) -> Iterator[Finding]:
+    """Yield sums whose tile stands inside of parts of what is added up: each would begin anew."""
+    for site in walk.sites:
+        seen = walk.seen(site)
+        name = walk.root(seen.output.name)
+        for at, step in enumerate(site.steps):
+            if isinstance(step.node, Part) and step.cuts in seen.reduced:
+                kept = [*site.keeps(name), *site.keeps(name, PE)]
+                if any(keep > at for keep in kept):
+                    allowed = f"a keep of {name} outside of the parts of {step.cuts}, which it sums"
+                    yield site.place, node_text(site.do), allowed
 
 
 def _meeting(one: Site, two: Site) -> Fork | Part | None:

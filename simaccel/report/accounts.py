@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.mapspace.blocks import Objective
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text
 from simaccel.schedulers.accounts import RULES, Account
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def accounts_table(accounts: Sequence[Account], objective: Objective) -> Table:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from rich.table import Table
 
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import Chosen, WorkloadBound
@@ -18,6 +17,9 @@ from simaccel.report.layout import add_row, make_table
 from simaccel.report.rows import Row, csv_text
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _ROWS = 16
 """Points that a table shows at most."""

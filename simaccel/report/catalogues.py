@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text
 from simaccel.workload import Model, Network, OperatorRow, Transformer, network
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:

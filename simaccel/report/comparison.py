@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
@@ -19,6 +17,9 @@ from simaccel.report.units import (
     seconds_text,
     share_text,
 )
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _NOTHING = "-"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.forecast import Calibration, Forecast
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rounded_count, seconds_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def forecast_table(expected: Forecast) -> Table:

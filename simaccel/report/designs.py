@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isfinite
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from rich.table import Table
 
 from simaccel.analytic.directives.design import Design
 from simaccel.experiment.exploration.directed import Best, DirectedDesigns
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import area_text, bytes_text, power_text, rounded_count
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _UM2_PER_MM2: Final = 1e6
 _CHUNK: Final = 100_000

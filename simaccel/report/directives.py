@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.directives.analysis import Analysed
 from simaccel.analytic.directives.corrections import Effects
@@ -13,6 +11,9 @@ from simaccel.analytic.directives.limits import CAUSES, LevelLimits
 from simaccel.analytic.directives.reading import CORRECTIONS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, rounded_count, share_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _DIMS: Final = "NGMKCRSYX"
 _ROLES: Final = ("input", "filter", "output")

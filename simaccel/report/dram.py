@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from simaccel.hardware.dram.measure import Measured
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _GIGA = 10**9
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from simaccel.experiment.run import Result, energy_pj
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import energy_text, share_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _TENSORS = 8
 """Tensors with a row of their own, the dearest; the others share one."""

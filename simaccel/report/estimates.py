@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.estimate import Estimate, OperatorEstimate
 from simaccel.experiment.run import moved_tree
@@ -13,6 +11,9 @@ from simaccel.hardware.area.parts import area_and_power
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import busiest, dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def estimate_table(predicted: Estimate, accelerator: Accelerator) -> Table:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.analytic.bounds.compulsory import group_bytes
 from simaccel.hardware import Accelerator
@@ -20,6 +18,9 @@ from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
 from simaccel.schedulers.problems import parts
 from simaccel.workload import Vector, Workload
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Exhibit = Literal["roofline", "granularity", "breakdown", "bandwidth"]
 EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", "bandwidth")

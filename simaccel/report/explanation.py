@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
@@ -17,6 +15,9 @@ from simaccel.experiment.run import Result, floor_json
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE, dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _TOP_CAUSES = 3
 _REUSES = ("MACs per element sent", "per sum back", "multicast")
@@ -88,7 +89,7 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
             f"where voices disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
             ("group", "voice", "of"),
             ("machine", "voice says", "differs"),
-            ("which assumption differs",),
+            ("which assumption differs, by how much of the machine's cycles",),
             tuple(_told(one, each) for one in explained for each in one.disagreements),
         ),
         Section(
@@ -257,7 +258,20 @@ def _told(one: Explained, each: Disagreement) -> tuple[str, ...]:
     by = each.other - each.machine
     share = "" if each.relative is None else f" ({share_text(each.relative)})"
     figures = (write(each.machine), write(each.other), f"{'-' * (by < 0)}{write(abs(by))}{share}")
-    return (one.run.name, each.voice, each.what, *figures, each.assumption)
+    return (one.run.name, each.voice, each.what, *figures, _why(each))
+
+
+def _why(each: Disagreement) -> str:
+    """Return the measured shares of a difference, in % of the machine's, or the assumption."""
+    if each.unit == "bytes" or not each.shares or not each.machine:
+        return each.assumption
+    parts = [(one.assumption, one.amount / each.machine) for one in each.shares]
+    known = [f"{text} {_signed(share)}" for text, share in parts if abs(share) >= SMALLEST_SHARE]
+    return f"{', '.join(known)}; unexplained {_signed(each.rest / each.machine)}".lstrip("; ")
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.1f}%"
 
 
 # -- JSON
@@ -282,8 +296,14 @@ def _group_json(one: Explained) -> dict[str, Any]:
             **vars(one.directives),
             "operators": [vars(each) for each in one.directives.operators],
         },
-        "disagreements": [{**vars(each), "relative": each.relative} for each in one.disagreements],
+        "disagreements": [_disagreement_json(each) for each in one.disagreements],
     }
+
+
+def _disagreement_json(each: Disagreement) -> dict[str, Any]:
+    shares = {one.assumption: one.amount for one in each.shares}
+    rest = {"unexplained": each.rest} if shares else {}
+    return {**vars(each), "relative": each.relative, "shares": shares, **rest}
 
 
 def _dimension_json(one: Dimension) -> dict[str, Any]:

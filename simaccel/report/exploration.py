@@ -7,9 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import Exploration, Explored
@@ -26,6 +24,9 @@ from simaccel.report.units import (
     power_text,
     seconds_text,
 )
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 MOST_ROWS = 20
 """Designs in the table of a terminal; files have all."""

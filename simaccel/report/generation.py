@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.generation import Figures, Generation
 from simaccel.experiment.run import Result
@@ -24,6 +22,9 @@ from simaccel.report.units import (
     share_text,
 )
 from simaccel.workload import CLASSES
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def phases_table(found: Generation) -> Table:

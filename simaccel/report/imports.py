@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, share_text
 from simaccel.workload import Einsum, Workload
 from simaccel.workload.onnx_files import Imported, totals
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _MOST_LISTED = 20
 

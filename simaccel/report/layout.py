@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 _GAP = 2
 """Between two columns."""
@@ -21,6 +20,9 @@ def make_table(texts: Sequence[str], figures: Sequence[str], flexible: Sequence[
 
     Only the last kind gives way in a narrow terminal.
     """
+    from rich import box
+    from rich.table import Table
+
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -42,6 +44,8 @@ def least_width(table: Table, console: Console) -> int:
 
     Texts that may wrap need the width of their longest word.
     """
+    from rich.measure import Measurement
+
     total, options = 0, console.options.update(max_width=_WIDEST)
     for column in table.columns:
         cells = (column.header, *column.cells)
@@ -52,4 +56,6 @@ def least_width(table: Table, console: Console) -> int:
 
 def add_row(table: Table, cells: Iterable[str], style: str = "") -> None:
     """Add a row of plain texts: brackets in a name are no markup."""
+    from rich.text import Text
+
     table.add_row(*(Text(cell) for cell in cells), style=style or None)

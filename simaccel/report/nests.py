@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def mapped_table(mapped: Sequence[Mapped]) -> Table:

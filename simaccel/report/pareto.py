@@ -6,17 +6,19 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import yaml
-from rich.table import Table
 
 from simaccel.experiment.pareto import Pareto
 from simaccel.mapping.files import mapping_text
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
 from simaccel.schedulers.front import evenly
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 COLUMNS: Final[Mapping[str, str]] = {
     "cycles": "cycles",

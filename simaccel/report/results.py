@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.experiment.run import Result, energy_pj, floor_json
 from simaccel.hardware import Accelerator
@@ -27,6 +25,8 @@ from simaccel.report.units import (
 )
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simaccel.experiment.check import Checked
 
 _TOP_CAUSES = 2

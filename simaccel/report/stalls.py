@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
 from simaccel.experiment.what_if import FREE_SLOTS, Freed, WhatIf
 from simaccel.hardware import Accelerator
@@ -24,6 +22,8 @@ from simaccel.report.verdict import (
 from simaccel.trace import Stall
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simaccel.experiment.proposal import Proposal
 
 _SMALLEST_SHARE = 0.0005

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.difference import Difference, Group
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _MOST_ROWS = 20
 _FIGURES = ("cycles A", "cycles B", "difference", "of A")

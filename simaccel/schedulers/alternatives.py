@@ -215,16 +215,15 @@ class Explorer:
 
     def _near(self, few: Sequence[Place]) -> list[Candidates]:
         """Return what is near some places that lie evenly on a front."""
-        some = evenly(np.arange(len(few)), _STARTS)
-        limits: dict[int, list[Any]] = {}
-        found = []
-        for grid, number in (few[int(at)] for at in some):
+        starts: dict[int, list[Any]] = {}
+        for grid, number in (few[int(at)] for at in evenly(np.arange(len(few)), _STARTS)):
             family = grid.families[int(grid.family[number])]
-            known = limits.setdefault(id(family), limits_of(family))
-            near = neighbours([grid.one(number)], known, self.accelerator)
-            if near is not None:
-                found.append(Candidates([near], self.accelerator, "edp"))
-        return found
+            starts.setdefault(id(family), [family]).append(grid.one(number))
+        families = [
+            neighbours(some, limits_of(family), self.accelerator)
+            for family, *some in starts.values()
+        ]
+        return [Candidates([one], self.accelerator, "edp") for one in families if one is not None]
 
     def _judged(
         self, places: Sequence[Place], body_of: Callable[[Tree], Body], *, bounded: bool

@@ -40,8 +40,11 @@ _CLOSE: Final = 0.001
 """Of many candidates, one that may be better by less than this is not looked at (decision 0029)."""
 _MANY: Final = 4096
 """So many candidates are looked at in all detail."""
-_CHUNK: Final = 256
-"""Candidates that are judged in one go, at least, while there are as many."""
+_CHUNK: Final = 1024
+"""Candidates that are judged in one go, at least, while there are as many.
+
+Of a BERT attention of 128 tokens 256 take twice the time; 8,192 too, as more are judged.
+"""
 _MOST: Final = 2048
 """Mappings of some operators that are kept; of more, some that lie evenly between the ends."""
 Floats = npt.NDArray[np.float64]

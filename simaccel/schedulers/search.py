@@ -124,13 +124,16 @@ class Goal:
 
 
 def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
-    """Return what the search of a part of a workload may leave: `CLOSE` of the whole, by parts."""
-    if objective != "cycles":
+    """Return what the search of a part of a workload may leave: `CLOSE` of the whole, by parts.
+
+    Nothing of a single part: that is the whole.
+    """
+    each = [one if isinstance(one, str) else one[0] for one in parts(workload)]
+    if objective != "cycles" or len(each) == 1:
         return 0.0
     operators = [operator.name for operator in workload.operators]
     floor = floor_of_group(workload, operators, accelerator, objective)
-    each = [one if isinstance(one, str) else one[0] for one in parts(workload)]
-    return CLOSE * floor / max(sum(workload.times(name) for name in each), 1)
+    return CLOSE * floor / sum(workload.times(name) for name in each)
 
 
 @dataclass(frozen=True)

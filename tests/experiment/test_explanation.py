@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from simaccel import gemm, load_accelerator, simulate
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
 from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
+from simaccel.experiment.attribution import attribute, streaming
 from simaccel.experiment.disagreement import (
     Disagreement,
     Runtime,
@@ -333,5 +335,47 @@ def test_html_escapes_and_has_every_row(product: Result) -> None:
 
 
 def test_a_relative_difference_needs_something_to_be_relative_to() -> None:
-    kwargs = {"voice": "v", "what": "w", "unit": "bytes", "assumption": "a"}
+    kwargs: dict[str, Any] = {"voice": "v", "what": "w", "unit": "bytes", "assumption": "a"}
     assert Disagreement(machine=4, other=1, **kwargs).relative == -0.75
+
+
+def test_a_difference_is_shared_out_by_runs_with_its_assumptions_changed(product: Result) -> None:
+    """The first share is what the accelerator without that latency saves; nothing is left."""
+    (one,) = attribute(product, explain(product))
+    told = next(each for each in one.disagreements if each.voice == "directives")
+    shares = {each.assumption: each.amount for each in told.shares}
+    toy = load_accelerator("toy", ["buffer.capacity_bytes=64 KiB", "dram.latency_cycles=0"])
+    without = simulate(product.workload, toy, product.mapping)
+    assert shares["no DRAM latency"] == without.run.cycles - product.run.cycles < 0
+    said = one.directives.operators[0]
+    assert shares["first fills through the NoC"] == said.transfers
+    assert told.rest == 0
+
+
+def test_bytes_are_shared_out_by_tensor(product: Result) -> None:
+    """B of 3,072 elements of 2 bytes comes two times more than once."""
+    (one,) = explain(product)
+    (told,) = (each for each in one.disagreements if each.voice == "bound")
+    assert [(each.assumption, each.amount) for each in told.shares] == [
+        ("B 3.00 times (for each piece of m 40)", -2 * 2 * 3072)
+    ]
+    assert told.rest == 0
+
+
+def test_a_streaming_array_takes_as_long_as_its_folds_stream(product: Result) -> None:
+    """100 rows stream through 64 / 4 folds of each of 48 / 4 strips."""
+    toy = streaming(product.accelerator)
+    assert toy.systolic.gemm_cycles(m=100, k=64, n=48, stationarity="ws") == 100 * 16 * 12
+
+
+def test_shares_stand_on_the_page(fused: Result) -> None:
+    explained = attribute(fused, explain(fused))
+    told = [each for each in explained[0].disagreements if each.shares and each.unit == "cycles"]
+    assert told
+    page = explanation_json(fused, explained)["groups"][0]["disagreements"]
+    for each, written in zip(explained[0].disagreements, page, strict=True):
+        if each.shares:
+            whole = sum(written["shares"].values()) + written["unexplained"]
+            assert whole == written["other"] - written["machine"]
+    texts = [row[-1] for row in explanation_sections(explained)[1].rows]
+    assert sum("unexplained" in text for text in texts) == len(told)

@@ -25,7 +25,7 @@ TOY = load_accelerator("toy")
 
 @pytest.fixture(scope="module", params=["naive-m", "flat-r"])
 def result(request: pytest.FixtureRequest) -> Result:
-    return simulate(attention(SMALL, batch=2, seq_len=9, scope="model"), TOY, request.param)
+    return simulate(attention(SMALL, batch=2, seq_len=5, scope="model"), TOY, request.param)
 
 
 @pytest.fixture(scope="module")

@@ -85,12 +85,12 @@ def _prefetch(inner: int, trips: int) -> Program:
 
 
 def test_a_long_transfer_does_not_hide_the_repetition() -> None:
-    fast, full = _same(_prefetch(1000, 30))
+    fast, full = _same(_prefetch(1000, 15))
     assert fast.events < full.events / 10
 
 
 def test_a_skip_ends_before_the_long_transfer_does() -> None:
-    for inner in range(200, 210):
+    for inner in range(200, 206):
         _same(_prefetch(inner, 9))
 
 

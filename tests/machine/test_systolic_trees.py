@@ -118,8 +118,8 @@ def test_what_a_systolic_array_cannot_do_is_refused(
 
 def test_a_search_is_about_as_good_as_the_scheduler_of_gemms() -> None:
     """Two ways to map the same GEMM; what they find may differ by what they count."""
-    workload, on = gemm(m=50, k=45, n=40), load_accelerator("toy")
-    options = Options(effort=Effort(objective="cycles", patience=500, exhaustive=10_000))
+    workload, on = gemm(m=25, k=23, n=20), load_accelerator("toy")
+    options = Options(effort=Effort(objective="cycles", patience=200, exhaustive=10_000))
     cycles = {
         name: Machine(on, lower(workload, make_mapping(workload, on, name, options))).run().cycles
         for name in ("flex", "ruby")

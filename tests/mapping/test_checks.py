@@ -365,6 +365,46 @@ def test_an_output_made_in_place_of_what_is_kept_needs_a_tile(keep: str) -> None
     assert found == ([] if keep else [text])
 
 
+def test_what_is_made_in_place_of_what_is_kept_has_a_tile_in_all_groups_or_none() -> None:
+    """Here the last group would load what was never stored."""
+    of = workload(
+        einsum("one", "T m k", "A m e", "B e k", m=7, e=3, k=5),
+        vector("act", "relu", "U m k", "T m k", m=7, k=5),
+        einsum("two", "C m n", "U m k", "D k n", m=7, k=5, n=2),
+    )
+    last = "  group two\n    keep C buffer, D buffer, {keep}\n    do two array ws\n"
+    for keep, allowed in (
+        ("U buffer", ["a keep of U, made in place of T, in all groups or none"]),
+        ("", []),
+    ):
+        text = IN_PLACE.format(keep="") + last.format(keep=keep).replace(", \n", "\n")
+        assert [one.allowed for one in faults(of, mapping(of, text))] == allowed
+
+
+def test_pes_take_what_is_kept_around_from_there() -> None:
+    tree = (
+        "  group one\n    keep A pe\n    do one mac\n"
+        "  group two\n    keep U pe, {keep}\n    do two mac\n"
+    )
+    for keep, allowed in (
+        ("T pe", ["no keep T pe: PEs take what is kept around the group from there"]),
+        ("C pe", []),
+    ):
+        text = "around\n  keep T buffer\n" + tree.format(keep=keep)
+        assert [one.allowed for one in faults(CHAIN, mapping(CHAIN, text))] == allowed
+
+
+def test_sums_over_parts_have_a_tile_outside() -> None:
+    """A tile in each part would begin anew, and what the first one added up were lost."""
+    part = "    | keep x buffer, W buffer{inside}\n      do FF array ws\n"
+    tree = "group FF\n  {outside}part k 2 rest\n" + 2 * part
+    inside = tree.format(outside="", inside=", out buffer")
+    outside = tree.format(outside="keep out buffer\n  ", inside="")
+    allowed = "a keep of out outside of the parts of k, which it sums"
+    assert [one.allowed for one in faults(GEMM, mapping(GEMM, inside))] == [allowed, allowed]
+    assert faults(GEMM, mapping(GEMM, outside)) == []
+
+
 def test_a_keep_beside_what_is_kept_around_is_refused() -> None:
     text = AROUND.format(keep="T buffer").replace("keep A", "keep T buffer, A")
     (fault,) = faults(CHAIN, mapping(CHAIN, text))

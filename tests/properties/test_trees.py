@@ -9,7 +9,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, nodes
 from tests.agreement import assert_counts, assert_exact
-from tests.drawn_trees import draw_case
+from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 from tests.trees import assert_computes
@@ -62,3 +62,14 @@ def test_a_random_tree_on_a_systolic_array(seed: int) -> None:
 @settings(max_examples=16 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_random_tree_on_a_spatial_array(seed: int) -> None:
     _check(seed, spatial=True)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+def test_tensors_that_stay_from_group_to_group(seed: int) -> None:
+    """Values, and bytes by tensor and level; systolic arrays, as no dataflow does it on others."""
+    case = draw_held(seed, spatial=False)
+    assume(case is not None)
+    assert case is not None
+    assert_computes(case.of, case.mapping)
+    assert_counts(case.of, case.mapping, case.on)

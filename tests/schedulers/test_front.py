@@ -225,7 +225,7 @@ def test_a_small_front_is_proved(dataflow: str) -> None:
     assert len(found.points) > 1
 
 
-_EFFORT = Effort(patience=300, exhaustive=300)
+_EFFORT = Effort(patience=100, exhaustive=100)
 
 
 @pytest.mark.parametrize("dataflow", ["naive-r", "strips"])

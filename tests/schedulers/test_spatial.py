@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from simaccel.hardware.dataflow import parse_constraints
@@ -9,7 +11,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.nests import Target, map_einsum
+from simaccel.mapspace.nests import Mapped, Target, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
@@ -25,6 +27,12 @@ LIMITS = [
 ]
 EFFORT = Effort(objective="cycles", patience=2_000)
 WORKLOAD = network("resnet50", layer="res2a_branch1")
+
+
+@cache
+def _searched(*limits: str) -> Mapped:
+    """Search the whole mapspace alone, once for all tests."""
+    return map_einsum(_target([*limits]), EFFORT)
 
 
 def _target(limits: list[str]) -> Target:
@@ -43,7 +51,7 @@ def _target(limits: list[str]) -> Target:
 
 
 def test_a_search_gives_good_mappings_that_spread_the_work_differently() -> None:
-    found = map_einsum(_target(LIMITS), EFFORT).found
+    found = _searched(*LIMITS).found
     assert found.best is not None
     assert found.good is not None
     assert len(found.good) == 128
@@ -55,7 +63,7 @@ def test_a_search_gives_good_mappings_that_spread_the_work_differently() -> None
 
 def test_the_choice_takes_fewer_cycles_than_what_the_search_alone_finds() -> None:
     accelerator = load_accelerator("eyeriss_like", LIMITS)
-    alone = map_einsum(_target(LIMITS), EFFORT)
+    alone = _searched(*LIMITS)
     asked = choices(WORKLOAD, accelerator, "ruby-s", {})
     (chosen,) = search_all(asked, Options(effort=EFFORT))
     assert double_buffered(chosen) != double_buffered(alone)
@@ -70,6 +78,6 @@ def test_the_choice_takes_fewer_cycles_than_what_the_search_alone_finds() -> Non
 def test_without_limits_the_best_of_the_search_is_taken() -> None:
     accelerator = load_accelerator("eyeriss_like")
     (chosen,) = search_all(choices(WORKLOAD, accelerator, "ruby-s", {}), Options(effort=EFFORT))
-    alone = map_einsum(_target([]), EFFORT)
+    alone = _searched()
     assert chosen.group == alone.group
     assert chosen.found.score == alone.found.score == pytest.approx(chosen.cycles)

@@ -30,7 +30,10 @@ _LABELS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "buffer_bytes": ("buffer needed", bytes_text),
 }
 """What people read for a figure, and how its values are written."""
-_LOG_TICKS: Final = (1.0, 2.0, 5.0)
+_LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,)))
+"""Up to so many decades: the ticks in each."""
+_INTERVALS: Final = 4
+"""Of a linear axis, about."""
 _LIGHT, _GREY, _ON = "#DDDDDD", "#999999", SERIES_COLOURS[1]
 _LOG_RATIO: Final = 8
 _ACROSS: Final = 3
@@ -92,22 +95,36 @@ def _scatter(ax: Axes, found: Exploration, x: str, y: str) -> None:
 
 
 def _write(axis: Axis, label: str, write: Callable[[float], str]) -> None:
-    """Name an axis, and write its ticks as tables do."""
+    """Name an axis, and write its ticks as tables do, without zeros at the end."""
+
+    def tick(value: float, _at: object) -> str:
+        number, _, unit = write(value).partition(" ")
+        return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}".strip()
+
     axis.set_label_text(label)
-    axis.set_major_formatter(lambda value, _at: write(value) if value >= 0 else "")
+    axis.set_major_formatter(lambda value, at: tick(value, at) if value >= 0 else "")
 
 
-def _spread(axis: Axis, low: float, high: float) -> None:
-    """Let an axis be logarithmic where values are far from each other, with few ticks."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+def _spread(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
+    """Let an axis be logarithmic where values are far from each other, with few ticks.
+
+    Those of bytes are powers of two.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
     write = axis.get_major_formatter()
     if 0 < low * _LOG_RATIO <= high < math.inf:
         (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
-        axis.set_major_locator(LogLocator(subs=_LOG_TICKS, numticks=6))
-        axis.set_minor_formatter(NullFormatter())
+        decades = math.log10(high / low)
+        ticks = next(ticks for most, ticks in _LOG_TICKS if decades <= most)
+        base, subs = (2, (1.0,)) if of_bytes else (10, ticks)
+        axis.set_major_locator(LogLocator(base, subs=subs, numticks=6))
+        axis.set_minor_locator(NullLocator())
+    elif of_bytes and 0 <= low < high < math.inf:
+        step = 2 ** math.ceil(math.log2((high - low) / _INTERVALS))
+        axis.set_major_locator(MultipleLocator(step))
     else:
-        axis.set_major_locator(MaxNLocator(4))
+        axis.set_major_locator(MaxNLocator(_INTERVALS))
     axis.set_major_formatter(write)
 
 
@@ -124,7 +141,7 @@ def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
             color=SERIES_COLOURS[5] if one.best else _ON,
             edgecolors=LIMIT_COLOUR,
             linewidths=0.4,
-            zorder=3,
+            zorder=4 if one.best else 3,
             label="best" if one.best else label,
         )
 
@@ -132,8 +149,8 @@ def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
 def _finish(figure: Figure, axes: Sequence[Axes], title: str, found: Exploration) -> None:
     for ax in axes:
         ax.grid(visible=True, linewidth=0.3, alpha=0.6)
-        _spread(ax.xaxis, *ax.dataLim.intervalx)
-        _spread(ax.yaxis, *ax.dataLim.intervaly)
+        for axis, ends in ((ax.xaxis, ax.dataLim.intervalx), (ax.yaxis, ax.dataLim.intervaly)):
+            _spread(axis, *ends, of_bytes=axis.get_label_text() == _LABELS["buffer_bytes"][0])
     named: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()

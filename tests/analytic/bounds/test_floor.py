@@ -10,12 +10,13 @@ from simaccel.analytic.bounds.problem import problem_of
 from simaccel.analytic.bounds.single import Mapspace, bound
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Group, Mapping, WorkloadReference
+from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.program.program import reserved_bytes
-from simaccel.schedulers import DATAFLOWS
+from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm, network
-from tests.drawn_trees import draw_case
+from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 
@@ -52,6 +53,20 @@ def test_no_random_tree_of_pes_is_below(seed: int) -> None:
     assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
 
 
+@settings(
+    max_examples=8 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+)
+@given(st.integers(0, 2**32))
+def test_nothing_kept_between_groups_is_below(seed: int) -> None:
+    case = draw_held(seed, spatial=False)
+    assume(case is not None)
+    assert case is not None
+    program = lower(case.of, case.mapping)
+    run = Machine(case.on, program).run()
+    floor = floor_of(case.of, case.mapping, reserved_bytes(program))
+    assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_no_example_is_below(name: str) -> None:
     """Trees with tensors, and parts of them, that stay on chip around several groups, too."""
@@ -70,7 +85,7 @@ def test_no_example_is_below(name: str) -> None:
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 def test_no_scheduler_is_below(dataflow: str) -> None:
     dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
-    workload = attention(dimensions, batch=2, seq_len=3, scope="la")
+    workload = attention(dimensions, batch=1, seq_len=3, scope="la")
     hw = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB"])
     try:
         result = simulate(workload, hw, dataflow)
@@ -85,7 +100,8 @@ def test_no_scheduler_is_below(dataflow: str) -> None:
 def test_no_mapspace_is_below(hw: str) -> None:
     workload = network("alexnet", layer="conv5")
     accelerator = load_accelerator(hw)
-    result = simulate(workload, accelerator, "ruby-s")
+    options = Options(effort=Effort(objective="cycles", patience=500))
+    result = simulate(workload, accelerator, "ruby-s", options=options)
     floor = floor_of(workload, result.mapping, on_chip_bytes(accelerator))
     assert dram(result.run.moved) >= floor.least_bytes > 0
 

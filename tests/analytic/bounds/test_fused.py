@@ -115,11 +115,11 @@ def assert_attained(found: WorkloadBound, step: int = 1) -> None:
     ("workload", "step"),
     [
         (chain(5, 3, 4, 2), 1),
-        (chain(4, 6, 5, 3, 2), 2),
+        (chain(4, 6, 5, 3, 2), 4),
         (chain(1, 4, 1, 3), 1),
-        (attended(), 2),
-        (grouped(), 3),
-        (attended("block", tokens=2, batch=1), 12),
+        (attended(), 4),
+        (grouped(), 5),
+        (attended("block", tokens=2, batch=1), 24),
     ],
     ids=["two", "three", "ones", "attention", "gqa", "block"],
 )

@@ -1,0 +1,203 @@
+"""Which assumptions a difference in cycles comes from, measured: runs in which they are changed.
+
+The machine runs the program again with what another voice doesn't know freed, one after the other,
+and that voice is asked again without what the machine doesn't know. Each change has its share of
+the difference; what is left between the two is not explained. Shares depend on the order, which is
+that of the steps here, and add up with the rest to the whole difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from simaccel.analytic.estimate import estimate
+from simaccel.experiment.disagreement import Disagreement, Share
+from simaccel.experiment.explanation import Explained
+from simaccel.experiment.run import Result
+from simaccel.experiment.what_if import free, takes_time
+from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
+from simaccel.hardware.quantity import Amount
+from simaccel.machine.machine import Machine
+
+_LATENCY: Final = ("dram_latency",)
+_TURNS: Final = (*_LATENCY, "dram_turnaround")
+_SLOTS: Final = (*_TURNS, "slots")
+_PIPES: Final = ("noc", "buffer_ports")
+_PIPED: Final = (*_SLOTS, *_PIPES)
+_PASSED: Final = (*_PIPED, "sfu_latency")
+_RESOURCES: Final = ("dram_bandwidth", *_PIPES, "sfu", "array")
+_OF_BOUND: Final = {"array": "array", "sfu": "sfu", "noc": "noc", "buffer": "buffer_ports"}
+"""What is freed, by how the name of a bounding resource begins; all others are memories."""
+
+MOST_RUNS: Final = 11
+"""Runs at most, or hardly more: one for each case, and for each resource that bounds a group."""
+Case = tuple[str, ...]
+Progress = Callable[[int], None]
+
+
+class StreamingArray(ArraySpec):
+    """An array whose folds take as long as they stream: without skew, preload and drain."""
+
+    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002 - as ArraySpec has it
+        """Nothing before the first fold."""
+        return grid.high * 0
+
+    def fold_cycles(
+        self,
+        rows: Amount,
+        cols: Amount,  # noqa: ARG002 - as ArraySpec has them
+        stream: Amount,
+        stationarity: Stationarity,  # noqa: ARG002
+        first_rows: Amount | None = None,  # noqa: ARG002
+    ) -> Amount:
+        """The stream of a fold."""
+        return stream + rows * 0
+
+    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
+        """Nothing after the last fold."""
+        return grid.high * 0
+
+    @property
+    def lead_latency_cycles(self) -> int:
+        """Nothing before a pass."""
+        return 0
+
+    @property
+    def tail_latency_cycles(self) -> int:
+        """Nothing after a pass."""
+        return 0
+
+
+def attribute(
+    result: Result, explained: Sequence[Explained], progress: Progress | None = None
+) -> tuple[Explained, ...]:
+    """Return explanations whose differences in cycles have shares; ``progress`` counts runs."""
+    runs = _Runs(result, progress or (lambda _: None))
+    return tuple(
+        replace(one, disagreements=tuple(_measured(runs, one, told) for told in one.disagreements))
+        for one in explained
+    )
+
+
+def _measured(runs: _Runs, one: Explained, told: Disagreement) -> Disagreement:
+    steps = _STEPS.get((told.voice, told.what))
+    if steps is None or told.unit != "cycles":
+        return told
+    return replace(told, shares=tuple(share for share in steps(runs, one) if share.amount))
+
+
+def streaming(accelerator: Accelerator) -> Accelerator:
+    """Return an accelerator with a systolic array whose folds take as long as they stream."""
+    array = accelerator.systolic
+    fields = {name: getattr(array, name) for name in type(array).model_fields}
+    sections = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
+    sections["array"] = StreamingArray.model_validate(fields)
+    return Accelerator.model_validate(sections)
+
+
+@dataclass
+class _Runs:
+    """Runs and estimates of one experiment with something freed, each once."""
+
+    result: Result
+    progress: Progress
+    machine: dict[tuple[Case, bool], dict[str, int]] = field(default_factory=dict)
+    estimates: dict[Case, dict[str, int]] = field(default_factory=dict)
+
+    def cycles(self, case: Case, name: str, *, streams: bool = False) -> int:
+        """Return the machine's cycles of a group; ``streams``: folds take no more than that."""
+        key = (case, streams)
+        if key == ((), False):
+            return next(one.cycles for one in self.result.run.operators if one.name == name)
+        if key not in self.machine:
+            accelerator, program = free(self.result.accelerator, self.result.program, case)
+            accelerator = streaming(accelerator) if streams else accelerator
+            run = Machine(accelerator, program).run()
+            self.machine[key] = {one.name: one.cycles for one in run.operators}
+            self.progress(len(self.machine))
+        return self.machine[key][name]
+
+    def estimated(self, case: Case, name: str) -> int:
+        """Return the closed form's cycles of a group."""
+        if case not in self.estimates:
+            result = self.result
+            accelerator, _ = free(result.accelerator, result.program, case)
+            found = estimate(result.workload, result.mapping, accelerator)
+            self.estimates[case] = {one.name: one.cycles for one in found.operators}
+        return self.estimates[case][name]
+
+
+def _of_estimate(runs: _Runs, one: Explained) -> Iterator[Share]:
+    """Yield by how much the difference shrinks as what both price is freed in both."""
+    name = one.run.name
+    steps = [
+        ("requests in flight and their latency", _LATENCY),
+        ("turns at the NoC and the buffer's ports", (*_LATENCY, *_PIPES)),
+        ("loads and stores that meet at the DRAM", (*_LATENCY, *_PIPES, "dram_bandwidth")),
+    ]
+    before = one.estimate.cycles - one.run.cycles
+    for text, case in steps:
+        after = runs.estimated(case, name) - runs.cycles(case, name)
+        yield Share(text, before - after)
+        before = after
+
+
+def _of_bound(runs: _Runs, one: Explained) -> Iterator[Share]:
+    """Yield what the machine saves without latency, then slots, then all but what bounds."""
+    name, bound_by = one.run.name, one.estimate.bound_by
+    mine = next((own for begin, own in _OF_BOUND.items() if bound_by.startswith(begin)), None)
+    others = tuple(each for each in _RESOURCES if each != (mine or "dram_bandwidth"))
+    steps = [
+        ("no DRAM latency", _LATENCY),
+        ("no turnaround", _TURNS),
+        ("slots without limit", _SLOTS),
+        (f"nothing but {bound_by} takes time", (*_SLOTS, *others)),
+    ]
+    possible = [step for step in steps if takes_time(runs.result.accelerator, step[1])]
+    yield from _saved(runs, name, [(text, case, False) for text, case in possible])
+
+
+def _of_directives(runs: _Runs, one: Explained) -> Iterator[Share]:
+    """Yield what the machine saves without what directives don't know, and what these add."""
+    steps = [
+        ("no DRAM latency", _LATENCY, False),
+        ("no turnaround", _TURNS, False),
+        ("slots without limit", _SLOTS, False),
+        ("NoC and ports free", _PIPED, False),
+        ("no latency of vector passes", _PASSED, False),
+    ]
+    streams = isinstance(runs.result.accelerator.array, ArraySpec)
+    if streams:
+        steps.append(("no skew or preload of folds", _PASSED, True))
+    yield from _saved(runs, one.run.name, steps)
+    said = one.directives
+    if said.cycles is None or said.ideal_cycles is None:
+        return
+    yield Share("first fills through the NoC", said.cycles - said.ideal_cycles)
+    if said.at_once_cycles is None or said.computing_cycles is None:
+        return
+    yield Share("one operator after the other", said.ideal_cycles - said.at_once_cycles)
+    name, free_dram = one.run.name, (*_PASSED, "dram_bandwidth")
+    if takes_time(runs.result.accelerator, free_dram):
+        hidden = runs.cycles(free_dram, name, streams=streams)
+        exposed = hidden - runs.cycles(_PASSED, name, streams=streams)
+        own = said.at_once_cycles - said.computing_cycles
+        yield Share("all DRAM transfers hidden", exposed + own)
+
+
+def _saved(runs: _Runs, name: str, steps: Sequence[tuple[str, Case, bool]]) -> Iterator[Share]:
+    before = runs.cycles((), name)
+    for text, case, streams in steps:
+        after = runs.cycles(case, name, streams=streams)
+        yield Share(text, after - before)
+        before = after
+
+
+_STEPS: Final[dict[tuple[str, str], Callable[[_Runs, Explained], Iterator[Share]]]] = {
+    ("closed form", "estimate"): _of_estimate,
+    ("closed form", "resource bound"): _of_bound,
+    ("directives", "runtime"): _of_directives,
+}
+"""What is changed for the difference of a voice's figure."""
