@@ -138,9 +138,17 @@ class Space:
 
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return sizes of all ranks, the derived ones (their halo included) too."""
-        found = dict(sizes)
-        for rank, terms in self.derived.items():
-            found[rank] = 1 + sum(c * (found[one] - 1) for one, c in terms)
+        found = {rank: size for rank, size in sizes.items() if rank not in self.derived}
+
+        def widen(rank: str) -> int:
+            """Widen those first that it is a sum of: of several windows in a row."""
+            if rank not in found:
+                terms = self.derived[rank]
+                found[rank] = 1 + sum(c * (widen(one) - 1) for one, c in terms)
+            return found[rank]
+
+        for rank in self.derived:
+            widen(rank)
         return found
 
 

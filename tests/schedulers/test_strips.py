@@ -9,9 +9,10 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Keep, Loop, nodes
 from simaccel.program.program import Compute, commands
 from simaccel.schedulers import NothingFitsError, make_mapping
-from simaccel.workload import gemm
+from simaccel.workload import Tensor, Workload, gemm
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload
+from simaccel.workload.whole import IMAGE, connected, linked, pooling, rectified
 
 CHIP = load_accelerator("tpu_v1")
 TILE = 256 * 256
@@ -61,3 +62,32 @@ def test_it_runs_on_any_systolic_array() -> None:
     run = simulate(of, toy, "strips").run
     folds = -(-11 // toy.array.rows) * -(-5 // toy.array.cols)
     assert run.macs == folds * toy.array.pes * 7
+
+
+def test_a_vector_operator_stands_in_the_group_of_its_einsum() -> None:
+    """In place over all that was made, so that no group without weights stands between layers."""
+    nodes_ = [
+        connected("one", IMAGE, 300, 1, 520),
+        rectified("act", "one", 520, 1),
+        connected("two", "act", 400, 1, 256),
+    ]
+    operators, kinds = linked(nodes_, 100)
+    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
+    of = Workload("linked", tuple(operators), tensors)
+    result = simulate(of, CHIP, "strips")
+    assert [group.name for group in result.mapping.groups] == ["one+act", "two"]
+    moved = {name for (level, name) in result.run.moved if level == "dram_write"}
+    assert moved == {"act.O", "two.O"}
+    folds, vectors = 2 * 3 + 2, 100 * 768
+    assert result.run.macs == folds * TILE * 100
+    assert result.run.elements == vectors
+    assert result.run.cycles < (folds + 2) * 1350
+
+
+def test_poolings_come_in_as_few_pieces_as_fit() -> None:
+    """8 images of 9 x 9 windows of 3 x 3 over 64 channels: one piece, and 20 cycles of latency."""
+    nodes_ = [pooling("pool", IMAGE, 64, 9, reach=3, stride=1, padding=1)]
+    operators, kinds = linked(nodes_, 8)
+    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
+    of = Workload("pooled", tuple(operators), tensors)
+    assert simulate(of, CHIP, "strips").run.cycles == 8 * 64 * 81 * 9 // 256 + 20

@@ -2,12 +2,15 @@
 
 import csv
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from simaccel.workload import Vector
 from simaccel.workload.conv import Conv
-from simaccel.workload.layers import Layers, Shape
+from simaccel.workload.layers import Layers, Network, Shape
+from simaccel.workload.networks import network
 from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, NETWORKS
 
 DATA = Path(__file__).parents[2] / "validation" / "tpu_v1" / "data"
@@ -79,3 +82,16 @@ def test_the_counters_add_up() -> None:
     for program in ("mlp0", "mlp1", "lstm0", "lstm1", "cnn0", "cnn1"):
         parts = ("active", "weight_stall", "weight_shift", "rest")
         assert sum(float(counted[part][program]) for part in parts) == pytest.approx(100, abs=0.2)
+
+
+@pytest.mark.parametrize("one", NETWORKS, ids=lambda one: str(one.name))
+def test_as_a_whole_it_has_the_vector_and_pooling_layers_of_table_1(one: Network) -> None:
+    alone, whole = network(one.name), network(one.name, scope="model")
+    vectors = [each for each in whole.operators if isinstance(each, Vector)]
+    words = _published()[one.name]["layers"].replace(",", "").split()
+    counted = {kind: int(n) for n, kind in pairwise(words) if kind in ("vector", "pooling")}
+    assert len(vectors) == sum(counted.values())
+    assert whole.macs == alone.macs
+    made = {each.output.tensor for each in whole.operators}
+    for each in whole.operators[1:]:
+        assert each.inputs[0].tensor in made | {"image"}
