@@ -72,7 +72,7 @@ def silent(seen: Seen) -> str:
     return ""
 
 
-def is_uneven(way: Sequence[Node]) -> bool:
+def is_uneven(way: Sequence[object]) -> bool:
     """Say whether tensors enter PEs at several depths: the levels take the outermost for all."""
     kept = [at for at, one in enumerate(way) if isinstance(one, Keep) and one.level == PE]
     between = way[kept[0] : kept[-1]] if kept else ()
