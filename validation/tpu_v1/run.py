@@ -75,6 +75,22 @@ def program_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def without_rest_table(rows: Sequence[Row]) -> str:
+    """Tabulate active, stall and shift as parts of the time that is none of the rest."""
+    parts = ("active", "weight_stall", "weight_shift")
+    lines = ["|  | active: chip | here | weight stall: chip | here | weight shift: chip | here |"]
+    lines.append("|---|" + "---:|" * (2 * len(parts)))
+    for program in PROGRAMS:
+        cells = [program.upper()]
+        for part in parts:
+            for row in (row for row in rows if row["program"] == program):
+                if row["shapes"] in ("chip", INFERRED):
+                    whole = sum(float(str(row[one])) for one in parts)
+                    cells.append(f"{100 * float(str(row[part])) / whole:.1f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def sensitivity_table(by_setting: Sequence[Row], freed: Sequence[Row]) -> str:
     """Tabulate the speed with four times of each resource, and with an infinite amount."""
     cases = list(dict.fromkeys(str(row["freed"]) for row in freed))
@@ -104,6 +120,7 @@ def main() -> int:
     write("what_if.csv", freed)
     readme: Path = HERE / "README.md"
     write_figures("programs", program_table(rows), readme)
+    write_figures("without rest", without_rest_table(rows), readme)
     write_figures("sensitivity", sensitivity_table(by_setting, freed), readme)
     ours = {program: by_shape[INFERRED] for program, by_shape in found.items()}
     draw_shares(counters(), ours, HERE / "programs.png")
