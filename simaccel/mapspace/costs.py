@@ -18,7 +18,7 @@ from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.space import Space as Ranks
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Do, Group
+from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.mapspace.candidates import (
     INPUTS,
     Candidates,
@@ -116,8 +116,26 @@ class Setting:
         return tile_bytes(seen, list(ranks.sizes), self.hierarchy, candidates.keeps, tiles)
 
     def fits(self, space: Space, candidates: Candidates) -> Bools:
-        """Return which candidates fit the memories with one slot a tile."""
-        return held(self.hierarchy, self.tile_bytes(space, candidates))
+        """Return which candidates fit the memories, and their staging, with one slot a tile."""
+        tiles = self.tile_bytes(space, candidates)
+        found = held(self.hierarchy, tiles)
+        for at, roles, most in self._staging:
+            found &= tiles[at, roles].sum(axis=0) <= most
+        return found
+
+    @cached_property
+    def _staging(self) -> list[tuple[int, list[int], int]]:
+        """The buffer's level, roles of a memory beside the DRAM, and bytes that they may take."""
+        at = next((n for n, one in enumerate(self.hierarchy.memories) if one.name == BUFFER), None)
+        operands = [*self.einsum.inputs, self.einsum.output]
+        names = [one.tensor for one in operands]
+        found: dict[str, list[int]] = {}
+        for position, name in enumerate(names):
+            role = position if position < len(names) - 1 else INPUTS
+            found.setdefault(self.workload.tensors[name].kind, []).append(role)
+        limits = self.accelerator.staging
+        pairs = ((roles, limits.get(kind)) for kind, roles in found.items())
+        return [(at, roles, most) for roles, most in pairs if at is not None and most is not None]
 
     def family(self, space: Space, candidates: Candidates, *, double: bool = False) -> Family:
         """Return candidates as a family of trees; ``double``: two slots where there is room."""
@@ -125,6 +143,9 @@ class Setting:
         if double:
             held_bytes = self.tile_bytes(space, candidates)
             slots = two_slots(self.hierarchy, candidates.keeps, held_bytes)
+            for at, roles, most in self._staging:
+                taken = (held_bytes[at, roles] * slots[at, roles]).sum(axis=0)
+                slots[at, roles] = np.where(taken <= most, slots[at, roles], 1)
         return family_of_candidates(self.ranks(space), self.leaf, self.hierarchy, candidates, slots)
 
     def group(self, space: Space, candidates: Candidates, *, double: bool = False) -> Group:

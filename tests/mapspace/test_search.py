@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
+from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.levels import ROLES
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapping.tree import Loop, Spread
+from simaccel.mapping.tree import BUFFER, Keep, Loop, Spread
 from simaccel.mapspace.blocks import (
     ELITE,
     OBJECTIVES,
@@ -33,9 +34,11 @@ from simaccel.mapspace.costs import NotNestableError
 from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import Genes, Space, Strategy
+from simaccel.schedulers import Options
 from simaccel.workload import Einsum, Tensor, gemm
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import Operand, operand
+from tests.machine.accelerators import accelerator
 
 
 def toy(pes: int, pad_bytes: int = 1024) -> Accelerator:
@@ -417,3 +420,20 @@ def test_a_population_has_the_best_of_each_niche_first(rows: list[tuple[int, int
     assert sorted(found) == expected
     assert [row[:2] for row in found] == [row[:2] for row in expected]
     assert elite.best == expected[0][:2]
+
+
+def test_tiles_take_no_more_of_the_buffer_than_their_memory_stages() -> None:
+    """What fits once need not fit twice: 160 B of weights beside the buffer's own limit."""
+    memory = {"bandwidth_bytes_per_second": "2 GB/s", "staging_bytes": 160}
+    on = accelerator(memories={"weight": memory})
+    run = simulate(gemm(m=9, k=20, n=24), on, "ruby", options=Options(effort=Effort(patience=100)))
+    (tree,) = (group.tree for group in run.mapping.groups)
+    sizes = {"k": 20, "n": 24}
+    for node in tree:
+        if isinstance(node, Loop) and node.rank in sizes:
+            sizes[node.rank] = min(sizes[node.rank], node.tile)
+        if isinstance(node, Keep) and (node.tensor, node.level) == ("B", BUFFER):
+            assert sizes["k"] * sizes["n"] * 2 * node.slots <= 160
+            break
+    else:
+        pytest.fail("no tile of B in the buffer")
