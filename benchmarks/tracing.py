@@ -18,6 +18,7 @@ from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_r
 from simaccel.experiment.recording import record, trace_header
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
+from simaccel.machine.walks import make_walks
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
@@ -86,10 +87,10 @@ def record_both(point: Point) -> Row:
             run = Machine(accelerator, program).run()
             bare.append(time.process_time() - started)
             started = time.process_time()
-            with TraceWriter(
-                path, trace_header(workload, accelerator, mapping, program), force=True
-            ) as writer:
-                told = Machine(accelerator, program, writer).run()
+            walks = make_walks(program, accelerator)
+            header = trace_header(workload, accelerator, mapping, program, walks)
+            with TraceWriter(path, header, force=True) as writer:
+                told = Machine(accelerator, program, writer, walks=walks).run()
                 writer.finish(told.cycles, told.engines, {}, told.served_cycles)
             traced.append(time.process_time() - started)
         row |= {"events": run.events, "traced_events": told.events, **_size(path)}

@@ -10,8 +10,9 @@ from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
+from simaccel.mapping.around import lives
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import BUFFER, Mapping
+from simaccel.mapping.tree import BUFFER, Around, Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import DoesNotFitError, Program, reserved
@@ -24,8 +25,9 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     run = Machine(on, program).run()
     room, weights = reserved(program), reserved(program, kind="weight")
     sums_bytes = 0
+    bits = _bits_around(of, one)
     for (group, around), done in zip(one.placed(), run.operators, strict=True):
-        counts = count(family_of(space_of(of, group), group, around), on)
+        counts = count(family_of(space_of(of, group), group, around, bits), on)
         times = of.repeat
         moved = {key: int(n) * times for key, n in counts.moved.items() if int(n)}
         seen = {key: n for key, n in done.moved.items() if n}
@@ -47,6 +49,12 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     assert run.peak_buffer_bytes <= most_reserved_bytes(program, on)
     _assert_sums(program, on, sums_bytes)
     return run
+
+
+def _bits_around(of: Workload, one: Mapping) -> dict[str, int]:
+    """Return the bits per element of what is kept around groups."""
+    living = [life for one in one.body if isinstance(one, Around) for life in lives(of, one)]
+    return {life.keep.tensor: life.bits for life in living}
 
 
 def _assert_sums(program: Program, on: Accelerator, n_bytes: int) -> None:

@@ -14,38 +14,44 @@ from simaccel.analytic.pieces import Cuts
 from simaccel.hardware import STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
 
-
-class _Total:
-    """A figure of all folds of a block, worked out when it is asked for."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, folded: Folded, owner: type) -> Ints:
-        found = folded.__dict__[self.name] = ints(folded.total(self.name))
-        return found
+FIGURES = (
+    "cycles",
+    "compute",
+    "a_bytes",
+    "b_bytes",
+    "sums_bytes",
+    "out_bytes",
+    "a_sent",
+    "b_sent",
+    "distribution",
+    "collection",
+    "read_port",
+    "write_port",
+    "held_read",
+    "held_write",
+)
+"""What folds have: cycles as executed, and of compute alone, bytes, pipes, ports, and bytes of the
+accumulator."""
+_AT = {name: at for at, name in enumerate(FIGURES)}
 
 
 @dataclass(frozen=True)
 class Folded:
-    """The folds of one block: cycles as executed, and of compute alone, bytes, ports and pipes."""
+    """The folds of one block: ``figures`` along the first axis, in the order of `FIGURES`."""
 
-    total: Callable[[str], object]
-    cycles = _Total()
-    compute = _Total()
-    a_bytes = _Total()
-    b_bytes = _Total()
-    sums_bytes = _Total()
-    out_bytes = _Total()
-    a_sent = _Total()
-    b_sent = _Total()
-    distribution = _Total()
-    collection = _Total()
-    read_port = _Total()
-    write_port = _Total()
-    held_read = _Total()
-    """Bytes of the accumulator, as ``held_write``."""
-    held_write = _Total()
+    figures: Ints
+
+    def __getitem__(self, name: str) -> Ints:
+        """Return one of them by its name."""
+        found: Ints = self.figures[_AT[name]]
+        return found
+
+    @classmethod
+    def sum(cls, parts: Sequence[tuple[Ints, Folded]]) -> Folded:
+        """Return the figures of so many of each, by candidate, together."""
+        ndim = max(max(count.ndim, one.figures.ndim - 1) for count, one in parts)
+        each = [count * _behind_first(one.figures, ndim) for count, one in parts]
+        return cls(sum(each[1:], start=each[0]))
 
 
 @dataclass(frozen=True)
@@ -116,10 +122,20 @@ def folded(
             add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
     work = _Work(accelerator, grid, stationarity, widths)
     every = np.broadcast_shapes(*(one.shape for one in (*shape, side, across)))
-    parts = [(kind.times, _fold(work, kind)) for kind in _together(kinds, every)]
-    return Folded(
-        lambda name: g * sum(((n * one[name]).sum(axis=0) for n, one in parts), start=ints(0))
-    )
+    return Folded(g * _summed(work, kinds, every))
+
+
+def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
+    """Return the figures of all folds of some kinds; all figures at once where they are small."""
+    found = np.zeros((len(FIGURES), *shape), dtype=np.int64)
+    for kind in _together(kinds, shape):
+        each = _fold(work, kind)
+        if math.prod(shape) <= _SMALL:
+            found += (kind.times * _stacked([ints(each[name]) for name in FIGURES])).sum(axis=1)
+            continue
+        for at, name in enumerate(FIGURES):
+            found[at] += (kind.times * each[name]).sum(axis=0)
+    return found
 
 
 def _grid(
@@ -178,7 +194,8 @@ def chosen(which: Ints, options: Sequence[Edges]) -> Edges:
 
 def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
     """Return for each candidate the folds of the option of its number."""
-    return Folded(lambda name: np.choose(which, [getattr(option, name) for option in options]))
+    ndim = max(which.ndim, *(option.figures.ndim - 1 for option in options))
+    return Folded(np.choose(which, [_behind_first(option.figures, ndim) for option in options]))
 
 
 @dataclass(frozen=True)
@@ -221,13 +238,18 @@ def _together(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
     ]
 
 
-def _stacked(arrays: Sequence[Ints], ndim: int) -> Ints:
-    """Return arrays along a first axis, before so many others; faster than ``np.stack``."""
+def _stacked(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
+    """Return arrays along a first axis, with others behind it; faster than ``np.stack``."""
     shape = np.broadcast_shapes(*{array.shape for array in arrays})
     found = np.empty((len(arrays), *shape), dtype=np.int64)
     for at, array in enumerate(arrays):
         found[at] = array
-    return found.reshape(len(arrays), *[1] * (ndim - len(shape)), *shape)
+    return _behind_first(found, ndim)
+
+
+def _behind_first(array: Ints, ndim: int) -> Ints:
+    """Return an array with at least so many axes behind its first."""
+    return array.reshape(len(array), *[1] * (ndim + 1 - array.ndim), *array.shape[1:])
 
 
 def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:

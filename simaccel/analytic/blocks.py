@@ -25,7 +25,7 @@ from simaccel.analytic.array import (
     matmul_of,
 )
 from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, anywhere, everywhere, ints
-from simaccel.analytic.pieces import Cuts, extent, number
+from simaccel.analytic.pieces import Cuts, begins_sums, extent, number
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
 from simaccel.analytic.widths import Widths
@@ -57,8 +57,6 @@ class Move:
     port: Ints
     latency: int
     on_chip: bool
-    batches: Ints
-    """Batches on the channel of the memory."""
     memory: str = "dram"
     """The memory outside, by its name."""
 
@@ -66,11 +64,6 @@ class Move:
     def longest(self) -> Ints:
         """Cycles if nothing else is on its way."""
         return np.maximum(self.service, self.port)
-
-    @cached_property
-    def batch(self) -> Floats:
-        """Cycles of a batch on the channel."""
-        return self.service / np.maximum(1, self.batches)
 
 
 @dataclass
@@ -218,12 +211,12 @@ class Units(Widths):
         fold = partial(self.fold, path, cuts, sizes)
         if everywhere(begun) or not anywhere(begun):
             one = fold(accumulate=everywhere(begun))
-            return Block(one.cycles, one.read_port, one.write_port, around)
+            return Block(one["cycles"], one["read_port"], one["write_port"], around)
         adds, starts = fold(accumulate=True), fold(accumulate=False)
         return Block(
-            np.where(begun, adds.cycles, starts.cycles),
-            np.where(begun, adds.read_port, starts.read_port),
-            np.where(begun, adds.write_port, starts.write_port),
+            np.where(begun, adds["cycles"], starts["cycles"]),
+            np.where(begun, adds["read_port"], starts["read_port"]),
+            np.where(begun, adds["write_port"], starts["write_port"]),
             around,
         )
 
@@ -270,10 +263,10 @@ class Units(Widths):
                 n_bytes = -(-whole.n_bytes(view.bits) // passes)
                 read, down = read + n_bytes, down + n_bytes
             else:
-                every, begins = whole.sums(view.bits)
+                every, anew = whole.sums(view.bits)
                 write = write + -(-every // passes)
                 up = write
-                again = -(-(every - begins) // passes)
+                again = -(-(every - anew * begins_sums(cuts, seen)) // passes)
                 read, down = read + again, down + again
         a = self.accelerator
         reads, writes = a.read_rate.cycles(read), a.write_rate.cycles(write)
@@ -359,7 +352,6 @@ class Units(Widths):
             port=ints(rate.cycles(n_bytes)),
             latency=0 if up else accelerator.dram.latency_cycles,
             on_chip=False,
-            batches=ints(accelerator.batches(n_bytes, service, write=up)),
             memory=self.accelerator.memory(kind),
         )
 
@@ -390,5 +382,4 @@ class Units(Widths):
             port=ints(port.cycles(n_bytes)),
             latency=lead + tail,
             on_chip=True,
-            batches=ints(0),
         )

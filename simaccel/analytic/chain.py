@@ -358,11 +358,6 @@ def _of_a_channel(key: object) -> bool:
     return isinstance(name, str) and name.startswith((CHANNEL, "store"))
 
 
-def _is_amount(key: object) -> bool:
-    """Whether it is the length of a batch and not a time."""
-    return isinstance(key, tuple) and key[-1] == "batch"
-
-
 def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
     """Return what a group finds; cycles count from where the first of its engines may begin."""
     if last is None or way == Overlapped():
@@ -382,9 +377,7 @@ def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
     stored = last.times.get(("store", 0, "end"))
     x[_STORED] = np.where(stored == last.ended, stored, ZERO)
     origin = np.minimum.reduce([x[engine] for engine in (ARRAY, SFU, f"{_LOADER}0")])
-    shifted = {
-        key: time if _is_amount(key) else np.maximum(time - origin, 0) for key, time in x.items()
-    }
+    shifted = {key: np.maximum(time - origin, 0) for key, time in x.items()}
     gate = None if way.free else Gate(shifted[_ENDED], way.early, way.ahead)
     wrote = {name for name, line in last.times.lines.items() if np.all(line.wrote)}
     slots = {

@@ -7,7 +7,7 @@ pieces at any depth are a short list of (count, size), exact for every chain of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -26,7 +26,7 @@ from simaccel.analytic.family import (
     anywhere,
     ints,
 )
-from simaccel.mapping.space import Space
+from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.view import View
 
 Box = tuple[Ints, Ints]
@@ -35,6 +35,7 @@ Mode = bool | Bools
 Terms = tuple[tuple[str, int], ...]
 PLACES: Final = 16
 """Places in one entry, more than ranks."""
+_HUGE = 1 << 62
 
 
 def cut(boxes: Sequence[Box], tile: Ints, *, counts: bool = True) -> list[Box]:
@@ -187,6 +188,30 @@ class Cuts:
                 found = np.maximum(found, place)
         return found
 
+    def last_of(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
+        """Return the place of the innermost loop over some ranks outside a position; or -1."""
+        found = ints(-1)
+        for (at, rank), place in self.places.items():
+            if at < upto and rank in ranks:
+                found = np.maximum(found, (place < position) * (place + 1) - 1)
+        return found
+
+    def slots_of_sums(self, slots: Ints, ranks: frozenset[str], last: Ints, upto: int) -> Ints:
+        """Return the slots of sums that come back: a free one tells that they were stored.
+
+        So they have no more than a step of the innermost loop that reduces, at ``last`` (-1: none
+        does), has tiles at least.
+        """
+        most = ints(1)
+        for (at, rank), place in self.places.items():
+            if at < upto and rank in ranks:
+                tile = next(one for r, one in tiles(self.entries[at]) if r == rank)
+                least: Ints = ints(_HUGE)
+                for n, size in self.pieces(rank, at):
+                    least = np.minimum(least, np.where(n > 0, -(-size // tile), _HUGE))
+                most = most * np.where(place > last, least, 1)
+        return np.where(last >= 0, np.minimum(slots, most), slots)
+
     def pieces(
         self, rank: str, upto: int, counts: Callable[[int], Mode] = lambda _: True
     ) -> list[Box]:
@@ -285,3 +310,11 @@ def kept_at(path: Path, tensor: str) -> list[tuple[int, Kept]]:
         for at, entry in enumerate(path.entries)
         if isinstance(entry, Kept) and entry.tensor == tensor
     ]
+
+
+def begins_sums(cuts: Cuts, seen: Seen) -> bool:
+    """Return whether sums start on a path: it has no later part of what is added up."""
+    return not any(
+        isinstance(entry, Cut) and entry.start and entry.rank in seen.reduced
+        for entry in cuts.entries
+    )

@@ -229,10 +229,10 @@ class _Builder:
         position = cuts.position(moving, at)
         parts = [n for n, (body, _) in enumerate(around) if body.part and body.part.rank in ranks]
         base = max(parts, default=0)
-        lost = np.zeros((), dtype=np.bool_)
-        for (where, rank), place in cuts.places.items():
-            if where < at and own is not None and rank in own.reduced:
-                lost = lost | ((place >= 0) & (place < position))
+        last = cuts.last_of(own.reduced if own else (), position, at)
+        slots = kept.slots
+        if anywhere(last >= 0):
+            slots = cuts.slots_of_sums(slots, ranks, last, at)
         for n, (body, where) in enumerate(around):
             if where >= at or n < base:
                 continue
@@ -249,12 +249,12 @@ class _Builder:
                     tensor=kept.tensor,
                     view=view,
                     level=kept.level,
-                    slots=kept.slots,
+                    slots=slots,
                     queue=self.queues[kept.tensor],
                     maker=own,
                     stores=self._stores(kept.tensor),
                     own=here & (kept.slots > 0),
-                    spills=lost,
+                    spills=last >= 0,
                     key=id(kept),
                     at=at,
                     dims=dims,
@@ -315,3 +315,18 @@ def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:
     first = [int(np.ravel(place)[0]) for place in loops.places]
     for place, rank, tile in sorted(zip(first, loops.ranks, loops.tiles, strict=True)):
         yield rank, tile, place
+
+
+def first_tiles(body: Bodies, sizes: dict[str, Ints]) -> Iterator[tuple[Tiled, dict[str, Ints]]]:
+    """Yield the tiles that come from outside, with their first sizes; the first of them last."""
+    inside = dict(sizes)
+    if body.part is not None:
+        inside[body.part.rank] = ints(body.part.size)
+    elif body.rank:
+        inside[body.rank] = np.minimum(body.tile, sizes[body.rank])
+    for item in reversed(body.items):
+        if isinstance(item, Bodies):
+            yield from first_tiles(item, inside)
+    for tiled in body.tiles if not body.ahead else ():
+        if tiled.maker is None and tiled.outside is None:
+            yield tiled, inside

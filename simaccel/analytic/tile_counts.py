@@ -21,7 +21,7 @@ from simaccel.analytic.family import (
     anywhere,
     ints,
 )
-from simaccel.analytic.pieces import PLACES, Cuts, expanded, extent, tiles
+from simaccel.analytic.pieces import PLACES, Cuts, begins_sums, expanded, extent
 from simaccel.analytic.totals import SUMS, Counts, port_of
 from simaccel.analytic.transfers import Transfer
 from simaccel.analytic.widths import Widths
@@ -31,7 +31,6 @@ from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
 
 _TRUE: Bools = np.ones((), dtype=np.bool_)
-_HUGE = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ class TileCounter:
     """Whether PEs that need the same at the same time get it at once."""
     known: set[tuple[object, ...]] = field(default_factory=set)
     transfers: dict[object, Transfer] = field(default_factory=dict)
-    stepped: dict[int, Cuts] = field(default_factory=dict)
+    stepped: dict[Path, Cuts] = field(default_factory=dict)
+    """By path, not by its identity, which another path gets when this one is forgotten."""
 
     @property
     def space(self) -> Space:
@@ -213,11 +213,7 @@ class TileCounter:
 
     def _last_reduction(self, side: _Side, inside: Transfer, made: str) -> Ints:
         """Return the place of the innermost loop that adds to sums that leave their tile; or -1."""
-        cuts, last, position = side.cuts, ints(-1), inside.position
-        for (at, rank), place in cuts.places.items():
-            if at < side.at and rank in self.space.seen(made).reduced:
-                last = np.maximum(last, (place < position) * (place + 1) - 1)
-        return last
+        return side.cuts.last_of(self.space.seen(made).reduced, inside.position, side.at)
 
     def _hold(
         self,
@@ -240,9 +236,7 @@ class TileCounter:
             last = self._last_reduction(side, inside, made)
             spills = last >= 0
             if anywhere(spills):
-                slots = np.where(
-                    spills, np.minimum(slots, self._tiles_in_a_step(side, inside, last)), slots
-                )
+                slots = side.cuts.slots_of_sums(slots, inside.ranks, last, side.at)
                 if side.place == BUFFER:
                     room = n_bytes * spills, slots * spills
                     self.found.hold(side.place, name + SUMS, *room, side.view.kind)
@@ -253,29 +247,18 @@ class TileCounter:
                 again = ints(n_bytes * doubled), ints(slots * doubled)
                 self.found.hold(side.place, view.name, *again, side.view.kind)
 
-    def _tiles_in_a_step(self, side: _Side, inside: Transfer, last: Ints) -> Ints:
-        """Return how many tiles of sums a step of the reduction has, at least."""
-        cuts, most = side.cuts, ints(1)
-        for (at, rank), place in cuts.places.items():
-            if at < side.at and rank in inside.ranks:
-                tile = next(one for r, one in tiles(cuts.entries[at]) if r == rank)
-                least: Ints = ints(_HUGE)
-                for n, size in cuts.pieces(rank, at):
-                    least = np.minimum(least, np.where(n > 0, -(-size // tile), _HUGE))
-                most = most * np.where(place > last, least, 1)
-        return ints(most)
-
     def _accesses(self, path: Path, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
         """Count what MACs take from the innermost memory of an operand."""
-        if id(path) not in self.stepped:
-            self.stepped[id(path)] = Cuts(self.space, _stepped(path, seen.ranks))
-        cuts = self.stepped[id(path)]
+        if path not in self.stepped:
+            self.stepped[path] = Cuts(self.space, _stepped(path, seen.ranks))
+        cuts = self.stepped[path]
         view, end = seen.uses[position][1], len(cuts.entries)
         name, width = (
             self.widths.names(path, seen)[position],
             self.widths.widths(path, seen)[position],
         )
         is_input, again = position < len(seen.inputs), self._lacked(seen.name)
+        begins = 0 if is_input else begins_sums(cuts, seen)
         behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
         multicasts = self.multicasts
         for way in ways:
@@ -290,12 +273,12 @@ class TileCounter:
                 self.found.move(f"{place}_read", name, outer)
             else:
                 every, first = (n * way.served for n in beyond.sums(width))
-                down = every - first
+                down = every - first * begins
                 self.found.move(f"{place}_write", name, every)
                 self.found.move(f"{place}_read", name, down)
                 if not (in_pe or multicasts):
                     every_inside, first_inside = each.sums(width)
-                    down = (every_inside - first_inside) * way.served
+                    down = (every_inside - first_inside * begins) * way.served
                 if not in_pe:
                     self.found.move("noc_collection", name, every)
             if not in_pe:

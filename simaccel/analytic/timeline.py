@@ -32,22 +32,11 @@ from simaccel.analytic.times import (
     pick,
 )
 from simaccel.analytic.traffic import Traffic
-from simaccel.analytic.trips import (
-    Context,
-    Trips,
-    grows_evenly,
-    merged,
-    over_the_end,
-    slots_repeat,
-    state_before,
-)
+from simaccel.analytic.trips import Context, Steady, Trips, merged, over_the_end, slots_repeat
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
 
-_FEW = 2
-"""Iterations of a loop that are gone through, beyond the slots of its tiles."""
-_STEADY = 2
 Runs = Callable[[Bodies, Sizes, Sizes], None]
 
 
@@ -59,6 +48,7 @@ def timeline(
     if begin is not None:
         taken_over(found.x, top, begin.slots)
     sizes = {rank: ints(size) for rank, size in space.sizes.items()}
+    found.first(top, sizes)
     found.body(top, sizes, sizes)
     return found
 
@@ -172,26 +162,22 @@ class Timeline(Traffic):
         rank, outside, after = body.rank, self.more, self.after
         whole = {**sizes, rank: trips.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
-        period = slots_repeat(body)
-        history: list[Times] = []
-        gone, settled = ints(0), FALSE
-        for done in range(min(trips.most, _FEW + int(period.max()))):
-            here = trips.runs(done) & ~settled & (done < _FEW + period)
+        names = [line.key for line in self.lines.values()]
+        steady = Steady(trips, slots_repeat(body), names)
+        for done in range(steady.most):
+            here = steady.left(done)
             if not anywhere(here):
                 break
-            history.append(dict(self.x))
+            steady.history.append(dict(self.x))
             adders, before = (body.adders, TRUE) if done else (frozenset(), FALSE)
             following = {**sizes, rank: trips.following(done)}
             over_the_end(following, after, rank, trips.ends(done))
             with self._turn(adders, before, trips.more(done, outside)):
                 self._where(TRUE if everywhere(here) else here, runs, body, (whole, following))
-            gone = gone + here
-            if done >= _STEADY:
-                settled = settled | (here & grows_evenly(history[-2], history[-1], self.x))
-        period = np.where(settled, 1, np.minimum(period, np.maximum(gone, 1)))
-        more = np.maximum(trips.full - gone, 0) / period
+            steady.went(done, here, self.x)
+        ago, more = steady.before(self.x)
         if anywhere(more):
-            self.skip(state_before(history, gone - period, self.x), more)
+            self.skip(ago, more)
         if trips.ragged:
             last = {**sizes, rank: trips.rest}
             with self._turn(body.adders, trips.full > 0, outside):
@@ -342,7 +328,7 @@ class _Ahead:
         """Candidates with an iteration whose later part is still to come."""
         self.waits: Context | None = None
 
-    def __call__(self, body: Bodies, sizes: Sizes, _following: Sizes) -> None:
+    def __call__(self, body: Bodies, sizes: Sizes, following: Sizes) -> None:
         timeline = self.timeline
         for tiled in self.first:
             early = self.waiting if tiled in self.crossing else FALSE
@@ -350,11 +336,12 @@ class _Ahead:
         for tiled in self.crossing:
             timeline.x["used", tiled.key] = ZERO
         for item in body.items[: body.ahead]:
+            timeline.after = following
             timeline.item(item, sizes)
             timeline.past(body)
         timeline.close([t for t in self.first if t not in self.crossing], sizes)
         made = self._tiles()
-        self._behind()
+        self._behind(sizes)
         for key, time in made.items():
             timeline.x["made", key] = time
         now = sizes, timeline.begun, timeline.slid
@@ -369,12 +356,11 @@ class _Ahead:
             for key in (("ready", tiled.key), ("used", tiled.key))
         }
 
-    def _behind(self) -> None:
+    def _behind(self, following: Sizes | None = None) -> None:
         """Run the later part of the iteration before, for candidates that have one."""
         if self.waits is None:
             return
-        timeline, before = self.timeline, dict(self.timeline.x)
-        present = timeline.present
+        timeline, before, present = self.timeline, dict(self.timeline.x), self.timeline.present
         timeline.present = self.waiting if present is TRUE else present & self.waiting
         sizes, begun, slid = self.waits
         for key in self._tiles():
@@ -383,6 +369,7 @@ class _Ahead:
         timeline.begun, timeline.slid = begun, slid
         timeline.open(self.second, sizes)
         for item in self.whole.items[self.whole.ahead :]:
+            timeline.after = following or sizes
             timeline.item(item, sizes)
             timeline.past(self.whole)
         timeline.close([*self.second, *self.crossing], sizes)

@@ -25,13 +25,13 @@ LEFT: Final = "sums in the rows"
 """Since when the last output-stationary sums are not in the way of others."""
 OUT: Final = "at the foot of the array"
 """When the last result has left the array."""
-EARLIER: Final = (-1, -2)
-"""The tiles of the last two stores of the group before, the latest first."""
+EARLIER: Final = (-1, -2, -3, -4)
+"""The tiles of the last stores of the group before, the latest first."""
 CHANNEL: Final = "channel"
 """When the DRAM channel has served all loads so far."""
-DRAM, LOADS, STORES = "dram", "batches of loads", "batches of stores"
+DRAM, STORES = "dram", "stores"
 READ, WRITE = "read port", "write port"
-COUNTERS: Final = frozenset({DRAM, LOADS, STORES, READ, WRITE})
+COUNTERS: Final = frozenset({DRAM, STORES, READ, WRITE})
 
 
 def pick(where: Bools, new: Floats, old: Floats) -> Floats:

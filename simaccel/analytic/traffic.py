@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
-from simaccel.analytic.family import Bools, Floats, anywhere
-from simaccel.analytic.schedule import FALSE, TRUE, Tiled
+from simaccel.analytic.family import Bools, Floats, anywhere, ints
+from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, first_tiles
 from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
     ARRAY,
@@ -19,7 +19,6 @@ from simaccel.analytic.times import (
     DMA_OUT,
     DRAM,
     EARLIER,
-    LOADS,
     NOC_OUT,
     READ,
     RING,
@@ -33,6 +32,7 @@ from simaccel.analytic.times import (
     Times,
     pick,
 )
+from simaccel.analytic.turns import Pace, Posted, after_loads, delay_of, meeting
 from simaccel.hardware import Accelerator
 
 _RECENT = 8
@@ -109,7 +109,13 @@ class Line:
     wrote: Bools = field(default_factory=lambda: FALSE)
     """Whether the last transfer was a store."""
     stored: list[int] = field(default_factory=list)
-    """Tiles of the last two stores, the latest first."""
+    """Tiles of the last stores, which a later load of the program may go ahead of."""
+
+    @cached_property
+    def pace(self) -> Pace:
+        """Its batches and its change of direction."""
+        loads, stores = (self.at.batch_cycles(write=way) for way in (False, True))
+        return Pace(loads, stores, self.at.dram.turnaround_cycles)
 
     def key(self, what: str) -> str:
         """Name a time or an amount of this channel."""
@@ -138,8 +144,16 @@ class Traffic(Systolic):
         }
         """The channels of DRAM and of the memories beside it."""
         self.counters = COUNTERS | {
-            line.key(what) for line in self.lines.values() for what in (DRAM, LOADS, STORES)
+            line.key(what) for line in self.lines.values() for what in (DRAM, STORES)
         }
+
+    def first(self, top: Bodies, sizes: Sizes) -> None:
+        """Ask for the first tile of each queue, which nothing holds up."""
+        every = list(first_tiles(top, sizes))
+        keys = {tiled.queue: tiled.key for tiled, _ in every}
+        for tiled, inside in sorted(every, key=lambda one: one[0].queue):
+            if keys[tiled.queue] == tiled.key:
+                self.load(tiled, inside, self.free(tiled, FALSE), tiled.own, ("next", tiled.key))
 
     def load(self, tiled: Tiled, sizes: Sizes, free: Floats, where: Bools, arrival: object) -> None:
         """Bring a tile; when it is there is noted under ``arrival``."""
@@ -168,18 +182,22 @@ class Traffic(Systolic):
         move = self.units.move(tiled, sizes, self.slid, kind, up=True)
         engine = NOC_OUT if move.on_chip else DMA_OUT
         begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
-        if not move.on_chip:
-            begin = self._behind_loads(begin, move, tiled.own)
-        end = begin + move.longest
+        if move.on_chip:
+            end = begin + move.longest
+        else:
+            posted = self._behind_loads(begin, move, tiled.own)
+            end = np.maximum(posted.end, begin + move.port)
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
             line = self.lines[move.memory]
             kept = line.key("store")
-            line.stored = [tiled.key, *line.stored[:1]]
-            for part, value in (("begin", begin), ("end", end), ("batch", move.batch)):
+            line.stored = [tiled.key, *line.stored[: len(EARLIER) - 1]]
+            for part in ("since", "begin", "end"):
+                for n in range(len(line.stored) - 1, 0, -1):
+                    newer = self.get((kept, n - 1, part))
+                    self.x[kept, n, part] = pick(tiled.own, newer, self.get((kept, n, part)))
                 newest = self.get((kept, 0, part))
-                self.x[kept, 1, part] = pick(tiled.own, newest, self.get((kept, 1, part)))
-                self.x[kept, 0, part] = pick(tiled.own, value, newest)
+                self.x[kept, 0, part] = pick(tiled.own, getattr(posted, part), newest)
         self.use(tiled.key, pick(tiled.own, end + move.latency, ZERO))
         if tiled.outside is not None:
             inside = ("stored", tiled.outside)
@@ -218,7 +236,7 @@ class Traffic(Systolic):
         for place in reversed(behind):
             first = np.where(place.later, place.of("free"), first)
         start = np.maximum(begin, first)
-        end = self._beside_stores(start, move, there)
+        end = self._beside_stores(begin, start, move, there)
         done = pick(there, end, free)
         for place in behind:
             asked = np.maximum(place.of("begin"), place.of("free"))
@@ -279,33 +297,35 @@ class Traffic(Systolic):
                     if not anywhere(last):
                         break
             else:
-                self.x[key] = self.get(key) + np.where(last, shift, 0)
+                time = self.get(key)
+                self.x[key] = time + np.where(last & (time >= 0), shift, 0)
 
-    def _beside_stores(self, begin: Floats, move: Move, there: Bools) -> Floats:
-        """Return when a load that is served from ``begin`` on ends beside stores, in batches."""
-        line = self.lines[move.memory]
-        turn = line.at.dram.turnaround_cycles
-        if anywhere(line.wrote):
-            begin = begin + (move.service > 0) * turn * line.wrote
-            line.wrote = line.wrote & ~there
-        end = begin + move.longest
+    def _beside_stores(self, asked: Floats, start: Floats, move: Move, there: Bools) -> Floats:
+        """Return when a load that is served from ``start`` on ends beside stores, in batches."""
+        line, kept = self.lines[move.memory], self.lines[move.memory].key("store")
+        turned, wrote = FALSE, line.wrote
+        end = start + move.longest
         for n in range(len(line.stored) - 1, -1, -1):
-            kept = line.key("store")
-            first, last = (kept, n, "begin"), (kept, n, "end")
-            if not anywhere(self.get(last) > begin):
+            last = self.get((kept, n, "end"))
+            if not anywhere(ends := last > start):
                 continue
-            batch = np.maximum(1, move.batch)
-            other = np.maximum(1, self.get((kept, n, "batch")))
-            since = np.maximum(begin, self.get(first))
-            pairs = np.minimum((end - since) / batch, (self.get(last) - since) / other)
-            pairs = np.maximum(pairs, 0) * there
-            if not anywhere(pairs):
+            since = self.get((kept, n, "since"))
+            meets = there & ends & (end > since) & (move.service > 0)
+            if not anywhere(meets):
                 continue
-            turns = 2 * turn * np.floor(pairs)
-            past = since + pairs * (batch + other) + turns
-            self.x[first] = np.where(pairs > 0, past, self.get(first))
-            self._delay_store(line, n, pairs * batch + turns)
-            end = end + pairs * other + turns
+            store = Posted(since, self.get((kept, n, "begin")), last)
+            met, later = meeting(asked, start, move.service, store, line.pace)
+            met = np.maximum(met, start + move.longest)
+            start, end = np.where(meets, start + met - end, start), np.where(meets, met, end)
+            for part in ("since", "begin"):
+                value = self.get((kept, n, part))
+                self.x[kept, n, part] = np.where(meets, getattr(later, part), value)
+            self._delay_store(line, n, np.where(meets, later.end - last, 0))
+            turned = turned | meets
+            wrote = np.where(meets, later.end > end, wrote)
+        line.wrote = wrote & (turned | ~there)
+        if anywhere(before := there & ~turned & wrote):
+            end = end + (move.service > 0) * line.pace.turn * before
         return end
 
     def _delay_store(self, line: Line, n: int, delay: Floats) -> None:
@@ -314,32 +334,26 @@ class Traffic(Systolic):
             return
         end = (line.key("store"), n, "end")
         key, last = line.stored[n], self.get(end)
-        for name in (DMA_OUT, ("used", key), (key, 1), (key, 2)):
+        for name in (DMA_OUT, ("used", key), ("ready", key), (key, 1), (key, 2)):
             time = self.get(name)
             self.x[name] = np.where((time == last) & (time > 0), time + delay, time)
         self.x[end] = last + delay
 
-    def _behind_loads(self, begin: Floats, move: Move, where: Bools) -> Floats:
+    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> Posted:
         """Return when a store is served: after a batch of loads, which then wait for it."""
         line = self.lines[move.memory]
         there, free = self._there(where), self.get(line.key(CHANNEL))
-        turn = line.at.dram.turnaround_cycles * (move.service > 0)
-        batch = line.at.batch_cycles(write=False)
-        left = np.maximum(free - begin, 0)
-        batches = np.minimum(left, move.service) / np.maximum(1, move.batch)
-        turns = np.maximum(1, np.ceil(batches))
-        more = np.where(there & (left > batch), move.service + 2 * turn * turns, 0)
-        if anywhere(more):
-            self.x[line.key(CHANNEL)] = free + more
-            for one in reversed(line.recent):
-                mine = self._counts(line, one) & (one.begin == line.latest) & (more > 0)
+        posted = after_loads(asked, free, move.service, line.wrote, line.pace)
+        if anywhere(there & (free > asked + line.pace.loads)):
+            for one in line.recent:
+                mine = there & self._counts(line, one) & (one.end > asked + line.pace.loads)
                 if anywhere(mine):
-                    self._shift(line, one, np.where(mine, more, 0))
-                    more = np.where(mine, 0, more)
-        between = np.minimum(left, batch * turns) + 2 * turn * (turns - 1)
-        begin = begin + np.where(left > batch, between, left) + turn * ~line.wrote
-        line.wrote = np.where(there, left <= batch, line.wrote)
-        return begin
+                    delay = delay_of(one.end, asked, move.service, line.pace)
+                    self._shift(line, one, np.where(mine, delay, 0))
+            delay = np.maximum(delay_of(free, asked, move.service, line.pace), 0)
+            self.x[line.key(CHANNEL)] = free + np.where(there, delay, 0)
+        line.wrote = np.where(there, posted.end > self.get(line.key(CHANNEL)), line.wrote)
+        return posted
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
@@ -348,7 +362,8 @@ class Traffic(Systolic):
         if not move.on_chip:
             line = self.lines[move.memory]
             self.add(line.key(DRAM), where, move.service)
-            self.add(line.key(LOADS if loads else STORES), where, move.batches)
+            if not loads:
+                self.add(line.key(STORES), where, ints(1))
 
     def skip(self, last: Times, more: Floats) -> None:
         """Let ``more`` periods since ``last`` follow at the steady interval."""
@@ -372,9 +387,7 @@ class Traffic(Systolic):
         """Return the steady interval: of engines, and of the work of each resource."""
         found: Floats = ZERO
         for line in self.lines.values():
-            loads, stores = (growth.get(line.key(what), ZERO) for what in (LOADS, STORES))
-            turns = 2 * line.at.dram.turnaround_cycles * np.minimum(loads, stores)
-            found = np.maximum(found, growth.get(line.key(DRAM), ZERO) + turns)
+            found = np.maximum(found, growth.get(line.key(DRAM), ZERO))
         for key in (READ, WRITE, ARRAY, SFU, DMA_OUT, NOC_OUT):
             found = np.maximum(found, growth.get(key, ZERO))
         return found

@@ -187,46 +187,42 @@ class Transfer:
         steps = [step for step in self.cuts.steps(rank) if step.restarts and step.at < self.child]
         return steps[-1].sizes[0] if steps else ints(self.cuts.space.sizes[rank])
 
-    def _boxes(self, rank: str, first: tuple[int, Bools] | None = None) -> list[Box]:
-        """Return the boxes along a rank; of the loop at ``first`` (where True) only first trips.
+    def _boxes(self, rank: str) -> list[Box]:
+        """Return the boxes along a rank.
 
         Instances that are served together share a box where their positions adjoin: where no
         loop of the rank runs between their fan-out and the child.
         """
-        if first is None and rank in self._known:
-            return self._known[rank]
-
-        def counts(at: int) -> Mode:
-            return True if first is None or at != first[0] else ~first[1]
-
-        boxes = self.cuts.pieces(rank, self.shared, counts)
-        for step in self.cuts.steps(rank):
-            if self.shared <= step.at < self.child and (step.at, rank) in self.cuts.places:
-                real = self.cuts.places[step.at, rank] >= 0
-                boxes = _pick(real, self.cuts.pieces(rank, step.at + 1, counts), boxes)
-        if first is None:
+        if rank not in self._known:
+            boxes = self.cuts.pieces(rank, self.shared)
+            for step in self.cuts.steps(rank):
+                if self.shared <= step.at < self.child and (step.at, rank) in self.cuts.places:
+                    real = self.cuts.places[step.at, rank] >= 0
+                    boxes = _pick(real, self.cuts.pieces(rank, step.at + 1), boxes)
             self._known[rank] = boxes
-        return boxes
+        return self._known[rank]
 
     def _kept(self, dim: Terms) -> Ints:
         """Sum of what windows share with the ones before them, where they slide."""
         total = ints(0)
         for slide in self._slides(dim):
             others = [(self._boxes(one), c) for one, c in dim if one != slide.rank]
-            moved = number(slide.moved)
-            total = total + slide.here * moved * _overlap(others, slide.skip)
+            for n, _, skip in slide.moved:
+                total = total + slide.here * n * _overlap(others, skip)
         return total
 
     def _kept_odd(self, dim: Terms) -> Ints:
         """Count by how many fewer windows are odd along a dimension as they slide."""
         total = ints(0)
         for slide in self._slides(dim):
-            boxes = {one: self._boxes(one) for one, _ in dim}
-            for weight, sizes in _combinations({**boxes, slide.rank: slide.moved}):
-                side = extent(dim, sizes)
-                others = side - dict(dim)[slide.rank] * (sizes[slide.rank] - 1)
-                fresh = side - np.maximum(others - slide.skip, 0)
-                total = total + slide.here * weight * (side % 2 - fresh % 2)
+            boxes = {one: self._boxes(one) for one, _ in dim if one != slide.rank}
+            for (weight, sizes), (n, size, skip) in itertools.product(
+                list(_combinations(boxes)), slide.moved
+            ):
+                side = extent(dim, {**sizes, slide.rank: size})
+                others = side - dict(dim)[slide.rank] * (size - 1)
+                fresh = side - np.maximum(others - skip, 0)
+                total = total + slide.here * weight * n * (side % 2 - fresh % 2)
         return total
 
     def _slides(self, dim: Terms) -> Iterator[_Slide]:
@@ -237,23 +233,46 @@ class Transfer:
             here = (place == self.position) & (place >= 0)
             if not anywhere(here):
                 continue
-            boxes, first = self._boxes(rank), self._boxes(rank, first=(at, here))
-            moved = [(n - m, size) for (n, size), (m, _) in zip(boxes, first, strict=True)]
             tile = next(t for one, t in tiles(self.cuts.entries[at]) if one == rank)
-            yield _Slide(rank, here, moved, dict(dim)[rank] * (1 + tile - boxes[0][1]))
+            pieces = self._moved(rank, at, here, tile)
+            c = dict(dim)[rank]
+            yield _Slide(rank, here, [(n, s, c * (1 + tile - then)) for n, s, then in pieces])
+
+    def _moved(self, rank: str, at: int, here: Bools, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
+        """Return the pieces that a loop moves: how many, their size, that of what was there."""
+
+        def counts(one: int) -> Mode:
+            return True if one != at else ~here
+
+        every, first = self.cuts.pieces(rank, at + 1), self.cuts.pieces(rank, at + 1, counts)
+        found = [(n - m, size, tile) for (n, size), (m, _) in zip(every, first, strict=True)]
+        for entry in self.cuts.entries[at + 1 : self.shared]:
+            for one, part in tiles(entry):
+                if one == rank:
+                    found = [piece for whole in found for piece in _cut_again(whole, part)]
+        return [one for one in found if anywhere(one[0])]
+
+
+def _cut_again(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Cut a piece, and what was in its place; only its last piece may be smaller than that was."""
+    n, size, then = piece
+    full = size // tile
+    yield n * full, tile, tile
+    rest = size - full * tile
+    yield n * (rest > 0), np.maximum(rest, 1), np.minimum(tile, then - full * tile)
 
 
 @dataclass(frozen=True)
 class _Slide:
     """A loop of a ``rank`` that slides windows: for which candidates, and which pieces it moves.
 
-    ``skip``: positions less that a window shares with the one before than the others span.
+    Of each (how many, size, ``skip``): positions less that a window shares with the one before than
+    the other ranks span.
     """
 
     rank: str
     here: Bools
-    moved: list[Box]
-    skip: Ints
+    moved: list[tuple[Ints, Ints, Ints]]
 
 
 def _combinations(boxes: dict[str, list[Box]]) -> Iterator[tuple[Ints, dict[str, Ints]]]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Ints, anywhere, ints
+from simaccel.analytic.family import Bools, Floats, Ints, anywhere, ints
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies
-from simaccel.analytic.times import RING, ZERO, Sizes, Times
+from simaccel.analytic.times import ARRAY, RING, SFU, STORES, ZERO, Sizes, Times
+
+_FEW = 2
+"""Iterations of a loop that are gone through, beyond the slots of its tiles."""
+_STORING = 4
+"""As many more at most, where a store from before the loop delays its loads."""
+_STEADY = 2
 
 
 class Trips:
@@ -93,6 +99,67 @@ def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
             old, new = found.get(key, ZERO), history[number].get(key, ZERO)
             if new is not old:
                 found[key] = np.where(which >= number, new, old)
+    return found
+
+
+class Steady:
+    """The full iterations of a loop until each takes as long as the one before.
+
+    ``period``: iterations after which all slots are as before; ``names`` what is kept of a channel.
+    """
+
+    def __init__(self, trips: Trips, period: Ints, names: Sequence[Callable[[str], str]]) -> None:
+        self.trips, self.period, self.names = trips, period, names
+        self.history: list[Times] = []
+        """The times before each iteration."""
+        self.gone, self.settled, self.stores = ints(0), FALSE, FALSE
+        self.most = min(trips.most, _FEW + int(period.max()) + _STORING)
+
+    def left(self, done: int) -> Bools:
+        """Return which candidates have one more to go through."""
+        few = done < _FEW + self.period
+        if anywhere(self.stores):
+            few = few | (self.stores & (done < _FEW + _STORING + self.period))
+        found: Bools = self.trips.runs(done) & ~self.settled & few
+        return found
+
+    def went(self, done: int, here: Bools, now: Times) -> None:
+        """Take in the times after an iteration."""
+        self.gone = self.gone + here
+        if done >= _STEADY:
+            self.stores = beside_a_store(self.history, now, self.period, self.names)
+            even = grows_evenly(self.history[-2], self.history[-1], now)
+            self.settled = self.settled | (here & ~self.stores & even)
+
+    def before(self, now: Times) -> tuple[Times, Floats]:
+        """Return the times a period ago, and how many such periods follow."""
+        period = np.where(self.settled, 1, np.minimum(self.period, np.maximum(self.gone, 1)))
+        more = np.maximum(self.trips.full - self.gone, 0) / period
+        if not anywhere(more):
+            return now, more
+        return state_before(self.history, self.gone - period, now), more
+
+
+def beside_a_store(
+    history: Sequence[Times], now: Times, period: Ints, names: Sequence[Callable[[str], str]]
+) -> Bools:
+    """Return where the last period of a loop had a store from before it beside its loads.
+
+    Such a period takes longer than those that follow, and so does the iteration behind it, whose
+    loads were asked for in it. ``names`` what is kept of each channel.
+    """
+    found, before = FALSE, history[0]
+    units = [key for key in (ARRAY, SFU) if now.get(key) is not before.get(key)]
+    for name in names:
+        end, stores = now.get((name("store"), 0, "end")), name(STORES)
+        if end is None or now.get(stores) is not before.get(stores):
+            continue
+        for n in np.unique(period).tolist():
+            state = history[max(0, len(history) - n - 1)]
+            late = [end > state.get(unit, ZERO) for unit in units]
+            found = found | (
+                np.logical_or.reduce(np.broadcast_arrays(FALSE, *late)) & (period == n)
+            )
     return found
 
 

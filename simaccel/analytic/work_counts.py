@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from simaccel.analytic.array import fold_sides, held_bytes, matmul_of
+from simaccel.analytic.array import Folded, fold_sides, held_bytes, matmul_of
 from simaccel.analytic.axes import own_axis
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, anywhere, ints
-from simaccel.analytic.pieces import Cuts, number, tiles
+from simaccel.analytic.pieces import Cuts, begins_sums, number, tiles
 from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -121,30 +121,21 @@ class WorkCounter:
     def _folds(self, path: Path, cuts: Cuts, seen: Seen) -> None:
         """Count the folds of a systolic array; the first step of a reduction starts the sums."""
         names = self.units.names(path, seen)
-        starts = not any(
-            start and rank in seen.reduced for rank, start in part_starts(cuts).items()
-        )
-
         upto = next(
             (n for n, entry in enumerate(cuts.entries) if isinstance(entry, Fan)),
             len(cuts.entries),
         )
-        totals: dict[str, Ints] = {}
         held = () if self.accelerator.systolic.accumulator is None else _HELD
-        figures = dict.fromkeys(("cycles", *(what for *_, what in (*_WORK, *_MOVED, *held))))
-
-        def add(count: Ints, sizes: dict[str, Ints], *, accumulate: bool) -> None:
-            one = self.units.fold(path, cuts, sizes, accumulate=accumulate)
-            for what in figures:
-                totals[what] = totals.get(what, ints(0)) + count * getattr(one, what)
-
+        fold = partial(self.units.fold, path, cuts)
+        parts: list[tuple[Ints, Folded]] = []
         for count, sizes in blocks_of(cuts, seen.ranks, upto=upto):
-            add(count, sizes, accumulate=True)
+            parts.append((count, fold(sizes, accumulate=True)))
             self._hold_sums(path, cuts, count, matmul_of(seen, sizes))
-        if starts:
+        if begins_sums(cuts, seen):
             for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
-                add(count, sizes, accumulate=False)
-                add(-count, sizes, accumulate=True)
+                parts.append((count, fold(sizes, accumulate=False)))
+                parts.append((-count, fold(sizes, accumulate=True)))
+        totals = Folded.sum(parts)
         self.found.alone(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
@@ -198,13 +189,3 @@ def _outside(path: Path, cuts: Cuts, axis: str) -> Path:
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
     """Return the elements of a block."""
     return math.prod((sizes[rank] for rank in ranks), start=ints(1))
-
-
-def part_starts(cuts: Cuts) -> dict[str, int]:
-    """Return where the parts on a path start, by rank."""
-    found: dict[str, int] = {}
-    for entry in cuts.entries:
-        start = getattr(entry, "start", None)
-        if start is not None:
-            found[entry.rank] = found.get(entry.rank, 0) + start  # type: ignore[union-attr]
-    return found

@@ -20,6 +20,7 @@ from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import Machine
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.steps import Act
+from simaccel.machine.walks import make_walks
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Command, Compute, Folds, Loop, Node, Operator, Program, size
 from simaccel.trace import TraceWriter
@@ -91,9 +92,10 @@ def forecast(
     most_events = sum(_most_events(plan, accelerator) for plan in machine.plans.values())
     commands, folds = _executed(program.body, accelerator)
     calibration = _calibrate(machine)
-    header = trace_header(workload, accelerator, mapping, program)
+    walks = make_walks(program, accelerator)
+    header = trace_header(workload, accelerator, mapping, program, walks)
     with TemporaryDirectory() as folder, TraceWriter(Path(folder) / "trace.h5", header) as writer:
-        listening = Machine(accelerator, program, writer, fast_forward=fast_forward)
+        listening = Machine(accelerator, program, writer, fast_forward, walks)
         tracing = _calibrate(listening)
         rows = writer.position() / tracing.done
         writer.finish(0, {})

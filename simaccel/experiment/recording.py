@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-import yaml
-
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, workload_document
 from simaccel.experiment.run import Progress, Result, result_json, simulate
+from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
+from simaccel.machine.walks import Walks
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program
@@ -23,17 +23,24 @@ from simaccel.workload import Workload
 
 
 def trace_header(
-    workload: Workload, accelerator: Accelerator, mapping: Mapping, program: Program
+    workload: Workload,
+    accelerator: Accelerator,
+    mapping: Mapping,
+    program: Program,
+    walks: Walks | None = None,
 ) -> TraceHeader:
-    """Put together what reproduces a run: each text is a file that simaccel reads."""
+    """Put together what reproduces a run: each text is a file that simaccel reads.
+
+    ``walks`` are those of the program, if they are known.
+    """
     return TraceHeader(
-        accelerator=yaml.safe_dump(accelerator_document(accelerator), sort_keys=False),
-        workload=yaml.safe_dump(workload_document(workload), sort_keys=False),
+        accelerator=document_text(accelerator_document(accelerator)),
+        workload=document_text(workload_document(workload)),
         mapping=mapping_text(mapping),
         program=program_text(program),
         version=version(),
         code=code_digest(),
-        sites=program_sites(program, accelerator),
+        sites=program_sites(program, accelerator, walks),
     )
 
 
@@ -58,8 +65,8 @@ def record(
     writers: list[TraceWriter] = []
     with ExitStack() as stack:
 
-        def listen(mapping: Mapping, program: Program) -> Listener:
-            header = trace_header(workload, accelerator, mapping, program)
+        def listen(mapping: Mapping, program: Program, walks: Walks) -> Listener:
+            header = trace_header(workload, accelerator, mapping, program, walks)
             writer = TraceWriter(path, header, force=force)
             stack.push(writer)  # before it makes a file, so that Ctrl-C never leaves one
             writers.append(writer.__enter__())

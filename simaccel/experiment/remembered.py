@@ -1,22 +1,19 @@
 """Mappings that were searched before, kept on disk under a key of all that decides them.
 
 The key has the workload, the accelerator, the dataflow, what was asked of the scheduler, and the
-code that searches: a new version of simaccel, or a changed line, searches again. The folder is the
-user's cache folder, or what ``SIMACCEL_CACHE`` says; ``off`` remembers nothing. Files in it may be
-deleted at any time, and one that is damaged is searched again.
+code that searches: a new version of simaccel, or a changed line, searches again. Files of the
+folder may be deleted at any time, and one that is damaged is searched again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
-from typing import Final
 
 from simaccel.errors import SimaccelError
+from simaccel.experiment.cache import cache_folder
 from simaccel.experiment.code import code_digest
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
@@ -24,9 +21,6 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.workload import VECTORS, Vector, Workload
 from simaccel.workload.workload import canonical_text
-
-VARIABLE: Final = "SIMACCEL_CACHE"
-OFF: Final = "off"
 
 
 def remembered(
@@ -63,18 +57,6 @@ def _is_plugged(workload: Workload, dataflow: str) -> bool:
     kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
     ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
     return not ours or any(kind not in VECTORS.own for kind in kinds)
-
-
-def cache_folder() -> Path | None:
-    """Return where results are kept; None where nothing is to be remembered."""
-    given = os.environ.get(VARIABLE)
-    if given == OFF:
-        return None
-    if given:
-        return Path(given)
-    from platformdirs import user_cache_path  # noqa: PLC0415 - only where it is needed
-
-    return user_cache_path("simaccel") / "mappings"
 
 
 def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: Options) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from simaccel.errors import SimaccelError
+from simaccel.experiment.cache import cache_folder
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.remembered import cache_folder
 from simaccel.experiment.what_if import Base, Freed, Progress, WhatIf, waited_for_ports, what_if
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator

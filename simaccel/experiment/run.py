@@ -16,6 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.machine.accounts import EngineCycles, Listener
 from simaccel.machine.machine import Machine, OperatorRun, Run
+from simaccel.machine.walks import Walks, make_walks
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
@@ -71,14 +72,14 @@ def simulate(
     dataflow: str | Mapping = "flat",
     *,
     options: Options | None = None,
-    listener: Callable[[Mapping, Program], Listener] | None = None,
+    listener: Callable[[Mapping, Program, Walks], Listener] | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> Result:
     """Schedule a workload (or take a mapping), predict it, run it on the machine.
 
-    ``listener`` is called with mapping and program before the run and gives who listens to
-    the machine, e.g. a trace writer.
+    ``listener`` is called with mapping, program and its walks before the run and gives who listens
+    to the machine, e.g. a trace writer.
 
     Raises:
         SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
@@ -93,8 +94,11 @@ def simulate(
         workload = at_precision(workload, accelerator)
         mapping = scheduled(workload, accelerator, dataflow, options)
     program = lower(workload, mapping)
-    heard = listener(mapping, program) if listener else None
-    machine = Machine(accelerator, program, heard, fast_forward=fast_forward)
+    heard, walks = None, None
+    if listener:
+        walks = make_walks(program, accelerator)
+        heard = listener(mapping, program, walks)
+    machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
     run = machine.run(progress)
     predicted = estimate(workload, mapping, accelerator)
     seconds = time.perf_counter() - started

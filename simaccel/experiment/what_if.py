@@ -174,7 +174,9 @@ def what_if(
         else:
             done = _part(progress, at, len(possible) + 1)
             same = None if _SLOTS in case else walks
-            run = Machine(*free(accelerator, program, case), walks=same).run(done)
+            kept = case == ()  # of the others only the cycles count
+            machine = Machine(*free(accelerator, program, case), walks=same, accounts=kept)
+            run = machine.run(done)
             found.append(_freed(case, run))
             base = base or Base(found[0], waited_for_ports(run.engines))
         if progress is not None:

@@ -27,10 +27,26 @@ MAX_DEPTH: Final = 100
 """The deepest nesting of lists and mappings."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class DocumentError(ValueError):
     """A document that is refused; the text says why."""
+
+
+def document_text(document: object, *, wide: bool = False) -> str:
+    """Return plain values as YAML, keys in their order.
+
+    ``wide`` breaks no lines and writes letters of any language as they are.
+
+    >>> print(document_text({"b": [1, None], "a": "no"}), end="")
+    b:
+    - 1
+    - null
+    a: 'no'
+    """
+    layout: dict[str, Any] = {"width": 10_000, "allow_unicode": True} if wide else {}
+    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, **layout))
 
 
 class _Loader(_Base):  # type: ignore[misc]

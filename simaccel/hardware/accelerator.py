@@ -338,12 +338,6 @@ class Accelerator(Spec):
             return max(1, rate.cycles(self.dram.batch_bytes))
         return max(1, self.transfer_cycles(n_bytes, None, write=write))
 
-    def batches(self, n_bytes: Amount, cycles: Amount, *, write: bool) -> Amount:
-        """Batches of a transfer that takes so many cycles on each channel."""
-        if self.dram.model == "channel":
-            return -(-n_bytes // (self.dram.batch_bytes * self.dram.channels))
-        return -(-cycles // self.batch_cycles(write=write))
-
     @cached_property
     def _part_rate(self) -> Rate:
         """Clocks of the DRAM part per cycle, as a rate that turns clocks into cycles."""

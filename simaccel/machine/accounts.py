@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from simaccel.machine.stateful import Skip, Stateful
 
@@ -106,6 +106,9 @@ class Account(Stateful):
     RECORDS = ("asked", "busy_root")  # who waits at a channel, in order; what is being done
     WIRING = ("engine", "listener")
 
+    kept: ClassVar[bool] = True
+    """Whether anything is booked."""
+
     engine: str
     busy_root: Cause
     """Whom those that wait for this engine blame while it works."""
@@ -194,3 +197,29 @@ class Account(Stateful):
                 self.cycles[index] += amount
             else:
                 self.since += amount
+
+
+class NoAccount(Account):
+    """The books of an engine of whose run only the cycles count: nothing is booked or blamed."""
+
+    kept = False
+
+    def switch(self, now: int, cause: Cause, wait: Wait = NO_WAIT) -> None:
+        """Book nothing."""
+
+    def blame(self, now: int, root: Cause) -> None:
+        """Tell nobody."""
+
+    def enter(self, now: int, site: int) -> None:
+        """Book nothing."""
+
+    def catch_up(self, now: int) -> None:
+        """Book nothing."""
+
+    def follow(self, now: int, other: Account, wait: Wait) -> None:  # noqa: ARG002 - as Account
+        """Note what is waited for, in case it never comes."""
+        self.wait = wait
+
+    def state(self) -> tuple[object, ...]:
+        """Return nothing: what is waited for follows from where the engine is."""
+        return ()

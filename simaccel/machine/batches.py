@@ -21,8 +21,8 @@ class Batches(Stateful):
     direction, or from when the other direction begins to wait.
     """
 
-    STATE = ("queues",)
-    GAUGES = ("left", "gap", "direction", "queues")
+    STATE = ("queues", "ring")
+    GAUGES = ("left", "gap", "direction", "queues", "ring")
     RECORDS = ("finish",)  # cycles until the next request leaves; 0 where nobody has asked yet
     WIRING = ("batch", "turnaround")
 
@@ -30,27 +30,23 @@ class Batches(Stateful):
     """Cycles of a batch of reads, and of writes."""
     turnaround: int = 0
     queues: tuple[list[Entry], list[Entry]] = field(default_factory=lambda: ([], []))
+    ring: list[Entry] = field(default_factory=list)
+    """Everybody who waits: reads, then writes."""
     left: int = 0
     gap: int = 0
     direction: int = 0
     finish: int = 0
 
-    @property
-    def ring(self) -> list[Entry]:
-        """Everybody who waits: reads, then writes."""
-        return self.queues[0] + self.queues[1]
-
     def add(self, entry: Entry) -> None:
         """Append a request behind those of its direction."""
         self.finish = 0
-        ours = entry.direction == self.direction
-        idle = not (self.queues[0] or self.queues[1])
-        first = not self.queues[entry.direction]
-        self.queues[entry.direction].append(entry)
-        if idle and not ours:
+        queue, ours = self.queues[entry.direction], entry.direction == self.direction
+        if not (self.ring or ours):
             self._change()
-        elif first:
+        elif not queue:
             self.left = self.batch[self.direction]
+        queue.append(entry)
+        self.ring.insert(len(self.ring) if entry.direction else len(queue) - 1, entry)
 
     def _change(self) -> None:
         self.direction = 1 - self.direction
@@ -61,7 +57,7 @@ class Batches(Stateful):
 
         Return the cycles of them in which nobody was left.
         """
-        while self.queues[0] or self.queues[1]:
+        while self.ring:
             finish = self.next_finish()
             if cycles < finish:
                 self._pass(cycles)
@@ -124,7 +120,9 @@ class Batches(Stateful):
     def _leave(self) -> None:
         """Let the request go that has been served."""
         queue = next(q for q in self.queues if q and not q[0].remaining)
-        queue.pop(0).finished = True
+        gone = queue.pop(0)
+        gone.finished = True
+        self.ring.remove(gone)
         self.finish = 0
         if not self.queues[self.direction] and self.queues[1 - self.direction]:
             self._change()

@@ -51,6 +51,8 @@ class Wires:
     """Numbers for requests to the DRAM."""
     shared: frozenset[tuple[str, str]]
     """(NoC pipe, operator) where the array is not the only one to use the pipe."""
+    account: type[Account] = Account
+    """How the engines keep their books."""
 
     @property
     def ports(self) -> dict[str, Channel]:
@@ -97,7 +99,7 @@ class Engine(Stateful):
         self.wires = wires
         self.ports = wires.ports
         self.clock = wires.clock
-        self.account = Account(name, self.busy_root)
+        self.account = wires.account(name, self.busy_root)
         self.at = 0
         self.stage = 0
         self.iterations: list[int] = [0] * plan.depth

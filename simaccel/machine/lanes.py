@@ -64,14 +64,14 @@ class ChannelLane(Lane):
     """
 
     GAUGES = ("channel",)
-    RECORDS = ("idle_since", "like", "times")  # what the channel has served; nothing at a flush
+    RECORDS = ("idle_since", "use", "pause", "cycles", "times")  # nothing is left of it at a flush
 
     def __init__(self, name: str, clock: Clock, listener: Listener, channel: Server) -> None:
         super().__init__(name, clock, listener)
         self.channel = channel
         self.idle_since = 0
         """When the last use ended, if nobody uses the channel now."""
-        self.like = (0, 0, 0)
+        self.use = self.pause = self.cycles = 0
         """The cycles of the last uses, of the pauses after them, and of service in each use."""
         self.times = 0
         """How many uses with pauses like that have not been told."""
@@ -81,18 +81,18 @@ class ChannelLane(Lane):
         idle = self.idle_since
         if now > idle:
             served = self.channel.served_cycles
-            like = (idle - self.since, now - idle, served - self.told)
-            if like != self.like:
+            use, pause, cycles = idle - self.since, now - idle, served - self.told
+            if use != self.use or pause != self.pause or cycles != self.cycles:
                 self._tell()
-                self.like = like
+                self.use, self.pause, self.cycles = use, pause, cycles
             self.times += 1
             self.since, self.told = now, served
 
     def _tell(self) -> None:
         if self.times:
-            use, pause, cycles = self.like
-            start = self.since - (use + pause) * self.times
-            self.listener.served(self.name, start, use, pause, cycles, self.times)
+            use, pause, times = self.use, self.pause, self.times
+            start = self.since - (use + pause) * times
+            self.listener.served(self.name, start, use, pause, self.cycles, times)
             self.times = 0
 
     def flush(self, now: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, early_site
+from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, NoAccount, early_site
 from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel, Dram
@@ -90,7 +90,8 @@ class Machine:
 
     ``fast_forward`` skips what would repeat; every figure of the run but ``events`` is the same.
     ``walks`` are those of the program, if they are known: of an accelerator with the same queues,
-    capacities and overlap of operators.
+    capacities and overlap of operators. Without ``accounts`` nobody books where the cycles of the
+    engines go, and there is no listener; all else is the same.
     """
 
     def __init__(
@@ -100,6 +101,8 @@ class Machine:
         listener: Listener | None = None,
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
         walks: Walks | None = None,
+        *,
+        accounts: bool = True,
     ) -> None:
         require_fit(program, accelerator.capacities)
         require_staged(program, accelerator.staging)
@@ -111,6 +114,8 @@ class Machine:
         near = near_by(walks.overlaps)
         shared = _shared(self.plans, walks, near)
         self.wires = _wires(self.clock, accelerator, program, shared)
+        if not accounts:
+            self.wires.account = NoAccount
         self.listener = listener
         self.engines = [
             _ENGINES[walks.kinds[name]](name, plan, self.wires) for name, plan in self.plans.items()

@@ -88,6 +88,9 @@ class Tokens(Stateful):
                 self.came = self.posted.popleft()
             return None
         self.waiter = self.clock.event()
+        if not self.target.kept:
+            self.target.follow(self.clock.cycle, self.source, self.wait)
+            return self.waiter
         self.needed = [tokens for tokens in needed() if not tokens.count]
         for tokens in self.needed:
             tokens.watcher = self
@@ -152,10 +155,10 @@ class Tokens(Stateful):
             self.post()
             return
         self.in_flight.append(True)
-        if self.waiter is not None:
-            self._blame()
-        else:
+        if self.waiter is None:
             self._tell()
+        elif self.target.kept:
+            self._blame()
         self.clock.call_in(cycles, self._arrive)
 
     def pass_empty(self) -> None:

@@ -32,7 +32,9 @@ RULES = (
     units.sums_of_ranks,
     units.keeps,
     units.lifetimes,
+    units.alike,
     units.inside,
+    units.inmost,
 )
 
 

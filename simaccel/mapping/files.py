@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import yaml
-
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.documents import document_text
 from simaccel.files.schema import read_yaml
 from simaccel.files.targets import writing_text
 from simaccel.mapping.checks import require_mapping
@@ -50,7 +49,7 @@ def mapping_text(mapping: Mapping) -> str:
             for one in mapping.body
         ],
     }
-    return str(yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True))
+    return document_text(document, wide=True)
 
 
 def _group_document(group: Group) -> dict[str, object]:

@@ -140,7 +140,7 @@ class _Checker:
                 yield from self._branches(node, where, sizes, even)
             elif isinstance(node, Loop | Spread):
                 whole = sizes[node.rank]
-                if whole > node.tile and whole % node.tile:
+                if whole > node.tile:
                     even = even - {node.rank}
                 sizes = {**sizes, node.rank: min(whole, node.tile)}
 
@@ -235,7 +235,7 @@ class _Checker:
                 yield from self.tree(branch, f"{where}.fork[{at}]", sizes, even)
             return
         if node.rank not in even:
-            yield where, node_text(node), "a rank that no loop outside cuts into unequal pieces"
+            yield where, node_text(node), "a rank that no loop outside cuts"
         rest = sizes[node.rank] - sum(node.sizes)
         pairs = zip((*node.sizes, rest), node.branches, strict=True)
         for at, (size, branch) in enumerate(pairs):

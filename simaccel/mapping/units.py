@@ -82,6 +82,33 @@ def lifetimes(walk: Walk) -> Iterator[Finding]:
                 yield step.place, node_text(step.node), allowed + f"them moves {name}"
 
 
+def alike(walk: Walk) -> Iterator[Finding]:
+    """Yield keeps in PEs that stand in some parts, or differ, where no loop in them moves the tile.
+
+    It is one tile, of one size in each PE, for all of them.
+    """
+    for one, two in combinations(walk.sites, 2):
+        at = one.shared(two)
+        if one.do.operator != two.do.operator:
+            continue
+        for use, view in walk.seen(one).uses:
+            name = walk.root(use)
+            homes = [walk.home(site, name, view, PE) for site in (one, two)]
+            if min((home for home in homes if home is not None), default=at) >= at:
+                continue
+            if homes[0] != homes[1] or _places(one, name) != _places(two, name):
+                allowed = f"the same keeps of {name} and spreads in all parts, as no loop in them "
+                yield two.place, node_text(two.do), allowed + f"moves {name}"
+
+
+def _places(site: Site, name: str) -> list[Spread | str]:
+    """Return how a tile gets to PEs: the spreads, and the levels that keep it."""
+    nodes = [step.node for step in site.steps]
+    spreads = [one for one in nodes if isinstance(one, Spread)]
+    levels = [one.level for one in nodes if isinstance(one, Keep) and one.tensor == name]
+    return [*spreads, *levels]
+
+
 def inside(walk: Walk) -> Iterator[Finding]:
     """Yield nodes behind a spread, or behind a tile in PEs, that PEs can't do."""
     found: dict[str, Finding] = {}
@@ -95,7 +122,7 @@ def inside(walk: Walk) -> Iterator[Finding]:
                 in_order = fan >= fans and (fan > 1 or not done)
                 if not in_order:
                     order = ", ".join(FANS[:2])
-                    allowed = f"{order}, then loops and keeps of PEs, then {', '.join(FANS[2:])}"
+                    allowed = f"{order}, then keeps and loops of PEs, then {', '.join(FANS[2:])}"
                     found[step.place] = step.place, text, allowed
                 fans = max(fan, fans)
                 if site.do.unit == "sfu":
@@ -107,6 +134,22 @@ def inside(walk: Walk) -> Iterator[Finding]:
                 found |= {finding[0]: finding} if finding else {}
             is_pe = isinstance(node, Keep) and node.level == PE
             done = done or is_pe or (isinstance(node, Loop) and step.inside)
+    yield from found.values()
+
+
+def inmost(walk: Walk) -> Iterator[Finding]:
+    """Yield keeps in PEs behind what cuts a PE's part: PEs take the whole of it at once."""
+    found: dict[str, Finding] = {}
+    for site in walk.sites:
+        behind = False
+        for step in site.steps:
+            node = step.node
+            if isinstance(node, Keep) and node.level == PE and behind:
+                allowed = "a keep of PEs outside of their loops, vectors and lanes"
+                found[step.place] = step.place, node_text(node), allowed
+            in_pe = isinstance(node, Loop) and step.inside
+            in_pe = in_pe or (isinstance(node, Spread) and node.level in FANS[2:])
+            behind = behind or (in_pe and step.sizes[node.rank] > node.tile)  # type: ignore[union-attr]
     yield from found.values()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.structure import Finding
@@ -34,7 +34,7 @@ def axes(walk: Walk) -> Iterator[Finding]:
         if any(isinstance(site.steps[at].node, Part) for at in cutting):
             yield site.place, text, f"no part of {axis}, along which {operator.name} goes"
         elif _is_shared(walk, site, cutting[0]):
-            yield from _online(walk, site, axis, cutting[0])
+            yield from _online(walk, site, axis, cutting)
         elif isinstance(operator, Vector) and "normalise" not in VECTORS[operator.kind].steps:
             yield site.place, text, f"no loop {axis}: {operator.kind} takes it whole"
 
@@ -43,7 +43,7 @@ def _is_shared(walk: Walk, site: Site, at: int) -> bool:
     return any(other is not site and site.shared(other) > at for other in walk.sites)
 
 
-def _online(walk: Walk, site: Site, axis: str, outermost: int) -> Iterator[Finding]:
+def _online(walk: Walk, site: Site, axis: str, cutting: Sequence[int]) -> Iterator[Finding]:
     """Yield what keeps an operator from going along its axis piece by piece with others."""
     seen, text = walk.seen(site), node_text(site.do)
     operator = seen.operator
@@ -63,6 +63,9 @@ def _online(walk: Walk, site: Site, axis: str, outermost: int) -> Iterator[Findi
         if summed != {axis}:
             allowed = f"{whole}: {other.name} doesn't sum {made} over {axis} alone"
             yield site.place, text, allowed
-        elif reader.shared(site) <= outermost or (home is not None and home >= outermost):
+        elif cutting[0] < reader.shared(site) <= cutting[-1]:
+            allowed = f"no loop {axis} inside of its branch: {other.name} sums all that it makes "
+            yield site.place, text, f"{allowed}with one maximum"
+        elif reader.shared(site) <= cutting[0] or (home is not None and home >= cutting[0]):
             allowed = f"keep {other.output.name} buffer outside of loop {axis}, which rescales it"
             yield site.place, text, allowed

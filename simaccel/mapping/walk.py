@@ -28,15 +28,13 @@ Terms = tuple[tuple[str, int], ...]
 class Step:
     """A node on the way to a leaf.
 
-    ``sizes``: the full size of each rank as it arrives; ``even``: ranks of which all pieces have
-    it. ``branch``: which one of a fork's or part's branches the way takes. ``inside``: behind a
-    spread, so in PEs.
+    ``sizes``: the full size of each rank as it arrives. ``branch``: which one of a fork's or part's
+    branches the way takes. ``inside``: behind a spread, so in PEs.
     """
 
     node: Node
     place: str
     sizes: Mapping[str, int]
-    even: frozenset[str]
     inside: bool
     branch: int = -1
 
@@ -117,12 +115,12 @@ class Walk:
         maker = self.space.made.get(name)
         return self.space.seen(maker).output if maker else view
 
-    def home(self, site: Site, name: str, view: View) -> int | None:
+    def home(self, site: Site, name: str, view: View, level: str = BUFFER) -> int | None:
         """Return the step of the innermost loop or part that moves the tile; -1 if none does.
 
-        None if the tensor isn't kept in the buffer on the way to the leaf.
+        None if the tensor isn't kept at the level on the way to the leaf.
         """
-        keep = next(site.keeps(name), None)
+        keep = next(site.keeps(name, level), None)
         if keep is None:
             return None
         moves = self.space.moves(self.tile_view(name, view))
@@ -147,7 +145,7 @@ def walk(space: Space, group: Group, around: tuple[Keep, ...]) -> Walk:
     sizes = dict(space.sizes)
     box = {rank: (0, size) for rank, size in sizes.items()}
     walker = _Walker([], [])
-    walker.tree(group.tree, "tree", (), _Here(sizes, frozenset(sizes), box, inside=False))
+    walker.tree(group.tree, "tree", (), _Here(sizes, box, inside=False))
     aliases = aliases_of(space, group.tree, around)
     return Walk(space, tuple(walker.steps), tuple(walker.sites), aliases)
 
@@ -155,7 +153,6 @@ def walk(space: Space, group: Group, around: tuple[Keep, ...]) -> Walk:
 @dataclass(frozen=True)
 class _Here:
     sizes: Mapping[str, int]
-    even: frozenset[str]
     box: Mapping[str, tuple[int, int]]
     inside: bool
 
@@ -168,7 +165,7 @@ class _Walker:
     def tree(self, tree: Tree, place: str, outside: tuple[Step, ...], here: _Here) -> None:
         for at, node in enumerate(tree):
             where = f"{place}[{at}]"
-            step = Step(node, where, here.sizes, here.even, here.inside)
+            step = Step(node, where, here.sizes, here.inside)
             if isinstance(node, Do):
                 self.sites.append(Site(node, where, outside, here.sizes, here.box))
             elif isinstance(node, Fork | Part):
@@ -192,11 +189,10 @@ class _Walker:
                 low = here.box[node.rank][0] + start
                 inner = _Here(
                     {**here.sizes, node.rank: size},
-                    here.even | {node.rank},
                     {**here.box, node.rank: (low, size)},
                     here.inside,
                 )
-            way = Step(node, step.place, here.sizes, here.even, here.inside, number)
+            way = Step(node, step.place, here.sizes, here.inside, number)
             self.tree(branch, f"{step.place}.{kind}[{number}]", (*outside, way), inner)
 
 
@@ -210,8 +206,5 @@ def _after(node: Node, here: _Here) -> _Here:
     if not isinstance(node, Loop | Spread):
         return here
     whole = here.sizes[node.rank]
-    even = here.even
-    if whole % node.tile and whole > node.tile:
-        even = even - {node.rank}
     sizes = {**here.sizes, node.rank: min(whole, node.tile)}
-    return _Here(sizes, even, here.box, here.inside or isinstance(node, Spread))
+    return _Here(sizes, here.box, here.inside or isinstance(node, Spread))

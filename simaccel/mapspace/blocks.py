@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -97,7 +98,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Task:
-    """One block: mappings ``start`` to ``stop`` of a complete search, or a drawn one."""
+    """One block: ``start`` to ``stop`` of a complete search, drawn mappings, or given ones."""
 
     problem: Problem
     objective: Objective
@@ -109,6 +110,10 @@ class Task:
     perfect: bool = False
     """Draw more perfect chains than there are."""
     parents: Genes | None = None
+    genes: Genes | None = None
+    """Mappings within the fan-outs."""
+    gone: int = 0
+    """How many those were drawn among, that are not known."""
 
 
 @dataclass(frozen=True)
@@ -141,18 +146,31 @@ def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
 def run_block(task: Task) -> Outcome:
     """Evaluate one block."""
     space = task.problem.spaces[task.space]
+    if task.genes is not None:
+        return judge(task, task.gone, *space.fitting(task.genes))
     if task.seed is None:
-        gone, genes, factors = space.block(task.start, task.stop)
-    else:
-        drawn = _drawn(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
-        genes, factors = space.fitting(drawn)
-        gone = len(drawn)
-    return judge(task, gone, genes, factors)
+        return judge(task, *space.block(task.start, task.stop))
+    return judge(task, *drawn(task))
+
+
+def drawn(task: Task) -> tuple[int, Genes, Ints]:
+    """Return how many mappings a block draws, and those within the fan-outs with their factors."""
+    space = task.problem.spaces[task.space]
+    found = _drawn(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
+    return len(found), *space.fitting(found)
+
+
+def joined(tasks: Sequence[Task]) -> Task:
+    """Return given mappings of one mapspace as one block."""
+    genes = Genes.concatenate([task.genes for task in tasks if task.genes is not None])
+    return replace(tasks[0], genes=genes, gone=sum(task.gone for task in tasks))
 
 
 def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
     """Evaluate mappings, and give the best of them."""
     setting, space = task.problem.setting, task.problem.spaces[task.space]
+    if not len(genes):
+        return Outcome(task.space, gone)
     candidates = space.candidates(genes, factors)
     fits = setting.fits(space, candidates)
     valid = int(fits.sum())

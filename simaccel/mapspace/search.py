@@ -2,7 +2,8 @@
 
 Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
 and the block's number, blocks are judged in their order, and what one round of blocks found is
-known only to the next round; so the result doesn't depend on how many processes work on them.
+known only to the next round; so the result doesn't depend on how many processes work on them. What
+was drawn before is not judged again (`known`), nor counted.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
 the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
@@ -20,6 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+import numpy as np
+
+from simaccel.analytic.family import Ints
 from simaccel.mapspace.blocks import (
     Objective,
     Outcome,
@@ -27,17 +31,22 @@ from simaccel.mapspace.blocks import (
     Problem,
     Score,
     Task,
+    drawn,
+    joined,
     judge,
     run_block,
 )
 from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.chains import MAPSPACES
+from simaccel.mapspace.known import Known, codes
 from simaccel.mapspace.space import Genes, Space
 
 _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
 _ROUND: Final = 4
-"""Blocks with the same parents: at most as many processes have work."""
+"""Blocks with the same parents."""
+_TOGETHER: Final = 2
+"""Of those so many are judged as one: a few thousand mappings take little longer than one."""
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
@@ -107,6 +116,7 @@ def search(
             standing.until = started + effort.budget_seconds * (number + 1) / len(stages)
         standing.watch = _part(watch, number, len(stages))
         inside = [done[(one,)] for space in spaces for one in space.inside if (one,) in done]
+        standing.known = Known([one.known for one in inside])
         standing.start(inside)
         _search(standing, each)
         done[spaces] = standing
@@ -159,9 +169,11 @@ def _every(standing: _Standing) -> Iterator[Task]:
 
 
 def _drawn(standing: _Standing, rounds: int) -> list[Task]:
+    """Draw the blocks of a round, and leave out what was drawn before."""
     problem, effort = standing.problem, standing.effort
-    tasks = []
-    for number in range(rounds * _ROUND, (rounds + 1) * _ROUND):
+    tasks: dict[tuple[int, int], list[Task]] = {}
+    for at in range(_ROUND):
+        number = rounds * _ROUND + at
         space = number % len(problem.spaces)
         elite = standing.elite.get(space) if effort.refine else None
         task = Task(
@@ -172,8 +184,9 @@ def _drawn(standing: _Standing, rounds: int) -> list[Task]:
             perfect=effort.refine,
             parents=None if elite is None else elite.genes,
         )
-        tasks.append(task)
-    return tasks
+        new = standing.new(task, *drawn(task))
+        tasks.setdefault((space, at // _TOGETHER), []).append(new)
+    return [joined(some) for some in tasks.values()]
 
 
 @dataclass
@@ -205,6 +218,10 @@ class _Standing:
     ended: Ended | Literal[""] = ""
     elite: dict[int, Population] = field(default_factory=dict)
     """The parents, by mapspace."""
+    known: Known = field(default_factory=Known)
+    """Mappings that were drawn."""
+    again: int = 0
+    """How often one was drawn that was known, since the last improvement."""
 
     def __post_init__(self) -> None:
         """Count the mappings."""
@@ -223,6 +240,14 @@ class _Standing:
             task = Task(self.problem, self.effort.objective, at)
             self.add(judge(task, len(candidates), genes, factors))
 
+    def new(self, task: Task, gone: int, genes: Genes, factors: Ints) -> Task:
+        """Return a block with those of its mappings that are not known; now they are."""
+        own = codes(self.problem.spaces[task.space], genes, factors)
+        fresh = self.known.fresh(own + np.uint64(task.space))
+        again = len(genes) - len(fresh)
+        self.again += again
+        return replace(task, genes=genes.take(fresh), gone=gone - again, parents=None, seed=None)
+
     def winners(self) -> list[Candidates]:
         """Return the best of each mapspace."""
         return [self._candidates(space, elite.genes) for space, elite in self.elite.items()]
@@ -235,7 +260,7 @@ class _Standing:
         """Take in a block; end the search if it is time."""
         for at, value in outcome.steps:
             if value < self.best[0]:
-                self.improved = self.valid + at
+                self.improved, self.again = self.valid + at, 0
             if value < self.seen.best:
                 self.seen.best = value
                 self.seen.curve.append((self.seen.valid + at, value))
@@ -260,8 +285,13 @@ class _Standing:
             self.ended = "patience"
 
     def _idle(self) -> int:
-        """Return the mappings since the last improvement; with none valid, invalid ones count."""
-        return self.valid - self.improved if self.valid else self.gone // 10
+        """Return the mappings since the last improvement.
+
+        Those that were known count a quarter, so that a small mapspace ends, too; where none is
+        valid, invalid ones count a tenth.
+        """
+        new = self.valid - self.improved if self.valid else self.gone // 10
+        return new + self.again // 4
 
     def _tell(self) -> None:
         effort, spent = self.effort, max(time.monotonic() - self.seen.started, 1e-9)

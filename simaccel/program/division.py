@@ -1,7 +1,8 @@
 """How a block of an einsum divides over PEs and lanes, and what that makes tensors move.
 
-Along a rank a block is cut into parts, one for each PE, and a part into steps, in each of which
-the lanes of a PE work side by side. All have one size but for the last (Ruby, equation 5).
+Along a rank a block is cut for the rows, what a row gets for its columns, and a PE's part by the
+loops in it, each time into pieces of one size but for the last (Ruby, equation 5). A step is what
+the lanes of a PE do side by side.
 """
 
 from __future__ import annotations
@@ -18,16 +19,25 @@ from simaccel.program.program import Moved
 Boxes = tuple[tuple[int, int], ...]
 """Boxes along a rank: (how many, their size)."""
 Sizes = Mapping[str, int]
+Tiles = Mapping[str, tuple[int, ...]]
 
 
-def cut(size: int, piece: int) -> Boxes:
-    """Cut a rank into pieces, of which the last may be smaller.
+def cut(size: int, *tiles: int) -> Boxes:
+    """Cut a rank into pieces by one tile after the other; the last of each may be smaller.
 
-    >>> cut(10, 4), cut(3, 4)
-    (((2, 4), (1, 2)), ((1, 3),))
+    >>> cut(10, 4), cut(3, 4), cut(5, 4, 3)
+    (((2, 4), (1, 2)), ((1, 3),), ((1, 3), (2, 1)))
     """
-    full, rest = divmod(size, piece)
-    return tuple(box for box in ((full, piece), (min(rest, 1), rest)) if box[0])
+    boxes = {size: 1}
+    for tile in tiles:
+        found: dict[int, int] = {}
+        for piece, n in boxes.items():
+            full, rest = divmod(piece, tile)
+            for one, m in ((tile, full), (rest, 1)):
+                if one and m:
+                    found[one] = found.get(one, 0) + n * m
+        boxes = found
+    return tuple((n, piece) for piece, n in boxes.items())
 
 
 def _count(boxes: Boxes) -> int:
@@ -36,21 +46,45 @@ def _count(boxes: Boxes) -> int:
 
 @dataclass(frozen=True)
 class Slide:
-    """A window that moves along a rank by ``step``: before, its boxes had the size ``full``."""
+    """A window that moves along a rank by ``step``, the size of the block that was there before."""
 
     rank: str
     step: int
-    full: int
+
+    def boxes(self, size: int, *tiles: int) -> list[tuple[int, int, int]]:
+        """Cut a block as ``cut`` does: (how many, their size, that of what was in their place).
+
+        >>> Slide("p", 5).boxes(4, 3), Slide("p", 5).boxes(5, 3)
+        ([(1, 3, 3), (1, 1, 2)], [(1, 3, 3), (1, 2, 2)])
+        """
+        boxes = [(1, size, self.step)]
+        for tile in tiles:
+            found = []
+            for n, piece, before in boxes:
+                full, rest = divmod(piece, tile)
+                last = min(tile, before - full * tile)
+                found += [
+                    one for one in ((n * full, tile, tile), (n, rest, last)) if one[0] * one[1]
+                ]
+            boxes = found
+        return boxes
 
 
-def volume(view: View, boxes: Mapping[str, Boxes], bits: int, slide: Slide | None = None) -> int:
+def volume(
+    view: View,
+    boxes: Mapping[str, Boxes],
+    bits: int,
+    slide: Slide | None = None,
+    tiles: Sequence[int] = (),
+) -> int:
     """Sum the bytes of a tensor's bounding boxes over all combinations of the boxes of ranks.
 
     Ranks that the tensor lacks repeat them. With ``slide``: less what each box shares with the
-    one that was in its place before. ``bits``: of an element; each box is packed on its own.
+    one that was in its place before, where ``tiles`` cut the rank that slides. ``bits``: of an
+    element; each box is packed on its own.
     """
     repeats = math.prod(_count(one) for rank, one in boxes.items() if rank not in view.names)
-    spans = [_spans(dim, boxes, slide) for dim in view.terms]
+    spans = [_spans(dim, boxes, slide, tiles) for dim in view.terms]
     elements = math.prod(sum(n * extent for n, extent in one) for one in spans)
     if bits != PACKED_BITS:
         return in_bytes(repeats * elements, bits)
@@ -60,57 +94,71 @@ def volume(view: View, boxes: Mapping[str, Boxes], bits: int, slide: Slide | Non
 
 
 def _spans(
-    dim: Sequence[tuple[str, int]], boxes: Mapping[str, Boxes], slide: Slide | None
+    dim: Sequence[tuple[str, int]],
+    boxes: Mapping[str, Boxes],
+    slide: Slide | None,
+    tiles: Sequence[int],
 ) -> list[tuple[int, int]]:
     """Return how many combinations of boxes there are of each extent along one dimension."""
+    every = {rank: [(n, size, size) for n, size in boxes[rank]] for rank, _ in dim}
+    moved = 0
+    if slide is not None and slide.rank in every:
+        whole = sum(n * size for n, size in boxes[slide.rank])
+        every[slide.rank] = slide.boxes(whole, *tiles)
+        moved = dict(dim)[slide.rank] * slide.step
     found = []
-    for one in product(*(boxes[rank] for rank, _ in dim)):
-        sizes = {rank: size for (rank, _), (_, size) in zip(dim, one, strict=True)}
-        extent = 1 + sum(c * (sizes[rank] - 1) for rank, c in dim)
-        if slide is not None and slide.rank in sizes:
-            c = dict(dim)[slide.rank]
-            before = extent + c * (slide.full - sizes[slide.rank])
-            extent -= max(0, before - c * slide.step)
-        found.append((math.prod(n for n, _ in one), extent))
+    for one in product(*every.values()):
+        sizes = [(c, size, before) for (_, c), (_, size, before) in zip(dim, one, strict=True)]
+        extent = 1 + sum(c * (size - 1) for c, size, _ in sizes)
+        if moved:
+            extent -= max(0, 1 + sum(c * (before - 1) for c, _, before in sizes) - moved)
+        found.append((math.prod(n for n, _, _ in one), extent))
     return found
 
 
 @dataclass(frozen=True)
 class Division:
-    """Full sizes by rank: of a pass, of a row of PEs in it, of a PE's part, of a step's lanes."""
+    """How PEs divide a block, by rank: the tiles that cut it for ``rows``, ``cols``, and in a PE.
 
-    block: Sizes
-    row: Sizes
+    ``loops``: of a PE, one after the other. ``laned``: ranks of which a step takes all positions
+    that loops leave. ``part``: full sizes of a PE's part.
+    """
+
+    rows: Tiles
+    cols: Tiles
+    loops: Tiles
+    laned: frozenset[str]
     part: Sizes
-    lanes: Sizes
 
     def parts(self, sizes: Sizes) -> dict[str, Boxes]:
         """Return the parts of PEs along each rank of a block of these sizes."""
-        return {rank: cut(size, self.part[rank]) for rank, size in sizes.items()}
+        return {rank: cut(size, *self._sides(rank)) for rank, size in sizes.items()}
+
+    def _sides(self, rank: str) -> tuple[int, ...]:
+        return (*self.rows.get(rank, ()), *self.cols.get(rank, ()))
 
     def pes(self, sizes: Sizes) -> tuple[int, int]:
         """Count the rows, and the columns of the first row, that work on a block."""
-        rows = math.prod(-(-size // self.row[rank]) for rank, size in sizes.items())
-        cols = (min(size, self.row[rank]) for rank, size in sizes.items())
-        return rows, math.prod(
-            -(-size // self.part[rank]) for rank, size in zip(sizes, cols, strict=True)
-        )
+        rows = cols = 1
+        for rank, size in sizes.items():
+            tiles = self.rows.get(rank, ())
+            rows *= _count(cut(size, *tiles))
+            cols *= _count(cut(min((size, *tiles)), *self.cols.get(rank, ())))
+        return rows, cols
 
     def steps(self, sizes: Sizes) -> int:
         """Count the steps of a pass, which lasts as long as its first PE."""
         return math.prod(self._steps(rank, size) for rank, size in sizes.items())
 
     def _steps(self, rank: str, size: int) -> int:
-        return -(-min(size, self.part[rank]) // self.lanes[rank])
+        first = min(size, self.part[rank])
+        return _count(cut(first, *self.loops.get(rank, ()))) if rank in self.laned else first
 
     def spread(self, view: View, sizes: Sizes, bits: int, slide: Slide | None = None) -> Moved:
         """Bytes of a block that PEs keep: read or written outside once, in each PE its own."""
-        inside = None
-        if slide is not None:
-            part = min(self.part[slide.rank], slide.full)
-            inside = Slide(slide.rank, slide.step, part)
         parts, whole = self.parts(sizes), {rank: ((1, size),) for rank, size in sizes.items()}
-        return Moved(volume(view, whole, bits, slide), volume(view, parts, bits, inside))
+        tiles = self._sides(slide.rank) if slide else ()
+        return Moved(volume(view, whole, bits, slide), volume(view, parts, bits, slide, tiles))
 
     def accesses(self, view: View, sizes: Sizes, bits: int) -> Moved:
         """Bytes that the steps of a pass access: over all PEs, each of them its own.
@@ -134,12 +182,11 @@ class Division:
 
     def _joint(self, rank: str, size: int) -> Boxes:
         """Return the boxes that PEs need in the same steps, along a rank of the tensor."""
-        apart = self.part[rank] > self.lanes[rank]
-        return self._every_step(rank, size) if apart else ((1, size),)
+        part = self.part[rank]
+        step = min((part, *self.loops.get(rank, ()))) if rank in self.laned else 1
+        return self._every_step(rank, size) if part > step else ((1, size),)
 
     def _every_step(self, rank: str, size: int) -> Boxes:
-        return tuple(
-            (n * m, lanes)
-            for n, part in cut(size, self.part[rank])
-            for m, lanes in cut(part, self.lanes[rank])
-        )
+        if rank not in self.laned:
+            return ((size, 1),)
+        return cut(size, *self._sides(rank), *self.loops.get(rank, ()))

@@ -176,30 +176,21 @@ class _Walk:
                 outer[name] = self._around(name, view, path, seen)
         leaf.outer = outer
 
-    def _division(self, path: _Path) -> Division:
-        sizes = dict(path.spread_from or path.full)
-        block, row, part, lanes = dict(sizes), None, None, None
+    @staticmethod
+    def _division(path: _Path) -> Division:
+        cuts: dict[str, dict[str, tuple[int, ...]]] = {"rows": {}, "cols": {}, PE: {}}
+        laned = set()
+        part = dict(path.spread_from or path.full)
         for node in path.spreads:
             level = node.level if isinstance(node, Spread) else PE
-            if level != "rows":
-                row = row or dict(sizes)
-            if level not in ("rows", "cols"):
-                part = part or dict(sizes)
-            if level in ("vectors", "lanes"):
-                lanes = lanes or {
-                    rank: sizes[rank] if self._laned(rank, path) else 1 for rank in sizes
-                }
-            sizes[node.rank] = min(sizes[node.rank], node.tile)
-        row = row or dict(sizes)
-        part = part or dict(sizes)
-        return Division(block, row, part, lanes or dict.fromkeys(sizes, 1))
-
-    @staticmethod
-    def _laned(rank: str, path: _Path) -> bool:
-        return any(
-            isinstance(node, Spread) and node.level in ("vectors", "lanes") and node.rank == rank
-            for node in path.spreads
-        )
+            if level not in cuts:
+                laned.add(node.rank)
+                continue
+            mine = cuts[level]
+            mine[node.rank] = (*mine.get(node.rank, ()), node.tile)
+            if level != PE:
+                part[node.rank] = min(part[node.rank], node.tile)
+        return Division(cuts["rows"], cuts["cols"], cuts[PE], frozenset(laned), part)
 
     def _folds(self, path: _Path) -> tuple[int | None, int | None]:
         """Return the sides of a fold where spreads say them."""

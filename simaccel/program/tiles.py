@@ -119,7 +119,7 @@ class Tiles:
         view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None
         if held.slides and state.slides:
-            slide = Slide(held.slides, held.step, held.step)
+            slide = Slide(held.slides, held.step)
         if held.place == STREAM:
             return self._division(held).accesses(view, sizes, view.bits)
         if held.place != BUFFER:

@@ -25,6 +25,8 @@ from simaccel.schedulers.problems import Attention, heads_per_sample
 from simaccel.schedulers.sizes import nested
 from simaccel.workload import Workload
 
+_SLOTS = ((2, 2), (1, 1), (1, 3))
+"""Of Q and Z, which come once a row block, and of K and V, which stream."""
 FlatTile = tuple[int, int, int]
 """Heads, rows and keys of a FLAT-tile."""
 
@@ -123,7 +125,7 @@ def flat_families(
     """Yield the family of FLAT-tiles with every pair of stationarities."""
     columns = [ints(list(column)).reshape(-1, 1, 1) for column in zip(*tiles, strict=True)]
     heads, rows, keys = columns
-    slots = ints([2, 1]).reshape(1, -1, 1)
+    slots = [ints(list(column)).reshape(1, -1, 1) for column in zip(*_SLOTS, strict=True)]
     branch = _branch(problem, (heads, rows, keys), slots, online=online, ahead=pipelined)
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, 1, 1, -1)
     held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
@@ -175,32 +177,33 @@ def _weights(problem: Problem) -> str:
 def _branch(
     problem: Problem,
     tiles: tuple[Ints, Ints, Ints],
-    slots: Ints,
+    slots: Sequence[Ints],
     *,
     online: bool,
     ahead: bool,
 ) -> Branch:
     q, k, s, v, z = problem.tensors
     heads, rows, keys = tiles
+    few, many = slots
     logit, softmax, attend = problem.part
     stream = Loops((problem.c,), (keys,), (ints(0),))
     outer: list[object] = [*nested(problem.space, problem.heads, heads)]
     outer += nested(problem.space, problem.rows, rows)
-    outer += [Kept(q, BUFFER, slots), Kept(z, BUFFER, slots)]
+    outer += [Kept(q, BUFFER, few), Kept(z, BUFFER, few)]
     held = Kept(s, BUFFER, ints(2) if ahead else ints(1))
     do_logit = Do(logit, "array", STATIONARITIES[0])
     do_softmax = Do(softmax, "sfu")
     do_attend = Do(attend, "array", STATIONARITIES[0])
     if online:
-        outer += [stream, Kept(k, BUFFER, slots), Kept(v, BUFFER, slots), held]
+        outer += [stream, Kept(k, BUFFER, many), Kept(v, BUFFER, many), held]
         branches: tuple[Branch, ...] = ((do_logit,), (do_softmax,), (do_attend,))
     else:
         again = Loops((problem.c,), (keys,), (ints(0),))
         outer.append(held)
         branches = (
-            (stream, Kept(k, BUFFER, slots), do_logit),
+            (stream, Kept(k, BUFFER, many), do_logit),
             (do_softmax,),
-            (again, Kept(v, BUFFER, slots), do_attend),
+            (again, Kept(v, BUFFER, many), do_attend),
         )
     outer.append(Forked(branches, int(ahead)))
     return tuple(outer)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ promises, which is no more than it takes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,7 @@ from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.choosing import Chosen
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.held import best_held
+from simaccel.schedulers.held import best_held, figure
 from simaccel.schedulers.problems import (
     Attention,
     Options,
@@ -78,36 +79,85 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     search = Search(goal)
     names = [operator.name for operator in workload.operators]
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
+    if goal.objective == "edp":
+        steps = [_rooted(step) for step in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
-    while True:
-        way = _cheapest(steps, len(names))
-        known = _cheapest([step for step in steps if step.body], len(names))
-        if known and _sum(known) - _sum(way) <= left:
-            way = known
-            break
-        unknown = [step for step in way if step.body is None]
-        if not unknown:
-            break
-        for step in unknown:
-            step.find(_alone_value(steps, step))
+    way = _searched(steps, len(names), left)
     refused = next((step.refused for step in way if step.refused), None)
     if refused is not None:
         raise refused
     goal.asked.require_met()
-    ways = [way, *(_other_ways(steps, len(names)) if accelerator.groups.resident else ())]
-    bodies = [[one for step in way for one in step.body or ()] for way in ways]
-    return mapping_of(workload, "best", best_held(workload, bodies, search))
+    ways = [way]
+    if goal.objective == "edp":
+        value, _ = figure(workload, _body(way), goal)
+        ways += _products(steps, len(names), math.sqrt(value))
+    if goal.objective == "edp" or accelerator.groups.resident:
+        ways += _other_ways(steps, len(names))
+    return mapping_of(workload, "best", best_held(workload, list(map(_body, ways)), search))
+
+
+def _searched(steps: Sequence[Step], count: int, left: float) -> list[Step]:
+    """Return the cheapest way, or one that is at most ``left`` above it, all searched."""
+    while True:
+        way = _cheapest(steps, count)
+        known = _cheapest([step for step in steps if step.body], count)
+        if known and _sum(known) - _sum(way) <= left:
+            return known
+        unknown = [step for step in way if step.body is None]
+        if not unknown:
+            return way
+        for step in unknown:
+            step.find(_alone_value(steps, step))
+
+
+def _body(way: Sequence[Step]) -> list[Group | Around]:
+    return [one for step in way for one in step.body or ()]
+
+
+def _rooted(step: Step) -> Step:
+    """Return a step whose objective, energy times cycles, is a root, which adds up.
+
+    Where all steps take as much energy a cycle, the product of their sums is the square of the sum
+    of their roots; else it is more (Cauchy and Schwarz).
+    """
+
+    def search(limit: float) -> tuple[Body, float]:
+        body, value = step.search(limit**2)
+        return body, math.sqrt(value)
+
+    return replace(step, value=math.sqrt(step.value), search=search)
 
 
 def _other_ways(steps: Sequence[Step], count: int) -> Iterator[list[Step]]:
-    """Yield the ways of other dataflows: they may hold more between their groups than the best."""
+    """Yield the ways of other dataflows: a whole may be better than the best by its steps."""
     for step in steps:
         if step.kind == "alone" and step.body is None:
             step.find(float("inf"))
     for kind in _KINDS:
-        way = _cheapest([one for one in steps if one.body and one.kind in ("alone", kind)], count)
+        way = _cheapest(_steps_of([one for one in steps if one.body], kind), count)
         if way:
             yield way
+
+
+def _steps_of(steps: Sequence[Step], kind: str) -> list[Step]:
+    """Return the steps of a dataflow: its own, and operators alone that are in none of these."""
+    own = [one for one in steps if one.kind == kind and one.body != ()]
+    inside = {at for one in own for at in range(one.start, one.stop)}
+    return own + [one for one in steps if one.kind == "alone" and one.start not in inside]
+
+
+def _products(steps: Sequence[Step], count: int, least: float) -> list[list[Step]]:
+    """Return the way with the least sum of energies times cycles, for groups that overlap.
+
+    Before, what other dataflows' ways need is searched where they promise less than ``least``.
+    """
+    for kind in _KINDS:
+        way = _cheapest(_steps_of(steps, kind), count)
+        for step in way:
+            limit = least - _sum(way) + step.value
+            if step.body is None and step.value < limit:
+                step.find(limit)
+    return [_cheapest([replace(one, value=one.value**2) for one in steps if one.body], count)]
 
 
 def _cheapest(steps: Sequence[Step], count: int) -> list[Step]:

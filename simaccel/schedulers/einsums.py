@@ -19,7 +19,7 @@ from simaccel.schedulers.alike import Names, key_of, names_of, renamed
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.search import Goal, ranked, whole
-from simaccel.schedulers.sizes import tile_sizes
+from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
 from simaccel.workload.vectors import VECTORS
 
@@ -83,6 +83,8 @@ def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, i
         inner = {one: space.sizes[one] for one in ranks[at + 1 :]}
         whole = math.prod(inner.values())
         sizes = tile_sizes(space.sizes[rank], max(1, -(-side // whole)))
+        if whole > 1:
+            sizes = sorted({*sizes, *filling(space.sizes[rank], whole, side)})
         found += [{**outer, rank: size, **inner} for size in sizes]
     unique = {tuple(sorted(one.items())): one for one in found}
     return list(unique.values()) or [{}]

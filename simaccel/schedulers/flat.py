@@ -38,6 +38,8 @@ _KEY_SIDES = 8
 """Key tiles of so many array sides are all tried."""
 _ROWS = 256
 """Row counts that are all tried; of more, so many, and what is between them, neighbours find."""
+_HEADS = (2, 3, 4, 6, 8)
+"""Whole heads that flash has on chip at once."""
 _INNER = 4
 """Rows, and keys, of tiles inside a FLAT-tile."""
 _GAIN = 0.001
@@ -110,17 +112,22 @@ def block_sizes(extent: int) -> list[int]:
 
 def flash_tiles(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     """Return candidate row and key blocks of flash; keys in one block are `_whole_keys`."""
-    q, c = problem.size(problem.rows), problem.size((problem.c,))
-    rows = tile_sizes(q, accelerator.array.rows)
+    c = problem.size((problem.c,))
     keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
-    return [(1, r, k) for r in rows for k in keys]
+    return [(heads, r, k) for heads, r in _flash_rows(problem, accelerator) for k in keys]
 
 
 def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     """Return the row blocks of flash whose keys are in one block: softmax is plain."""
     every = problem.size((problem.c,))
-    rows = tile_sizes(problem.size(problem.rows), accelerator.array.rows)
-    return [(1, r, every) for r in rows]
+    return [(heads, r, every) for heads, r in _flash_rows(problem, accelerator)]
+
+
+def _flash_rows(problem: Problem, accelerator: Accelerator) -> list[tuple[int, int]]:
+    """Return heads and rows that are on chip at once: rows of a head, or some whole heads."""
+    g, q = problem.size(problem.heads), problem.size(problem.rows)
+    rows = [(1, r) for r in tile_sizes(q, accelerator.array.rows)]
+    return rows + [(n, q) for n in _HEADS if n < g]
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def best_held(workload: Workload, bodies: Sequence[Body], search: Search) -> Bod
     found = [held_between(workload, body, search) for body in found]
     if len(found) == 1:
         return found[0]
-    return min(found, key=lambda body: _figure(workload, body, search.goal))
+    return min(found, key=lambda body: figure(workload, body, search.goal))
 
 
 def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
@@ -73,14 +73,15 @@ def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
 
 def _better(workload: Workload, before: Body, after: Body, search: Search) -> bool:
     """Return whether groups with what they hold are better, by the machine where cycles decide."""
-    old = _figure(workload, before, search.goal)
+    old = figure(workload, before, search.goal)
     try:
-        return _figure(workload, after, search.goal) <= old
+        return figure(workload, after, search.goal) <= old
     except SimaccelError:  # the machine takes fewer trees than the closed form
         return False
 
 
-def _figure(workload: Workload, body: Body, goal: Goal) -> Price:
+def figure(workload: Workload, body: Body, goal: Goal) -> Price:
+    """Return the objective of a workload's groups together, and the bytes that they move."""
     mapping = mapping_of(workload, "", body)
     found = estimate(workload, mapping, goal.accelerator)
     moved = float(sum(n for (level, _), n in found.moved.items() if level.startswith("dram")))

@@ -12,6 +12,8 @@ FEW: Final = 16
 """Ranks of so many positions have all tile sizes."""
 _EVEN_PIECES = 8
 """Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
+_SIDES = (1, 2, 3, 4, 6, 8)
+"""How many array sides tiles fill where inner ranks take a part of one."""
 
 
 def tile_sizes(extent: int, side: int) -> list[int]:
@@ -40,6 +42,19 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     if extent <= side:
         found |= {s for s in (1, 2, 4, 8, 16) if s < extent}
     return sorted(s for s in found if s <= extent)
+
+
+def filling(extent: int, whole: int, side: int) -> list[int]:
+    """Return tiles of a rank that fill whole array sides, with ``whole`` positions each.
+
+    The largest that need no more sides: of an output 56 wide, 9 rows are 504 positions, which fill
+    two sides of 256, and 10 rows begin a third.
+
+    >>> filling(56, 56, 256)
+    [4, 9, 13, 18, 27, 36]
+    """
+    sizes = {pieces * side // whole for pieces in _SIDES}
+    return sorted(size for size in sizes if 1 <= size < extent)
 
 
 def nested(space: Space, ranks: Sequence[str], tile: Ints) -> list[Loops]:

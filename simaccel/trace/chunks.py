@@ -8,45 +8,60 @@ transposition shuffles all columns.
 from __future__ import annotations
 
 import zlib
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
 from simaccel.machine.accounts import Cause
-from simaccel.trace.schema import EVENT, USE, Events
+from simaccel.trace.datasets import LEVEL, Growing
+from simaccel.trace.schema import EVENT, ROW, USE, Events
 
-LEVEL: Final = 1
-"""Of DEFLATE: files are a fifth larger than by default, and take half as long."""
 _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
-_FEW = 12
+_FEW = 8
 """Uses that are put down faster one by one."""
 _MODULUS = 0xFFFF
+_SIZE, _PAIR = ROW.size, USE.size
+_put_use = USE.pack_into
 _OFFSETS: Final = {name: int(field[1]) for name, field in (EVENT.fields or {}).items()}
 
 
-def put_uses(rows: Events, lane: int, start: int, use: int, pause: int, cycles: int) -> None:
-    """Fill rows with uses of a channel from ``start`` on: each is a row, and the pause after it.
+class Block:
+    """The rows that are written next, and their columns."""
 
-    A use takes ``use`` cycles, of which ``cycles`` are service.
-    """
-    times, period = len(rows) // 2, use + pause
-    if times <= _FEW:
-        buffer: memoryview = rows.data
-        for at in range(0, rows.nbytes, USE.size):
-            idle, end = start + use, start + period
-            USE.pack_into(buffer, at, lane, start, idle, _BUSY, cycles, lane, idle, end, _IDLE)
-            start = end
-        return
-    pair = USE.pack(lane, 0, 0, _BUSY, cycles, lane, 0, 0, _IDLE)
-    rows.view(np.uint8).data[:] = pair * times
-    begun = np.arange(start, start + times * period, period)
-    starts, ends = rows["start"], rows["end"]
-    starts[::2] = begun
-    ends[::2] = starts[1::2] = begun + use
-    ends[1::2] = begun + period
+    __slots__ = ("_steps", "bytes", "ends", "rows", "served", "starts")
+
+    def __init__(self, n_rows: int) -> None:
+        self.rows: Events = np.zeros(n_rows, EVENT)
+        self.bytes: memoryview = self.rows.view(np.uint8).data
+        self.starts, self.ends = self.rows["start"], self.rows["end"]
+        self.served = self.rows["served"]
+        self._steps = np.arange(n_rows // 2 + 1)
+
+    def put_uses(
+        self, at: int, lane: int, start: int, use: int, pause: int, cycles: int, times: int
+    ) -> None:
+        """Put uses of a channel from row ``at`` on: each is a row, and the pause after it.
+
+        A use takes ``use`` cycles, of which ``cycles`` are service.
+        """
+        here, period = at * _SIZE, use + pause
+        if times <= _FEW:
+            put, into = _put_use, self.bytes
+            for begun in range(start, start + times * period, period):
+                idle, end = begun + use, begun + period
+                put(into, here, lane, begun, idle, _BUSY, cycles, lane, idle, end, _IDLE)
+                here += _PAIR
+            return
+        last, pair = at + 2 * times, USE.pack(lane, 0, 0, _BUSY, cycles, lane, 0, 0, _IDLE)
+        self.bytes[here : last * _SIZE] = pair * times
+        starts = self._steps[:times] * period + start
+        self.starts[at:last:2] = starts
+        self.ends[at:last:2] = self.starts[at + 1 : last : 2] = starts + use
+        self.ends[at + 1 : last : 2] = starts + period
 
 
-def write_block(columns: dict[str, Any], rows: Events, used: int, first: int) -> None:
+def write_block(columns: Mapping[str, Growing], rows: Events, used: int, first: int) -> None:
     """Write the first ``used`` rows of a block to the columns' chunk at row ``first``.
 
     ``columns`` are open data sets by name, made with DEFLATE, shuffle and Fletcher's checksum. The
@@ -57,8 +72,8 @@ def write_block(columns: dict[str, Any], rows: Events, used: int, first: int) ->
     for name, column in columns.items():
         at = _OFFSETS[name]
         packed = zlib.compress(turned[at : at + EVENT[name].itemsize].data, LEVEL)
-        column.resize(first + used, axis=0)
-        column.id.write_direct_chunk((first,), packed + checksum(packed))
+        column.set_extent((first + used,))
+        column.write_direct_chunk((first,), packed + checksum(packed))
 
 
 def checksum(data: bytes) -> bytes:

@@ -14,9 +14,10 @@ from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
+from simaccel.trace.datasets import File
 from simaccel.trace.opening import TraceError, damaged
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, Site, TraceHeader
-from simaccel.trace.store import File, Parts
+from simaccel.trace.store import Parts
 from simaccel.trace.superblock import Closed, closed, is_open, read_superblock
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ class Reproduction:
             return parse_mapping(parse_document(self.header.mapping), str(self.path))
 
     def dataflow(self) -> str:
-        """Name the dataflow of the run; traces of older versions have it too."""
-        if self.schema_version == SCHEMA_VERSION:
-            return self.mapping().dataflow
+        """Name the dataflow of the run, without its mapping: older versions have it too."""
         with self._parsing("mapping"):
             return str(dict(parse_document(self.header.mapping))["dataflow"])
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import h5py
 import numpy as np
 
+from simaccel.trace.datasets import File
 from simaccel.trace.opening import FORMAT, MAX_CYCLE, TraceError, damaged, no_trace
 from simaccel.trace.schema import (
     COLUMNS,
@@ -24,7 +25,7 @@ from simaccel.trace.schema import (
     TABLES,
     TEXTS,
 )
-from simaccel.trace.store import File, Parts
+from simaccel.trace.store import Parts
 
 MAX_PART_BYTES: Final = 64 * 2**20
 """The largest part that is read whole; a column of events is read in blocks."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from simaccel.errors import suggest
 from simaccel.machine.accounts import EngineCycles
+from simaccel.trace.datasets import File
 from simaccel.trace.events import Event, decode, frame
 from simaccel.trace.figures import read_figures
 from simaccel.trace.forest import Stretch, make_track, nest, stretches
@@ -42,7 +43,7 @@ from simaccel.trace.series import (
     occupancy,
     utilisation,
 )
-from simaccel.trace.store import BlockIndex, File, Parts
+from simaccel.trace.store import BlockIndex, Parts
 from simaccel.trace.track import NOTHING, Chain, TooManyEventsError, visit
 
 MAX_EVENTS = 10_000_000

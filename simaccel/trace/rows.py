@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simaccel.trace.datasets import File
 from simaccel.trace.opening import damaged
 from simaccel.trace.schema import (
     COLUMNS,
@@ -21,7 +22,7 @@ from simaccel.trace.schema import (
     Events,
     Measures,
 )
-from simaccel.trace.store import BlockIndex, File, Parts, block_index
+from simaccel.trace.store import BlockIndex, Parts, block_index
 
 _CACHED_BLOCKS = 64
 _CACHED_SUMS = 32

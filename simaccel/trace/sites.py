@@ -5,19 +5,22 @@ from __future__ import annotations
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import early_site
 from simaccel.machine.steps import Act
-from simaccel.machine.walks import make_walks
+from simaccel.machine.walks import Walks, make_walks
 from simaccel.program.program import Command, Program
 from simaccel.program.text import program_text
 from simaccel.trace.schema import Site
 
 
-def program_sites(program: Program, accelerator: Accelerator) -> dict[int, Site]:
+def program_sites(
+    program: Program, accelerator: Accelerator, walks: Walks | None = None
+) -> dict[int, Site]:
     """Number the commands, and the ends of operators (no command), as the machine does.
 
     A command that may run early has another number for each operator that may not have ended then,
-    under which its cycles are (`simaccel.machine.accounts.early_site`).
+    under which its cycles are (`simaccel.machine.accounts.early_site`). ``walks`` are those of the
+    program, if they are known.
     """
-    walks = make_walks(program, accelerator)
+    walks = walks or make_walks(program, accelerator)
     sites: dict[int, Site] = {}
     for steps in walks.steps.values():
         for step in steps:

@@ -12,11 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import h5py
 import numpy as np
 
 from simaccel.machine.accounts import EngineCycles
-from simaccel.trace.chunks import LEVEL
+from simaccel.trace.datasets import (
+    File,
+    Growing,
+    grow,
+    make_growing,
+    text_type,
+    write_array,
+    write_texts,
+)
 from simaccel.trace.opening import FORMAT
 from simaccel.trace.schema import (
     CAUSES,
@@ -31,17 +38,8 @@ from simaccel.trace.schema import (
     TraceHeader,
 )
 
-File = Any
-"""An open ``h5py.File`` or ``h5py.Group`` (h5py has no types)."""
 Parts = Mapping[str, Any]
 """The data sets of an open file by their names, ``group/name``."""
-_PACKED = {
-    "compression": "gzip",
-    "compression_opts": LEVEL,
-    "shuffle": True,
-    "fletcher32": True,
-    "track_times": False,
-}
 _FEW = 64
 """Entries of one chunk of what grows slowly."""
 _TEXT_BYTES = 64
@@ -66,8 +64,13 @@ def block_index(rows: Events, n_lanes: int) -> BlockIndex:
     return BlockIndex(np.bincount(rows["lane"], minlength=n_lanes), first, last)
 
 
-def write_beginning(file: File, block_rows: int, header: TraceHeader) -> None:
-    """Write what says what the file is and reproduces the run, and make what grows."""
+def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[str, Growing]:
+    """Write what says what the file is and reproduces the run, and make what grows.
+
+    Returns:
+        What grows, by ``group/name``.
+
+    """
     file.attrs["format"] = FORMAT
     file.attrs["schema_version"] = SCHEMA_VERSION
     file.attrs["complete"] = False
@@ -76,61 +79,69 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> None:
     file.attrs["block_rows"] = block_rows
     file.attrs["seed"] = header.seed
     file.attrs["code"] = header.code
-    group = file.create_group("header")
+    texts = file.create_group("header")
     for name in TEXTS:
-        _write_texts(group, name, [getattr(header, name)])
+        write_texts(texts, name, [getattr(header, name)])
     sites = file.create_group("sites")
-    _write_array(sites, "site", np.array(list(header.sites), dtype="<i4"))
-    _write_texts(sites, "operator", [site.operator for site in header.sites.values()])
-    _write_texts(sites, "command", [site.command for site in header.sites.values()])
-    for name in COLUMNS:
-        _growing(file, f"events/{name}", EVENT[name], (block_rows,))
-    for name in SEGMENT_FIELDS:
-        _growing(file, f"segments/{name}", "<i8", (_FEW,))
-    width = max([_TEXT_BYTES, *map(len, header.program.encode().split())])
-    for name in (*TABLES, "lane_kinds"):
-        _growing(file, f"tables/{name}", h5py.string_dtype("utf-8", width), (_FEW,))
-    for name in ("rows", "first_start", "last_end"):
-        _growing(file, f"index/{name}", "<i8", (_FEW, _FEW))
-    for name, dtype in (("engine", "<u2"), ("channel", "<u2"), ("served", "<i8")):
-        _growing(file, f"totals/{name}", dtype, (_FEW,))
-    _growing(file, "totals/cycles", "<i8", (_FEW, len(CAUSES)))
-    _growing(file, "header/figures", "<u1", (_FIGURES_BYTES,))
-    write_more(file, "tables", {"causes": CAUSES}, 0)
+    write_array(sites, "site", np.array(list(header.sites), dtype="<i4"))
+    write_texts(sites, "operator", [site.operator for site in header.sites.values()])
+    write_texts(sites, "command", [site.command for site in header.sites.values()])
+    grows = _make_growing(file, block_rows, header.program)
+    grows |= _named("header", make_growing(texts, {"figures": "<u1"}, (_FIGURES_BYTES,)))
+    write_more(grows, "tables", {"causes": CAUSES}, 0)
     file.swmr_mode = True
+    return grows
 
 
-def _growing(file: File, name: str, dtype: object, chunks: tuple[int, ...]) -> None:
-    nothing, unlimited = (0,) * len(chunks), (None,) * len(chunks)
-    file.create_dataset(
-        name, shape=nothing, maxshape=unlimited, chunks=chunks, dtype=dtype, **_PACKED
-    )
+def _make_growing(file: File, block_rows: int, program: str) -> dict[str, Growing]:
+    width = max([_TEXT_BYTES, *map(len, program.encode().split())])
+    few = (_FEW,)
+    totals = {"engine": "<u2", "channel": "<u2", "served": "<i8"}
+    groups: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
+        "events": [({name: EVENT[name] for name in COLUMNS}, (block_rows,))],
+        "segments": [(dict.fromkeys(SEGMENT_FIELDS, "<i8"), few)],
+        "tables": [(dict.fromkeys((*TABLES, "lane_kinds"), text_type(width)), few)],
+        "index": [(dict.fromkeys(("rows", "first_start", "last_end"), "<i8"), (_FEW, _FEW))],
+        "totals": [(totals, few), ({"cycles": "<i8"}, (_FEW, len(CAUSES)))],
+    }
+    found: dict[str, Growing] = {}
+    for group, parts in groups.items():
+        made = file.create_group(group)
+        for types, chunks in parts:
+            found |= _named(group, make_growing(made, types, chunks))
+    return found
+
+
+def _named(group: str, columns: Mapping[str, Growing]) -> dict[str, Growing]:
+    return {f"{group}/{name}": column for name, column in columns.items()}
 
 
 def write_more(
-    file: File, group: str, columns: Mapping[str, Sequence[Any] | Events], first: int
+    grows: Mapping[str, Growing],
+    group: str,
+    columns: Mapping[str, Sequence[Any] | Events],
+    first: int,
 ) -> None:
     """Write entries from number ``first`` on of some columns that grow."""
     for name, values in columns.items():
         if not len(values):
             continue
-        column = file[f"{group}/{name}"]
-        column.resize(first + len(values), axis=0)
+        column = grows[f"{group}/{name}"]
         is_text = isinstance(values[0], str)
         encoded = [text.encode() for text in values] if is_text else values
-        column[first:] = np.array(encoded, dtype=column.dtype)
+        grow(column, first, np.array(encoded, dtype=column.dtype))
 
 
-def write_index(file: File, first: int, blocks: Sequence[BlockIndex], n_lanes: int) -> None:
+def write_index(
+    grows: Mapping[str, Growing], first: int, blocks: Sequence[BlockIndex], n_lanes: int
+) -> None:
     """Write the index of blocks from number ``first`` on."""
     for name in ("rows", "first_start", "last_end"):
         table = np.zeros((len(blocks), n_lanes), dtype=np.int64)
         for row, block in zip(table, blocks, strict=True):
             found = getattr(block, name)
             row[: len(found)] = found
-        dataset = file[f"index/{name}"]
-        dataset.resize((first + len(blocks), n_lanes))
-        dataset[first:] = table
+        grow(grows[f"index/{name}"], first, table)
 
 
 def header_bytes(header: TraceHeader) -> int:
@@ -148,6 +159,7 @@ def figures_text(figures: Mapping[str, object]) -> bytes:
 
 def write_end(
     file: File,
+    grows: Mapping[str, Growing],
     lanes: Sequence[str],
     engines: Mapping[str, EngineCycles],
     served: Mapping[str, int],
@@ -158,26 +170,14 @@ def write_end(
         [{"busy": t.busy, "idle": t.idle, **t.stalls}.get(cause, 0) for cause in CAUSES]
         for t in engines.values()
     ]
-    file["totals/cycles"].resize(len(CAUSES), axis=1)
     columns: dict[str, Sequence[Any]] = {
         "engine": [lanes.index(name) for name in engines],
         "cycles": table,
         "channel": [lanes.index(name) for name in served],
         "served": [*served.values()],
     }
-    write_more(file, "totals", columns, 0)
-    write_more(file, "header", {"figures": np.frombuffer(figures, dtype=np.uint8)}, 0)
+    grows["totals/cycles"].set_extent((0, len(CAUSES)))
+    write_more(grows, "totals", columns, 0)
+    write_more(grows, "header", {"figures": np.frombuffer(figures, dtype=np.uint8)}, 0)
     file.flush()
     file.attrs.modify("complete", np.True_)
-
-
-def _write_array(group: File, name: str, values: np.ndarray) -> None:
-    packed = {"chunks": values.shape, **_PACKED} if values.size else {"track_times": False}
-    group.create_dataset(name, data=values, **packed)
-
-
-def _write_texts(group: File, name: str, texts: Sequence[str]) -> None:
-    """Write texts as UTF-8 of a fixed width: h5py's ``asstr`` reads them."""
-    encoded = [text.encode() for text in texts]
-    width = max([1, *map(len, encoded)])
-    _write_array(group, name, np.array(encoded, dtype=h5py.string_dtype("utf-8", width)))

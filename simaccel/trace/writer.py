@@ -13,13 +13,13 @@ import numpy as np
 
 from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
 from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
-from simaccel.trace.chunks import put_uses, write_block
+from simaccel.trace.chunks import Block, write_block
+from simaccel.trace.datasets import Growing
 from simaccel.trace.interrupts import undisturbed
 from simaccel.trace.opening import MAX_CYCLE, TraceError
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
-    EVENT,
     LIBVER,
     ROW,
     SEGMENT_FIELDS,
@@ -89,12 +89,13 @@ class TraceWriter:
         self._force = force
         self._partial = partial_path(real_path(self.path)).with_suffix(BEGUN)
         self._file: Any = None
-        self._columns: dict[str, Any] = {}
+        self._grows: dict[str, Growing] = {}
+        self._columns: dict[str, Growing] = {}
         self._finished = False
-        self._block = np.zeros(block_rows, EVENT)
-        self._bytes = self._block.view(np.uint8).data
-        self._ends, self._served = self._block["end"], self._block["served"]
-        self._last_pair = len(self._block) - 2
+        self._block = Block(block_rows)
+        self._bytes, self._ends = self._block.bytes, self._block.ends
+        self._block_rows = block_rows
+        self._last_pair = block_rows - 2
         """The last place in a block where two rows fit."""
         self._written = 0
         """Rows in full blocks, which stay as they are in the file."""
@@ -123,8 +124,8 @@ class TraceWriter:
                 create(self._partial, header_bytes(self.header))
                 self._file = h5py.File(self._partial, "w", libver=LIBVER)
                 self._take(header_bytes(self.header))
-                write_beginning(self._file, len(self._block), self.header)
-                self._columns = {name: self._file[f"events/{name}"] for name in COLUMNS}
+                self._grows = write_beginning(self._file, self._block_rows, self.header)
+                self._columns = {name: self._grows[f"events/{name}"] for name in COLUMNS}
                 self._partial = self._partial.replace(self._partial.with_suffix(PARTIAL))
         except (OSError, RuntimeError) as error:
             self._discard()
@@ -186,26 +187,19 @@ class TraceWriter:
             last.cause, last.served = Cause.IDLE, 0
             return
         while times:
-            done = self._uses(last, start, use, pause, cycles, times)
-            if not done:
-                done = 1
+            first, done = self._used, min(times, (self._block_rows - self._used) // 2)
+            end = start + done * (use + pause)
+            grows = last.end == start and last.cause is Cause.BUSY
+            if grows or not (use and pause and done) or end > MAX_CYCLE:
+                done, end = 1, start + use + pause
                 self._use(last, start, start + use, Cause.BUSY, cycles)
-                self._use(last, start + use, start + use + pause, Cause.IDLE, 0)
-            start += done * (use + pause)
-            times -= done
-
-    def _uses(self, last: _Open, start: int, use: int, pause: int, cycles: int, times: int) -> int:
-        """Add the rows of as many uses as the block takes, all at once; give their number."""
-        first, period = self._used, use + pause
-        grows = last.end == start and last.cause is Cause.BUSY and last.row >= self._closed_rows
-        fit = min(times, (len(self._block) - first) // 2)
-        if grows or not (use and pause and fit) or start + fit * period > MAX_CYCLE:
-            return 0
-        put_uses(self._block[first : first + 2 * fit], last.number, start, use, pause, cycles)
-        self._used = first + 2 * fit
-        last.row, last.end = self._written + self._used - 1, start + fit * period
-        last.cause, last.served = Cause.IDLE, 0
-        return fit
+                self._use(last, start + use, end, Cause.IDLE, 0)
+            else:
+                self._block.put_uses(first, last.number, start, use, pause, cycles, done)
+                self._used = first + 2 * done
+                last.row, last.end = self._written + self._used - 1, end
+                last.cause, last.served = Cause.IDLE, 0
+            start, times = end, times - done
 
     def _use(self, last: _Open, start: int, end: int, cause: Cause, cycles: int) -> None:
         """Add a row of a channel, or let the last one grow."""
@@ -215,7 +209,7 @@ class TraceWriter:
             at = last.row - self._written
             self._ends[at] = last.end = end
             last.served += cycles
-            self._served[at] = last.served
+            self._block.served[at] = last.served
             return
         last.cause, last.served = cause, cycles
         self._add(last, start, end)
@@ -249,7 +243,7 @@ class TraceWriter:
 
     def _with_room(self) -> int:
         """Write the present block if it is full; return the place of the next row."""
-        if self._used == len(self._block):
+        if self._used == self._block_rows:
             self._store()
             self._written += self._used
             self._closed_rows = max(self._closed_rows, self._written)
@@ -317,7 +311,7 @@ class TraceWriter:
                 lanes = list(self._tables["lanes"])
                 text = figures_text(figures or {})
                 self._take(len(text))
-                write_end(self._file, lanes, engines, served or {}, text)
+                write_end(self._file, self._grows, lanes, engines, served or {}, text)
         except (OSError, RuntimeError) as error:
             raise not_written(self.path, error) from None
         self._finished = True
@@ -345,11 +339,11 @@ class TraceWriter:
             raise not_written(self.path, error) from None
 
     def _store_block(self) -> None:
-        rows = self._block[: self._used]
+        rows = self._block.rows[: self._used]
         self._take(rows.nbytes)
         if self._used:
-            write_block(self._columns, self._block, self._used, self._written)
-            at = self._written // len(self._block) - self._stored["index"]
+            write_block(self._columns, self._block.rows, self._used, self._written)
+            at = self._written // self._block_rows - self._stored["index"]
             self._index[at:] = [block_index(rows, len(self._tables["lanes"]))]
 
     def _store_tables(self) -> None:
@@ -362,9 +356,9 @@ class TraceWriter:
         self._grow("tables", "lane_kinds", {"lane_kinds": self._kinds})
         columns = np.array(self._segments, dtype="<i8").reshape(-1, len(SEGMENT_FIELDS)).T
         self._grow("segments", "segments", dict(zip(SEGMENT_FIELDS, columns, strict=True)))
-        first, current = self._stored["index"], self._written // len(self._block)
+        first, current = self._stored["index"], self._written // self._block_rows
         if self._index:
-            write_index(self._file, first, self._index, n_lanes)
+            write_index(self._grows, first, self._index, n_lanes)
         self._index = self._index[current - first :]
         self._stored["index"] = current
 
@@ -375,7 +369,8 @@ class TraceWriter:
     def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:
         """Write the entries of columns that are not in the file yet."""
         first = self._stored[what]
-        write_more(self._file, group, {n: column[first:] for n, column in columns.items()}, first)
+        new = {name: column[first:] for name, column in columns.items()}
+        write_more(self._grows, group, new, first)
         self._stored[what] = len(next(iter(columns.values())))
 
     def _commit(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.numbers import in_bytes
-from simaccel.workload.einsum import Operator, Tensor, Vector, operands_of
+from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.names import name_faults, title_faults
 from simaccel.workload.sizes import size_faults
@@ -207,7 +207,25 @@ def _shape_faults(workload: Workload) -> list[Fault]:
             if shape != known:
                 allowed = f"shape {known} of {given.tensor}, as at {where}"
                 faults.append(Fault(_FILE, path, shape, allowed))
-    return faults + _box_faults(workload, first)
+    return faults + _box_faults(workload, first) + _two_box_faults(workload)
+
+
+def _two_box_faults(workload: Workload) -> list[Fault]:
+    """Return operands that are another box of a tensor than one before of the same operator.
+
+    An operator's tiles have the tensor's name, so that the two would be one tile.
+    """
+    faults = []
+    for operator in workload.operators:
+        seen: dict[str, tuple[Operand, str]] = {}
+        for label, given in operands_of(operator):
+            other, where = seen.setdefault(given.tensor, (given, label))
+            boxes = given.box(operator.ranks), other.box(operator.ranks)
+            if (given.start or other.start) and boxes[0] != boxes[1]:
+                allowed = f"the box of {given.tensor} that {where} is, or another tensor"
+                path = f"operators.{operator.name}.{label}"
+                faults.append(Fault(_FILE, path, str(given), allowed))
+    return faults
 
 
 def _box_faults(

@@ -4,10 +4,14 @@ import pytest
 
 from simaccel.analytic.estimate import EstimateError, estimate
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.text import parse_tree
+from simaccel.mapping.tree import Group
+from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import Dimensions, Workload, attention, build, gemm
 from tests.machine.accelerators import accelerator
-from tests.program.programs import attention_workload, gemm_case
+from tests.program.programs import attention_workload, gemm_case, mapping_of
 
 
 def test_energy_by_hand() -> None:
@@ -84,6 +88,27 @@ def test_the_slowest_channel_is_no_bound_but_an_even_share_is() -> None:
     on = accelerator(dram={"bandwidth_bytes_per_second": "3 GB/s", "channels": 3})
     (one,) = estimate(made.workload, made.mapping, on).operators
     assert one.resources["dram"] == 1280 // 3 + 320 // 3 - 1
+
+
+_TREE = "loop {}\nloop {}\nkeep A buffer x3, B buffer x3, C buffer x2\ndo gemm array {}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tree", "error"),
+    [
+        ((197, 768, 768), _TREE.format("n 256", "k 64", "ws"), 0.01),
+        ((128, 1024, 4096), _TREE.format("n 2532", "k 64", "is"), 0.02),
+    ],
+)
+def test_a_store_delays_no_more_loads_than_are_beside_it(
+    sizes: tuple[int, int, int], tree: str, error: float
+) -> None:
+    """Its loop over k goes on for long after; taken to go on so slowly, it was 8 and 21% more."""
+    m, k, n = sizes
+    workload, on = gemm(m=m, k=k, n=n), load_accelerator("edge_tpu")
+    mapping = mapping_of(workload, Group(operators=("gemm",), tree=parse_tree(tree)))
+    ran = Machine(on, lower(workload, mapping)).run().cycles
+    assert estimate(workload, mapping, on).cycles == pytest.approx(ran, rel=error)
 
 
 def test_what_is_too_large_to_count_is_refused() -> None:

@@ -145,7 +145,7 @@ def test_array_bytes_are_those_of_the_folds(
         shape = (ints(3), ints(m), ints(k), ints(n))
         one = folded(on, shape, stationarity, (8, 16, 32), accumulate=accumulate)
         counted = array_elements((m, k, n), sides, stationarity, accumulate=accumulate)
-        found = [one.a_bytes, one.b_bytes, one.out_bytes, one.sums_bytes]
+        found = [one[name] for name in ("a_bytes", "b_bytes", "out_bytes", "sums_bytes")]
         expected = [counted["a"], 2 * counted["b"], 4 * counted["out"], 4 * counted["sums"]]
         assert [int(n_bytes) for n_bytes in found] == [3 * n_bytes for n_bytes in expected]
 
@@ -162,8 +162,8 @@ def test_array_cycles_are_the_specs_if_nothing_holds_it_up(
         one = folded(on, shape, stationarity, (16, 16, 16), accumulate=False)
         around = edges(on, shape, stationarity)
         expected = on.systolic.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
-        assert int(one.cycles) == int(one.compute)
-        assert int(around.lead + one.cycles + around.tail) == expected
+        assert int(one["cycles"]) == int(one["compute"])
+        assert int(around.lead + one["cycles"] + around.tail) == expected
 
 
 def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
@@ -176,7 +176,7 @@ def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
     def cycles(**sections: dict[str, Any]) -> int:
         shape = (ints(1), ints(8), ints(4), ints(4))
         on = accelerator(**sections)
-        return int(folded(on, shape, "ws", (16, 16, 16), accumulate=False).cycles)
+        return int(folded(on, shape, "ws", (16, 16, 16), accumulate=False)["cycles"])
 
     def pipe(width: int) -> dict[str, Any]:
         return {"topology": "bus", "link_bytes_per_cycle": width, "hop_cycles": 0}

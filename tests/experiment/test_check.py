@@ -23,6 +23,7 @@ from simaccel.workload import (
     operand,
 )
 from simaccel.workload.attention import Scope
+from tests.draws import some
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
@@ -32,7 +33,7 @@ TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
     ("dataflow", "capacity", "scope"),
     [
         *((name, "1 KiB", "model") for name in ("naive", "flex", "flat", "flash")),
-        *((name, "unlimited", "model") for name in ("naive", "flex", "flash")),
+        *some((name, "unlimited", "model") for name in ("flex", "naive", "flash")),
         ("best", "1 KiB", "block"),
     ],
 )
@@ -70,8 +71,11 @@ def _checked(workload: Workload, edit: tuple[str, str]) -> None:
 
 
 def test_a_wrong_scale_is_found() -> None:
+    """Where it leaves the chip: weights that stay are seen in what A makes of them."""
     workload = attention(SMALL, batch=1, seq_len=5, scope="la")
-    with pytest.raises(CheckFailedError, match=r"check failed: softmax writes .* plain numpy has"):
+    with pytest.raises(
+        CheckFailedError, match=r"check failed: (softmax|A) writes .* plain numpy has"
+    ):
         _checked(workload, ("scale 0.4", "scale 0.5"))
 
 

@@ -46,7 +46,7 @@ TELLS_WITHOUT = {"Clock._queue", "Tokens.count", "Entry.since"}
 # the times of events.
 VIEWS = {
     "Turns.ring", "Turns.gap", "Turns.left", "Turns.direction", "Batches.queues", "Batches.gap",
-    "Batches.left", "Entry.direction", "Entry.owner",
+    "Batches.left", "Batches.ring", "Entry.direction", "Entry.owner",
 }  # fmt: skip
 # Only a trace is about these: see test_lanes.py and the traces of tests/properties.
 WATCHED = {"ChannelLane.channel", "TileLane.held"}

@@ -132,7 +132,13 @@ CASES: dict[str, tuple[Workload, str, str, str]] = {
         GEMM,
         "group FF\n  loop m 3\n  part m 1 rest\n    | do FF array ws\n    | do FF array ws",
         "tree[1]",
-        "unequal",
+        "no loop outside cuts",
+    ),
+    "part of pieces": (
+        GEMM,
+        "group FF\n  loop m 1\n  part m 1 rest\n    | do FF array ws\n    | do FF array ws",
+        "tree[1]",
+        "no loop outside cuts",
     ),
     "reduction shared": (
         CHAIN,
@@ -256,6 +262,34 @@ CASES: dict[str, tuple[Workload, str, str, str]] = {
         "group FF\n  keep out buffer\n  spread m 2 cols\n  spread n 2 rows\n  do FF mac",
         "tree[2]",
         "rows, cols, then",
+    ),
+    "online in pieces": (
+        ATTENTION,
+        la(
+            "loop c 4",
+            ALL,
+            FORK.replace("| do softmax sfu", "| loop c 2\n    do softmax sfu"),
+        ),
+        "tree[6].fork[1][1]",
+        "no loop c inside of its branch",
+    ),
+    "keep in a PE's loop": (
+        GEMM,
+        "group FF\n  keep out buffer\n  spread n 2 cols\n  loop m 3\n  keep W pe, x pe\n  do FF mac",
+        "tree[4]",
+        "a keep of PEs outside of their loops",
+    ),
+    "part in PEs": (
+        GEMM,
+        "group FF\n  keep out buffer\n  part m 3 rest\n    | keep W pe\n      do FF mac\n    | do FF mac",
+        "tree[1].part[1][0]",
+        "the same keeps of W",
+    ),
+    "spread of parts": (
+        GEMM,
+        "group FF\n  keep out buffer\n  part m 3 rest\n    | spread n 9 cols\n      keep W pe\n      do FF mac\n    | keep W pe\n      do FF mac",
+        "tree[1].part[1][1]",
+        "the same keeps of W",
     ),
     "chain on PEs": (
         CONVS,

@@ -17,6 +17,8 @@ from simaccel.workload import (
     operand,
     softmax,
 )
+from tests.trees import vector
+from tests.trees import workload as small
 
 FIRST = Einsum(
     "first", {"m": 4, "k": 8, "n": 2}, (operand("A m k"), operand("B k n")), operand("S m n")
@@ -177,3 +179,13 @@ def test_refuses_tensors_whose_kind_is_not_their_role() -> None:
             "allowed: an operator that reads it, as its kind is 'weight'"
         ),
     ]
+
+
+def test_refuses_an_operator_that_reads_two_boxes_of_a_tensor() -> None:
+    """They would be one tile; an operator may read one box twice."""
+    add = vector("add", "residual", "C m", "A m", "A m", m=4)
+    low, high = (replace(given, start=(at,)) for given, at in zip(add.inputs, (0, 4), strict=True))
+    message = r"operators.add.inputs.1: got 'A\[m\+4\]'; allowed: the box of A that inputs.0 is"
+    with pytest.raises(InputError, match=message):
+        small(replace(add, inputs=(low, high)))
+    assert small(replace(add, inputs=(high, high))).shapes["A"] == (8,)

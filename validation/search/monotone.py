@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.remembered import VARIABLE
+from simaccel.experiment.cache import VARIABLE
 from simaccel.experiment.scheduling import MachineJudge, scheduled
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.search import Effort

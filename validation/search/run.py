@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from simaccel.experiment.cache import VARIABLE
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.remembered import VARIABLE
 from simaccel.experiment.scheduling import MachineJudge, scheduled
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Tree

@@ -14,7 +14,31 @@ CONVOLUTIONS = {
     "3x3": {"m": 64, "c": 64, "p": 56, "q": 56, "r": 3, "s": 3},
     "7x7 stride 2": {"m": 64, "c": 3, "p": 112, "q": 112, "r": 7, "s": 7, "stride": 2},
     "1x1": {"m": 512, "c": 2048, "p": 7, "q": 7, "r": 1, "s": 1},
+    "3x3 of 28": {"m": 128, "c": 128, "p": 28, "q": 28, "r": 3, "s": 3},
+    "3x3 stride 2": {"m": 256, "c": 128, "p": 14, "q": 14, "r": 3, "s": 3, "stride": 2},
+    "5x5 of 27": {"m": 256, "c": 96, "p": 27, "q": 27, "r": 5, "s": 5},
 }
+_FIRST = ("3x3", "7x7 stride 2", "1x1")
+_FURTHER = (
+    ("attention", "edge", (1021,), "flat"),
+    ("attention", "edge", (3001,), "flat"),
+    ("attention", "edge", (11000,), "flat"),
+    ("attention", "edge_tpu", (1537,), "flat"),
+    ("attention", "tpu_v3", (8191,), "flat"),
+    ("attention", "cloud", (30011,), "flat"),
+    ("attention", "cloud", (2039,), "flash"),
+    ("gemm", "edge_tpu", (331, 509, 1021), "flex"),
+    ("gemm", "tpu_v3", (331, 509, 1021), "flex"),
+    ("gemm", "edge_tpu", (3000, 128, 700), "flex"),
+    ("gemm", "cloud", (2053, 640, 1531), "flex"),
+    ("conv", "edge", "3x3 of 28", "flex"),
+    ("conv", "cloud", "3x3 of 28", "flex"),
+    ("conv", "tpu_v3", "3x3 stride 2", "flex"),
+    ("conv", "edge_tpu", "3x3 stride 2", "flex"),
+    ("conv", "cloud", "5x5 of 27", "flex"),
+    ("conv", "edge_tpu", "5x5 of 27", "flex"),
+)
+"""Drawn when the search had been mended for the others: primes, and sizes of no round number."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +100,7 @@ def settings() -> list[Setting]:
     found += [
         Setting("conv", hw, shape, "flex")
         for hw in ("edge", "cloud", "edge_tpu")
-        for shape in CONVOLUTIONS
+        for shape in _FIRST
         if (hw, shape) != ("edge_tpu", "1x1")
     ]
-    return found
+    return found + [Setting(*one) for one in _FURTHER]

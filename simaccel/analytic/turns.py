@@ -1,0 +1,101 @@
+"""A load and a store on one channel: who is served when, batch by batch.
+
+A channel keeps its direction while it has work in it. Where the other direction waits, it gets its
+turn after a batch, which counts from the change of direction or from when the other began to wait.
+All times and amounts are cycles, by candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.analytic.family import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Cycles of a batch of loads and of one of stores, and of a change of direction."""
+
+    loads: int
+    stores: int
+    turn: int
+
+
+@dataclass(frozen=True, eq=False)
+class Posted:
+    """A store: what is left of it is served from ``begin`` to its ``end``, if no load comes.
+
+    ``since``: where the batch of loads before ``begin`` counts from, or when the store was asked
+    for.
+    """
+
+    since: Floats
+    begin: Floats
+    end: Floats
+
+
+def after_loads(asked: Floats, busy: Floats, service: Ints, wrote: Bools, pace: Pace) -> Posted:
+    """Return when a store is served that loads are served before, and beside, until ``busy``.
+
+    ``wrote``: whether the last transfer was a store.
+
+    >>> int(after_loads(10, 60, 5, False, Pace(100, 4, 7)).begin)
+    67
+    >>> last = after_loads(10, 60, 5, False, Pace(20, 4, 7)).end  # 20, 7 + 4, 7 + 20, 7 + 1
+    >>> int(last), int(delay_of(60, 10, 5, Pace(20, 4, 7)))
+    (76, 33)
+    """
+    left = np.maximum(busy - asked, 0)
+    loads, stores = np.ceil(left / pace.loads), np.ceil(service / pace.stores)
+    rounds = np.maximum(np.minimum(loads - 1, stores), 0)
+    before = np.minimum(service, rounds * pace.stores)
+    free = asked + left + rounds * 2 * pace.turn + before
+    idle = (left == 0) & wrote
+    begin = free + np.where(idle, 0, pace.turn)
+    early = asked + stores * pace.loads + (2 * stores - 1) * pace.turn + service
+    done = stores < loads
+    since = np.where(left > 0, free - (left - rounds * pace.loads), asked)
+    return Posted(
+        since, np.where(done, early, begin), np.where(done, early, begin + service - before)
+    )
+
+
+def delay_of(end: Floats, asked: Floats, service: Ints, pace: Pace) -> Floats:
+    """Return the cycles by which a store delays a load that had ended at ``end``."""
+    loads = np.ceil((end - asked) / pace.loads) - 1
+    rounds = np.maximum(np.minimum(loads, np.ceil(service / pace.stores)), 0)
+    found: Floats = rounds * 2 * pace.turn + np.minimum(service, rounds * pace.stores)
+    return found
+
+
+def meeting(
+    asked: Floats, start: Floats, service: Ints, store: Posted, pace: Pace
+) -> tuple[Floats, Posted]:
+    """Return when a load ends that meets a store, and what becomes of the store.
+
+    ``start``: when the loads before it have been served.
+    """
+    turn = pace.turn
+    waits = np.maximum(store.begin - turn, store.since)
+    # one that is there when the loads run out belongs to their batch
+    goes_on = asked < waits
+    now = np.where(goes_on, np.minimum(service, np.maximum(store.since + pace.loads - start, 0)), 0)
+    later = service - now
+    turned = np.where(goes_on, start + now + turn, np.maximum(start, store.begin))
+    left = store.end - np.where(goes_on, store.begin, turned)
+    turned = np.where(goes_on, np.maximum(turned, store.begin), turned)
+    loads, stores = np.ceil(later / pace.loads), np.ceil(left / pace.stores)
+    first = (stores <= loads) & (later > 0)
+    rounds = np.minimum(loads, stores)
+    between = np.minimum(left, rounds * pace.stores)
+    end = np.where(later > 0, turned + later + between + (2 * rounds - 1) * turn, start + now)
+    stored = (
+        turned
+        + left
+        + np.where(first, (stores - 1) * (pace.loads + 2 * turn), later + 2 * rounds * turn)
+    )
+    begin = np.where(first, stored, np.where(later > 0, end + turn, turned))
+    batch = np.where(later > 0, end - (later - (loads - 1) * pace.loads), store.since)
+    return end, Posted(batch, begin, stored)
