@@ -37,7 +37,7 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	  awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }' .venv/.times; exit $$status
 
 validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
-	SIMACCEL_DRAWS=38 $(BIN)/python -m pytest -n 2 tests/properties tests/machine tests/analytic tests/trace tests/experiment tests/schedulers
+	SIMACCEL_DRAWS=38 $(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.search.run
 	$(BIN)/python -m validation.search.brute

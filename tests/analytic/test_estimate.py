@@ -1,5 +1,7 @@
 """Estimates of whole mappings: energy, totals, refusals, and numbers that don't overflow."""
 
+from itertools import product
+
 import pytest
 
 from simaccel.analytic.estimate import EstimateError, estimate
@@ -10,6 +12,7 @@ from simaccel.mapping.tree import Group
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import Dimensions, Workload, attention, build, gemm
+from tests.draws import some
 from tests.machine.accelerators import accelerator
 from tests.program.programs import attention_workload, gemm_case, mapping_of
 
@@ -138,8 +141,9 @@ def _long(hw: str, dataflow: str, workload: Workload) -> None:
     assert predicted.moved["dram_write", "Z"] >= workload.tensor_bytes("Z")
 
 
-@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash"])
-@pytest.mark.parametrize("hw", ["edge", "cloud"])
+@pytest.mark.parametrize(
+    ("dataflow", "hw"), some(product(["naive", "flat", "flex", "flash"], ["cloud", "edge"]), 3)
+)
 def test_no_overflow_at_262144_tokens(hw: str, dataflow: str) -> None:
     """BERT with batch 64: 1.35e16 MACs; edge has no room for one row of logits (FLAT)."""
     workload = build("bert", batch=64, seq_len=262_144, scope="la")

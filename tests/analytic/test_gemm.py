@@ -17,6 +17,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep
 from simaccel.workload import Workload, gemm
 from tests.analytic.loops import array_elements, dram_elements
+from tests.draws import some
 from tests.machine.accelerators import accelerator
 from tests.program.programs import ORDERS, GemmTiles, gemm_group
 
@@ -54,9 +55,7 @@ def dram(found: Counts) -> dict[tuple[str, str], int]:
     }
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("shape", PROBLEMS)
-@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize(("groups", "shape", "order"), some(product([1, 3], PROBLEMS, ORDERS)))
 def test_dram_bytes_are_those_of_the_executed_loops(
     shape: tuple[int, int, int], order: str, groups: int
 ) -> None:

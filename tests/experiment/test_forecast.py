@@ -1,6 +1,7 @@
 """A forecast bounds what the run then costs."""
 
 from functools import cache
+from itertools import product
 
 import pytest
 
@@ -10,6 +11,7 @@ from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Dimensions, attention, gemm
+from tests.draws import some
 from tests.program.programs import gemm_case
 
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
@@ -22,17 +24,24 @@ def _mapping(dataflow: str) -> Mapping:
     return scheduled(WORKLOAD, load_accelerator("toy"), dataflow)
 
 
-@pytest.mark.parametrize("dataflow", ["naive-m", "flat-r", "flash"])
+_SETTINGS: list[list[str]] = [
+    [],
+    ["dram.channels=2", "dram.bandwidth_bytes_per_second=1 GB/s", "dram.in_flight_bytes=1"],
+    ["buffer.read_bytes_per_second=1 GB/s", "buffer.write_bytes_per_second=1 GB/s"],
+    ["dma.in_queues=single", "noc.distribution.link_bytes_per_cycle=1"],
+]
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [
-        [],
-        ["dram.channels=2", "dram.bandwidth_bytes_per_second=1 GB/s", "dram.in_flight_bytes=1"],
-        ["buffer.read_bytes_per_second=1 GB/s", "buffer.write_bytes_per_second=1 GB/s"],
-        ["dma.in_queues=single", "noc.distribution.link_bytes_per_cycle=1"],
-    ],
+    ("settings", "dataflow"),
+    some(
+        product(
+            _SETTINGS,
+            ["naive-m", "flat-r", "flash"],
+        )
+    ),
 )
-def test_events_are_bounded(dataflow: str, settings: list[str]) -> None:
+def test_events_are_bounded(settings: list[str], dataflow: str) -> None:
     accelerator = load_accelerator("toy", settings)
     result = simulate(WORKLOAD, accelerator, _mapping(dataflow), fast_forward=False)
     expected = forecast(WORKLOAD, accelerator, result.mapping, result.program)

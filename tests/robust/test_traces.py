@@ -17,6 +17,7 @@ from simaccel.cli import main
 from simaccel.errors import SimaccelError
 from simaccel.trace import Trace
 from simaccel.trace.layout import _END, _PARTS
+from tests.draws import DRAWS, some
 
 Attempt = Callable[..., str]
 
@@ -63,14 +64,14 @@ def test_a_cut_trace_is_refused(tmp_path: Path, source: Path) -> None:
 def test_a_flipped_bit_is_refused_or_harmless(tmp_path: Path, source: Path) -> None:
     data, path = source.read_bytes(), tmp_path / "bad.h5"
     good, refused = _question(source), 0
-    for at in (*range(48), *range(48, len(data), len(data) // 211)):
+    for at in (*range(48), *range(48, len(data), len(data) // (211 if DRAWS > 1 else 101))):
         flipped = bytearray(data)
         flipped[at] ^= 1 << at % 8
         path.write_bytes(flipped)
         said = _refused_or_same(path, good)
         assert said or at >= 48
         refused += said
-    assert refused > 100
+    assert refused > 70
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ SPOILED = {
 @pytest.mark.parametrize("how", SPOILED)
 def test_a_part_that_is_no_part_of_a_trace_is_refused(bad: Path, how: str) -> None:
     (bad.parent / "other.h5").write_text(ELSEWHERE)
-    for name in PARTS:
+    for name in some(PARTS[[*SPOILED].index(how) % 2 :]):
         _replace(bad, name, SPOILED[how])
         with pytest.raises(SimaccelError) as caught:
             _question(bad)

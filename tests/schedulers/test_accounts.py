@@ -20,6 +20,7 @@ from simaccel.schedulers.choosing import Candidates, capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload, gemm
+from tests.draws import some
 from tests.program.programs import attention_workload, mapping_of
 
 _TOY = load_accelerator("toy", ["dram.interleave_bytes=16 B"])
@@ -46,8 +47,9 @@ def _every_tree(sizes: dict[str, int]) -> list[tuple[Node, ...]]:
     return list(found)
 
 
-@pytest.mark.parametrize("sizes", [(3, 3, 2), (1, 4, 3), (5, 1, 2)])
-@pytest.mark.parametrize("room", ["64 B", "1 KiB"])
+@pytest.mark.parametrize(
+    ("sizes", "room"), some(product([(3, 3, 2), (1, 4, 3), (5, 1, 2)], ["64 B", "1 KiB"]), 3)
+)
 def test_what_is_called_optimal_is_the_best_of_all_trees(
     sizes: tuple[int, int, int], room: str
 ) -> None:

@@ -17,6 +17,7 @@ from simaccel.experiment.run import result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
 from simaccel.workload import gemm
+from tests.draws import some
 
 BUFFERS = (1024, 4096)
 AXES = (
@@ -130,7 +131,7 @@ class _Stopping:
         return map(work, tasks)
 
 
-@pytest.mark.parametrize("after", [0, 1, 5, 20, 26])
+@pytest.mark.parametrize("after", some([0, 1, 5, 20, 26]))
 def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: int) -> None:
     whole = explored(store=Store())
     first = Store(tmp_path / "s")

@@ -1,6 +1,7 @@
 """Values: programs of small transformers against a model in plain numpy."""
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from simaccel.experiment.check import _random_tensors as random_tensors
 from simaccel.experiment.check import check, expected_values
 from simaccel.workload import Transformer, Workload, transformer
 from simaccel.workload.language import phase
+from tests.draws import some
 from tests.workload.language.reference import layer, small, whole
 
 LLAMA = small()
@@ -89,10 +91,22 @@ def test_programs_compute_what_operators_say(model: Transformer, asked: dict[str
     _checked(transformer(model, scope="model", **asked), "naive-m", "edge")
 
 
-@pytest.mark.parametrize("dataflow", ["flat-r", "flex-r", "flash"])
-def test_every_dataflow_keeps_the_mask(dataflow: str) -> None:
-    _checked(transformer(LLAMA, prompt=8, causal_blocks=1), dataflow, "edge")
-    _checked(transformer(QWEN, prompt=7, scope="la"), dataflow, "edge")
+@pytest.mark.parametrize(
+    ("dataflow", "workload"),
+    some(
+        product(
+            ["flat-r", "flex-r", "flash"],
+            [
+                transformer(QWEN, prompt=7, scope="la"),
+                transformer(LLAMA, prompt=8, causal_blocks=1),
+            ],
+        ),
+        3,
+    ),
+    ids=str,
+)
+def test_every_dataflow_keeps_the_mask(dataflow: str, workload: Workload) -> None:
+    _checked(workload, dataflow, "edge")
 
 
 def test_a_spatial_array_computes_it_too() -> None:
