@@ -5,7 +5,7 @@ from __future__ import annotations
 from simaccel.analytic.array import Edges
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Floats
-from simaccel.analytic.pointwise import larger, pick
+from simaccel.analytic.pointwise import larger, pick, without
 from simaccel.analytic.schedule import Work
 from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin, State
 from simaccel.hardware import Accelerator
@@ -30,8 +30,8 @@ class Systolic(State):
         for number, key in enumerate(inputs):
             come = latency + (ZERO if key is None else self.get(("ready", key)))
             shifted = larger(self.get(FREE), come) + edges.lead
-            begin = larger(begin, pick(edges.held == number, shifted, come))
-        behind = pick(edges.held < 0, self.get(LEFT) - edges.hidden, ZERO)
+            begin = larger(begin, pick(edges.holds[number], shifted, come))
+        behind = pick(edges.holds_sums, self.get(LEFT) - edges.hidden, ZERO)
         begin = larger(begin, behind)
         end = begin + block.cycles
         self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
@@ -51,5 +51,5 @@ class Systolic(State):
         if made is None:
             return ZERO
         ready = self.get(("ready", made))
-        leaving = (ready > 0) & (ready == self.get(("out", made))) & (edges.held >= 0)
+        leaving = (ready > 0) & (ready == self.get(("out", made))) & without(edges.holds_sums)
         return pick(leaving, self.get(("folded", made)), ready)

@@ -84,9 +84,10 @@ def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
         order = sorted(range(len(later)), key=times.__getitem__)
         return [Place([later[number]]) for number in order]
     asked = np.stack(np.broadcast_arrays(*times))
-    orders = np.argsort(asked, axis=0, kind="stable")
     numbers = np.arange(len(later)).reshape(-1, *[1] * (asked.ndim - 1))
-    theirs = (orders[:, None] == numbers) & np.isfinite(asked)
+    others = numbers[:, None]
+    before = (asked[:, None] < asked) | ((asked[:, None] == asked) & (others < numbers))
+    theirs = (np.count_nonzero(before, axis=0) == others) & np.isfinite(asked)
     there = theirs.reshape(len(later), len(later), -1).any(axis=-1)
     return [
         Place([(later[number][0], mine[number]) for number in np.flatnonzero(some)])
@@ -379,12 +380,12 @@ class Traffic(Systolic):
             for one in line.recent:
                 one.begin = pick(more > 0, -1.0, one.begin)
             line.latest = pick(more > 0, -1.0, line.latest)
-        interval = self._interval(growth)
+        moved = more * self._interval(growth)
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
             else:
-                self.x[key] = self.x[key] + pick(value > 0, more * interval, 0)
+                self.x[key] = self.x[key] + (value > 0) * moved
 
     def _interval(self, growth: Times) -> Floats:
         """Return the steady interval: of engines, and of the work of each resource."""

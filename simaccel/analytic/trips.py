@@ -83,24 +83,24 @@ def _slots_repeat(body: Bodies) -> Ints:
     return smaller(plain(found), RING)
 
 
-def grows_evenly(older: Times, last: Times, now: Times) -> Bools:
-    """Return for which candidates the last two iterations took the same everywhere."""
-    found = TRUE
+def grows_evenly(older: Times, last: Times, now: Times, here: Bools) -> Bools:
+    """Return for which candidates of some the last two iterations took the same everywhere."""
+    found = here
     for key, time in now.items():
+        if not anywhere(found):
+            break
         before = last.get(key, ZERO)
         if time is not before:
             growth = time - before
             found = found & ((growth == 0) | (growth == before - older.get(key, ZERO)))
-            if not anywhere(found):
-                break
     return found
 
 
 def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
     """Return the times before an iteration, whose number each candidate has its own of."""
-    first, last = int(np.min(which)), int(np.max(which))
+    first, *others = sorted(set(np.ravel(which).tolist()))
     found = dict(history[first])
-    for number in range(first + 1, last + 1):
+    for number in others:
         for key in now:
             old, new = found.get(key, ZERO), history[number].get(key, ZERO)
             if new is not old:
@@ -134,8 +134,8 @@ class Steady:
         self.gone = self.gone + here
         if done >= _STEADY:
             self.stores = beside_a_store(self.history, now, self.trips, self.names)
-            even = grows_evenly(self.history[-2], self.history[-1], now)
-            self.settled = self.settled | (here & without(self.stores) & even)
+            here = here & without(self.stores)
+            self.settled |= grows_evenly(self.history[-2], self.history[-1], now, here)
 
     def before(self, now: Times) -> tuple[Times, Floats]:
         """Return the times a period ago, and how many such periods follow."""
