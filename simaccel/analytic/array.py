@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
-from simaccel.analytic.family import Fan, Ints, ints
+from simaccel.analytic.family import Bools, Fan, Ints, ints
 from simaccel.analytic.pieces import Cuts
 from simaccel.hardware import STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
@@ -69,6 +70,16 @@ class Edges:
     hidden: Ints
     leaving: Ints
     held: Ints
+
+    @cached_property
+    def holds(self) -> tuple[Bools, Bools]:
+        """Where the first operand is stationary, and where the second is."""
+        return self.held == 0, self.held == 1
+
+    @cached_property
+    def holds_sums(self) -> Bools:
+        """Where sums are stationary."""
+        return self.held < 0
 
 
 Sides = tuple[Ints | None, Ints | None]
@@ -178,7 +189,7 @@ _Of = TypeVar("_Of", Edges, Folded)
 
 def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
     """Return what there is by stationarity, in their order; one that is chosen for the others."""
-    there = set(np.unique(which).tolist())
+    there = set(np.ravel(which).tolist())
     found = {number: of(stationarity=STATIONARITIES[number]) for number in there}
     return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
 

@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-
-import numpy as np
+from typing import TypeVar
 
 from simaccel.analytic.array import (
     Edges,
@@ -24,8 +23,9 @@ from simaccel.analytic.array import (
     folded,
     matmul_of,
 )
-from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, anywhere, everywhere, ints
+from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, ints
 from simaccel.analytic.pieces import Cuts, begins_sums, extent, number
+from simaccel.analytic.pointwise import anywhere, everywhere, identity, larger, pick, plain
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.transfers import Cost, Transfer
 from simaccel.analytic.widths import Widths
@@ -63,7 +63,15 @@ class Move:
     @cached_property
     def longest(self) -> Ints:
         """Cycles if nothing else is on its way."""
-        return np.maximum(self.service, self.port)
+        return larger(self.service, self.port)
+
+
+_Cost = TypeVar("_Cost", Block, Edges)
+
+
+def _plain(cost: _Cost) -> _Cost:
+    """Return a cost with plain numbers where all candidates have the same."""
+    return replace(cost, **{name: plain(value) for name, value in vars(cost).items()})
 
 
 @dataclass
@@ -143,7 +151,7 @@ class Units(Widths):
         """Return what a systolic array does with a block."""
         seen = self.family.space.seen(path.leaf.operator)
         shape = matmul_of(seen, sizes)
-        key = (id(path.leaf), accumulate, *(id(sizes[rank]) for rank in seen.ranks))
+        key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in seen.ranks))
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
             widths = self.widths(path, seen)
@@ -172,12 +180,12 @@ class Units(Widths):
         seen = work.seen
         sizes = self._widened(sizes)
         some, whole = anywhere(begun), everywhere(begun)
-        ranks = (id(sizes[rank]) for rank in seen.ranks)
-        key = (id(work), work.step, *ranks, begun.ndim, whole, some)
+        ranks = (identity(sizes[rank]) for rank in seen.ranks)
+        key = (id(work), work.step, *ranks, whole, some)
         mixed = some and not whole
         if key in self.known and not mixed:
             return self.known[key]  # type: ignore[return-value]
-        found = self._block(work, sizes, begun)
+        found = _plain(self._block(work, sizes, begun))
         self.kept += [sizes[rank] for rank in seen.ranks]
         self.known[key] = found
         return found
@@ -188,7 +196,7 @@ class Units(Widths):
             return sizes
         found = dict(sizes)
         for rank, terms in derived.items():
-            key = ("derived", rank, *(id(found[one]) for one, _ in terms))
+            key = ("derived", rank, *(identity(found[one]) for one, _ in terms))
             if key not in self.known:
                 self.kept += [found[one] for one, _ in terms]
                 self.known[key] = extent(terms, found)
@@ -202,7 +210,7 @@ class Units(Widths):
             costs = {
                 name: cost(sizes) for name, cost in self.vector_cycles(path, seen, step).items()
             }
-            most = np.maximum(costs["sfu"], np.maximum(costs["buffer_read"], costs["buffer_write"]))
+            most = larger(costs["sfu"], larger(costs["buffer_read"], costs["buffer_write"]))
             return Block(most, costs["buffer_read"], costs["buffer_write"])
         cuts = Cuts(self.family.space, path)
         if work.do.unit == "mac":
@@ -214,9 +222,9 @@ class Units(Widths):
             return Block(one["cycles"], one["read_port"], one["write_port"], around)
         adds, starts = fold(accumulate=True), fold(accumulate=False)
         return Block(
-            np.where(begun, adds["cycles"], starts["cycles"]),
-            np.where(begun, adds["read_port"], starts["read_port"]),
-            np.where(begun, adds["write_port"], starts["write_port"]),
+            pick(begun, adds["cycles"], starts["cycles"]),
+            pick(begun, adds["read_port"], starts["read_port"]),
+            pick(begun, adds["write_port"], starts["write_port"]),
             around,
         )
 
@@ -227,8 +235,8 @@ class Units(Widths):
         found = partial(edges, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
         which = self.family.held.get(path.leaf.operator)
         if which is None:
-            return found(stationarity=path.leaf.stationarity or "ws")
-        return chosen(which, by_number(which, found))
+            return _plain(found(stationarity=path.leaf.stationarity or "ws"))
+        return _plain(chosen(which, by_number(which, found)))
 
     def _pass(self, work: Work, cuts: Cuts, sizes: dict[str, Ints]) -> Block:
         """Return the cycles of PEs with memories, and of what they take from the buffer."""
@@ -270,9 +278,9 @@ class Units(Widths):
                 read, down = read + again, down + again
         a = self.accelerator
         reads, writes = a.read_rate.cycles(read), a.write_rate.cycles(write)
-        most = np.maximum(steps, np.maximum(reads, writes))
-        most = np.maximum(most, a.distribution_rate.cycles(down))
-        most = np.maximum(most, a.collection_rate.cycles(up))
+        most = larger(steps, larger(reads, writes))
+        most = larger(most, a.distribution_rate.cycles(down))
+        most = larger(most, a.collection_rate.cycles(up))
         return Block(most, ints(reads), ints(writes))
 
     def _passes(self, cuts: Cuts, first: int) -> Ints:
@@ -298,8 +306,8 @@ class Units(Widths):
         assert isinstance(work.seen.operator, Vector)  # noqa: S101 - only these correct sums
         form = VECTORS[work.seen.operator.kind].steps[step]
         found = {name: cost(sizes) for name, cost in self.correction_cycles(view, form).items()}
-        most = np.maximum(found["sfu"], np.maximum(found["buffer_read"], found["buffer_write"]))
-        return Block(most, found["buffer_read"], found["buffer_write"])
+        most = larger(found["sfu"], larger(found["buffer_read"], found["buffer_write"]))
+        return _plain(Block(most, found["buffer_read"], found["buffer_write"]))
 
     def move(
         self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, kind: str, *, up: bool
@@ -307,7 +315,7 @@ class Units(Widths):
         """Return the cost of bringing a tile of a tensor of a class, or of taking it away."""
         if tiled.level == BUFFER:
             later = FALSE if up or tiled.slide is None else slid
-            known = (id(tiled), up, kind, later is TRUE, *(id(sizes[r]) for r in tiled.ranks))
+            known = (id(tiled), up, kind, later is TRUE, *(identity(sizes[r]) for r in tiled.ranks))
             if later is FALSE or later is TRUE:
                 if known not in self.known:
                     self.kept += [sizes[rank] for rank in tiled.ranks]
@@ -335,8 +343,8 @@ class Units(Widths):
         at = next(n for n, dim in enumerate(tiled.dims) if rank in dict(dim) and len(dim) > 1)
         others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
         # the window moved by the size of a full tile, of which a last one shares as much
-        reach = np.maximum(sides[at] - c * sizes[rank], 0)
-        return ints(in_bytes(np.where(slid, whole - reach * others, whole), width)), rows
+        reach = larger(sides[at] - c * sizes[rank], 0)
+        return ints(in_bytes(pick(slid, whole - reach * others, whole), width)), rows
 
     def _dram(
         self, n_bytes: Ints, kind: str, rows: Rows | None = None, *, up: bool, pes: bool = False
@@ -348,8 +356,8 @@ class Units(Widths):
         if pes:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
-            service=ints(service),
-            port=ints(rate.cycles(n_bytes)),
+            service=plain(ints(service)),
+            port=plain(ints(rate.cycles(n_bytes))),
             latency=0 if up else accelerator.dram.latency_cycles,
             on_chip=False,
             memory=self.accelerator.memory(kind),
@@ -369,7 +377,7 @@ class Units(Widths):
         times = self._passes(cuts, tiled.at) if streams else one.times
         width = tiled.view.bits
         n_bytes = one.sums(width)[0] if up else one.n_bytes(width)
-        n_bytes = -(-n_bytes // np.maximum(times, 1))
+        n_bytes = -(-n_bytes // larger(times, 1))
         tail = accelerator.tail_latency_cycles if up and outside >= 0 else 0
         lead = 0 if up else accelerator.lead_latency_cycles
         if outside < 0:
@@ -378,8 +386,8 @@ class Units(Widths):
         port = accelerator.write_rate if up else accelerator.read_rate
         pipe = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
-            service=ints(pipe.cycles(n_bytes)),
-            port=ints(port.cycles(n_bytes)),
+            service=plain(ints(pipe.cycles(n_bytes))),
+            port=plain(ints(port.cycles(n_bytes))),
             latency=lead + tail,
             on_chip=True,
         )

@@ -8,17 +8,17 @@ too, come as soon as a slot of it is free.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
-import numpy as np
-
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Family, Floats, Kept, branches_of
 from simaccel.analytic.fifos import Slots, released, slots_of
+from simaccel.analytic.pointwise import everywhere, larger, pick, smaller, up
 from simaccel.analytic.schedule import Bodies, bodies
 from simaccel.analytic.timeline import Timeline, timeline
 from simaccel.analytic.times import (
@@ -339,8 +339,8 @@ def _ran(
         gate = ZERO if begin is None else begin.x[_ENDED]
         delay = ZERO if begin is None else times.get(_STORED) - begin.x[_STORED]
         began = gate + delay
-        last = _Ran(link, times, began, np.maximum(times.end(), began))
-        found.append((int(np.ceil(delay)), int(np.ceil(last.ended - began))))
+        last = _Ran(link, times, began, larger(times.end(), began))
+        found.append((int(up(delay)), int(up(last.ended - began))))
     return last, found
 
 
@@ -364,10 +364,10 @@ def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
         return None
     x: Times = {}
     loaded = [time for key, time in last.times.x.items() if str(key).startswith(_LOADER)]
-    together = np.maximum.reduce([last.began, *loaded])
+    together = functools.reduce(larger, loaded, last.began)
     for key, time in last.times.x.items():
         if isinstance(key, str) and key.startswith("at "):
-            x[key] = np.maximum(time, last.began if way.whole else last.ended)
+            x[key] = larger(time, last.began if way.whole else last.ended)
         elif key in (FREE, LEFT) or _of_a_channel(key):
             x[key] = time
     for engine in (ARRAY, SFU, DMA_OUT, NOC_OUT):
@@ -375,13 +375,13 @@ def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
     x |= {f"{_LOADER}{n}": together for n in range(_QUEUES)}
     x[_ENDED] = last.ended
     stored = last.times.get(("store", 0, "end"))
-    x[_STORED] = np.where(stored == last.ended, stored, ZERO)
-    origin = np.minimum.reduce([x[engine] for engine in (ARRAY, SFU, f"{_LOADER}0")])
-    shifted = {key: np.maximum(time - origin, 0) for key, time in x.items()}
+    x[_STORED] = pick(stored == last.ended, stored, ZERO)
+    origin = functools.reduce(smaller, (x[engine] for engine in (ARRAY, SFU, f"{_LOADER}0")))
+    shifted = {key: larger(time - origin, 0) for key, time in x.items()}
     gate = None if way.free else Gate(shifted[_ENDED], way.early, way.ahead)
-    wrote = {name for name, line in last.times.lines.items() if np.all(line.wrote)}
+    wrote = {name for name, line in last.times.lines.items() if everywhere(line.wrote)}
     slots = {
-        name: [np.maximum(time - origin, 0) for time in _released(last, link.fifos[name])]
+        name: [larger(time - origin, 0) for time in _released(last, link.fifos[name])]
         for name in way.ahead
     }
     return Begin(shifted, gate, frozenset(wrote), slots)

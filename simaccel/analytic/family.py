@@ -39,21 +39,6 @@ def ints(value: object) -> Ints:
     return np.asarray(value, dtype=np.int64)
 
 
-_BOOL = np.dtype(np.bool_)
-
-
-def anywhere(where: Bools | Ints | Floats) -> bool:
-    """Return whether something holds (is not 0) for any candidate; faster than ``np.any``."""
-    if where.dtype is _BOOL:
-        return 1 in where.tobytes()
-    return bool(np.count_nonzero(where))
-
-
-def everywhere(where: Bools) -> bool:
-    """Return whether something holds for all candidates; faster than ``np.all``."""
-    return 0 not in where.tobytes() if where.dtype is _BOOL else bool(where.all())
-
-
 @dataclass(frozen=True, eq=False)
 class Loops:
     """Loops over different ranks with nothing between them.

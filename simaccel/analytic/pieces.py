@@ -23,9 +23,9 @@ from simaccel.analytic.family import (
     Kept,
     Loops,
     Path,
-    anywhere,
     ints,
 )
+from simaccel.analytic.pointwise import anywhere
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.view import View
 

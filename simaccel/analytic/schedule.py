@@ -24,18 +24,17 @@ from simaccel.analytic.family import (
     Loops,
     Parted,
     Path,
-    anywhere,
-    everywhere,
     ints,
 )
 from simaccel.analytic.pieces import PLACES, Cuts, Terms, expanded
+from simaccel.analytic.pointwise import anywhere, everywhere, plain, smaller
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
 from simaccel.workload import Vector
 
-FALSE: Bools = np.zeros((), dtype=np.bool_)
-TRUE: Bools = np.ones((), dtype=np.bool_)
+FALSE: Bools = plain(np.zeros((), dtype=np.bool_))
+TRUE: Bools = plain(np.ones((), dtype=np.bool_))
 """For all candidates: told apart by identity."""
 
 
@@ -66,14 +65,15 @@ class Tiled:
 
     def __post_init__(self) -> None:
         """Work out what doesn't change."""
-        self.own = TRUE if everywhere(self.own) else self.own
+        self.own = TRUE if everywhere(self.own) else plain(self.own)
+        self.spills = plain(self.spills)
         self.may_spill = anywhere(self.spills)
         self.most = int(np.max(self.slots))
         numbers = sorted(set(np.ravel(self.slots).tolist()) - {0})
         self.by_slots: list[tuple[int, Bools | None]] = [
             (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
         ]
-        several, single = self.own & (self.slots > 1), self.own & (self.slots == 1)
+        several, single = (plain(self.own & one) for one in (self.slots > 1, self.slots == 1))
         self.several = several if anywhere(several) else None
         self.single = single if anywhere(single) else None
         """Where its next one is asked for ahead, and where only when its slot is free."""
@@ -321,9 +321,9 @@ def first_tiles(body: Bodies, sizes: dict[str, Ints]) -> Iterator[tuple[Tiled, d
     """Yield the tiles that come from outside, with their first sizes; the first of them last."""
     inside = dict(sizes)
     if body.part is not None:
-        inside[body.part.rank] = ints(body.part.size)
+        inside[body.part.rank] = plain(ints(body.part.size))
     elif body.rank:
-        inside[body.rank] = np.minimum(body.tile, sizes[body.rank])
+        inside[body.rank] = smaller(plain(body.tile), sizes[body.rank])
     for item in reversed(body.items):
         if isinstance(item, Bodies):
             yield from first_tiles(item, inside)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from simaccel.analytic.array import Edges
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Floats
+from simaccel.analytic.pointwise import larger, pick, without
 from simaccel.analytic.schedule import Work
 from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin, State
 from simaccel.hardware import Accelerator
@@ -27,18 +26,18 @@ class Systolic(State):
         """
         latency = self.accelerator.lead_latency_cycles
         *inputs, made = work.keys
-        begin = np.maximum(self.get(ARRAY), self._sums(made, edges))
+        begin = larger(self.get(ARRAY), self._sums(made, edges))
         for number, key in enumerate(inputs):
             come = latency + (ZERO if key is None else self.get(("ready", key)))
-            shifted = np.maximum(self.get(FREE), come) + edges.lead
-            begin = np.maximum(begin, np.where(edges.held == number, shifted, come))
-        behind = np.where(edges.held < 0, self.get(LEFT) - edges.hidden, ZERO)
-        begin = np.maximum(begin, behind)
+            shifted = larger(self.get(FREE), come) + edges.lead
+            begin = larger(begin, pick(edges.holds[number], shifted, come))
+        behind = pick(edges.holds_sums, self.get(LEFT) - edges.hidden, ZERO)
+        begin = larger(begin, behind)
         end = begin + block.cycles
         self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
-        self.x[LEFT] = np.maximum(self.get(LEFT), end + edges.leaving)
+        self.x[LEFT] = larger(self.get(LEFT), end + edges.leaving)
         out = end + edges.tail + self.accelerator.tail_latency_cycles
-        self.x[OUT] = out = np.maximum(self.get(OUT), out)
+        self.x[OUT] = out = larger(self.get(OUT), out)
         if made is not None:
             self.x["folded", made], self.x["out", made] = end, out
         return out
@@ -52,5 +51,5 @@ class Systolic(State):
         if made is None:
             return ZERO
         ready = self.get(("ready", made))
-        leaving = (ready > 0) & (ready == self.get(("out", made))) & (edges.held >= 0)
-        return np.where(leaving, self.get(("folded", made)), ready)
+        leaving = (ready > 0) & (ready == self.get(("out", made))) & without(edges.holds_sums)
+        return pick(leaving, self.get(("folded", made)), ready)

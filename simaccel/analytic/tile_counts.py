@@ -18,10 +18,10 @@ from simaccel.analytic.family import (
     Kept,
     Loops,
     Path,
-    anywhere,
     ints,
 )
 from simaccel.analytic.pieces import PLACES, Cuts, begins_sums, expanded, extent
+from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import SUMS, Counts, port_of
 from simaccel.analytic.transfers import Transfer
 from simaccel.analytic.widths import Widths

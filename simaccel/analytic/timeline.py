@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from simaccel.analytic.blocks import Block, Units
-from simaccel.analytic.family import Bools, Floats, Ints, anywhere, everywhere, ints
+from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.fifos import taken_over
+from simaccel.analytic.pointwise import anywhere, everywhere, identity, larger, pick, plain
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import (
     ARRAY,
@@ -29,10 +28,9 @@ from simaccel.analytic.times import (
     Begin,
     Sizes,
     Times,
-    pick,
 )
 from simaccel.analytic.traffic import Traffic
-from simaccel.analytic.trips import Context, Steady, Trips, merged, over_the_end, slots_repeat
+from simaccel.analytic.trips import Context, Steady, Trips, merged, over_the_end
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
@@ -47,7 +45,7 @@ def timeline(
     found = Timeline(units, accelerator, begin)
     if begin is not None:
         taken_over(found.x, top, begin.slots)
-    sizes = {rank: ints(size) for rank, size in space.sizes.items()}
+    sizes: Sizes = {rank: plain(ints(size)) for rank, size in space.sizes.items()}
     found.first(top, sizes)
     found.body(top, sizes, sizes)
     return found
@@ -70,7 +68,7 @@ class Timeline(Traffic):
         found = ZERO
         for key, time in self.x.items():
             if isinstance(key, str) and key.startswith("at "):
-                found = np.maximum(found, time)
+                found = larger(found, time)
         return found
 
     def body(self, body: Bodies, sizes: Sizes, following: Sizes) -> None:
@@ -90,7 +88,7 @@ class Timeline(Traffic):
             stored = self.x.get(("stored", tiled.key))
             if stored is not None:
                 ready = ("ready", tiled.key)
-                self.x[ready] = np.maximum(self.get(ready), stored)
+                self.x[ready] = larger(self.get(ready), stored)
 
     def item(self, item: Bodies | Work, sizes: dict[str, Ints]) -> None:
         """Go through a leaf, a part or a loop of a body."""
@@ -98,7 +96,7 @@ class Timeline(Traffic):
             self._work(item, sizes)
         elif item.part is not None:
             adders = item.adders if item.part.start else frozenset()
-            inside = {**sizes, item.part.rank: ints(item.part.size)}
+            inside = {**sizes, item.part.rank: plain(ints(item.part.size))}
             with self._turn(adders, TRUE if adders else FALSE, FALSE):
                 self.body(item, inside, inside)
         else:
@@ -148,9 +146,9 @@ class Timeline(Traffic):
 
     def _trips(self, body: Bodies, size: Ints) -> Trips:
         """Return how a loop cuts what arrives, worked out once."""
-        key = (id(body), id(size))
+        key = (id(body), identity(size))
         if key not in self.trips:
-            self.trips[key] = Trips(size, body.tile)
+            self.trips[key] = Trips(size, body)
         return self.trips[key]
 
     def _loop(self, body: Bodies, sizes: dict[str, Ints]) -> None:
@@ -163,7 +161,7 @@ class Timeline(Traffic):
         whole = {**sizes, rank: trips.tile}
         runs = _Ahead(self, body) if body.ahead else self.body
         names = [line.key for line in self.lines.values()]
-        steady = Steady(trips, slots_repeat(body), names)
+        steady = Steady(trips, names)
         for done in range(steady.most):
             here = steady.left(done)
             if not anywhere(here):
@@ -207,7 +205,7 @@ class Timeline(Traffic):
                 asked = isinstance(key, tuple) and key[0] == "next"
                 old = UNASKED if asked else ZERO
             if new is not old:
-                self.x[key] = np.where(where, new, old)
+                self.x[key] = pick(where, new, old)
 
     def open(self, tiles: list[Tiled], sizes: Sizes, *, early: Bools = FALSE) -> None:
         """Let the tiles of a body come, those that have not been asked for before."""
@@ -222,8 +220,8 @@ class Timeline(Traffic):
                 if anywhere(cold):
                     self.load(tiled, sizes, self.free(tiled, early), cold, ready)
                 here = tiled.own & (coming >= 0)
-                self.x[ready] = np.where(here, coming, self.get(ready))
-                self.x["next", tiled.key] = np.where(tiled.own, UNASKED, coming)
+                self.x[ready] = pick(here, coming, self.get(ready))
+                self.x["next", tiled.key] = pick(tiled.own, UNASKED, coming)
                 continue
             free = self.free(tiled, early)
             self.x[ready] = pick(tiled.own, free, self.get(ready))
@@ -277,7 +275,7 @@ class Timeline(Traffic):
         if block.edges is None:
             begin = self.get(engine)
             for key in keys:
-                begin = np.maximum(begin, self.get(("ready", key)))
+                begin = larger(begin, self.get(("ready", key)))
             self.x[engine] = out = begin + block.cycles
         else:
             out = self.folds(work, block, block.edges)
@@ -302,7 +300,7 @@ class Timeline(Traffic):
         block = self.units.correction(step, work, summed.seen.output, sizes)
         key = summed.keys[-1]
         ready = self.get(("ready", key)) if key is not None else ZERO
-        end = np.maximum(self.get(SFU), ready) + block.cycles
+        end = larger(self.get(SFU), ready) + block.cycles
         self.x[SFU] = pick(where, end, self.get(SFU))
         if key is not None:
             self.x["ready", key] = pick(where, end, ready)

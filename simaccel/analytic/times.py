@@ -8,14 +8,15 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Bools, Floats, Ints
+from simaccel.analytic.pointwise import plain
 from simaccel.analytic.schedule import TRUE
 
 Times = dict[object, Floats]
 Sizes = dict[str, Ints]
 RING: Final = 6
 """Slots that are told apart; more never wait."""
-ZERO: Final[Floats] = np.zeros(())
-UNASKED: Final[Floats] = np.full((), -1.0)
+ZERO: Final[Floats] = plain(np.zeros(()))
+UNASKED: Final[Floats] = plain(np.full((), -1.0))
 """When a tile comes that has not been asked for."""
 ARRAY, SFU, DMA_OUT, NOC_OUT = "at array", "at sfu", "at dma_out", "at noc_out"
 """Where engines are; those of queues have a number behind them."""
@@ -32,11 +33,6 @@ CHANNEL: Final = "channel"
 DRAM, STORES = "dram", "stores"
 READ, WRITE = "read port", "write port"
 COUNTERS: Final = frozenset({DRAM, STORES, READ, WRITE})
-
-
-def pick(where: Bools, new: Floats, old: Floats) -> Floats:
-    """Take the new where something holds."""
-    return new if where is TRUE else np.where(where, new, old)
 
 
 @dataclass(frozen=True, eq=False)

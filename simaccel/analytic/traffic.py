@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -9,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
-from simaccel.analytic.family import Bools, Floats, anywhere, ints
+from simaccel.analytic.family import Bools, Floats, ints
+from simaccel.analytic.pointwise import anywhere, larger, pick, without
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, first_tiles
 from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
@@ -30,7 +33,6 @@ from simaccel.analytic.times import (
     Begin,
     Sizes,
     Times,
-    pick,
 )
 from simaccel.analytic.turns import Pace, Posted, after_loads, delay_of, meeting
 from simaccel.hardware import Accelerator
@@ -63,14 +65,13 @@ class Place:
     @cached_property
     def later(self) -> Bools:
         """Candidates that have a load here."""
-        found: Bools = np.logical_or.reduce([mine for _, mine in self.members])
-        return found
+        return functools.reduce(operator.or_, (mine for _, mine in self.members))
 
     def of(self, name: Literal["begin", "free", "end"]) -> Floats:
         """Return a time of each candidate's load."""
         found = ZERO
         for one, mine in self.members:
-            found = np.where(mine, getattr(one, name), found)
+            found = pick(mine, getattr(one, name), found)
         return found
 
 
@@ -78,12 +79,15 @@ def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
     """Return loads in the order of service, each place with those that a candidate has there."""
     if len(later) < 2:  # noqa: PLR2004 - one is in order
         return [Place([one]) for one in later]
-    asked = np.stack(
-        np.broadcast_arrays(*(np.where(mine, one.begin, np.inf) for one, mine in later))
-    )
-    order = np.argsort(asked, axis=0, kind="stable")
+    times = [pick(mine, one.begin, np.inf) for one, mine in later]
+    if not any(isinstance(time, np.ndarray) for time in times):
+        order = sorted(range(len(later)), key=times.__getitem__)
+        return [Place([later[number]]) for number in order]
+    asked = np.stack(np.broadcast_arrays(*times))
     numbers = np.arange(len(later)).reshape(-1, *[1] * (asked.ndim - 1))
-    theirs = (order[:, None] == numbers) & np.isfinite(asked)
+    others = numbers[:, None]
+    before = (asked[:, None] < asked) | ((asked[:, None] == asked) & (others < numbers))
+    theirs = (np.count_nonzero(before, axis=0) == others) & np.isfinite(asked)
     there = theirs.reshape(len(later), len(later), -1).any(axis=-1)
     return [
         Place([(later[number][0], mine[number]) for number in np.flatnonzero(some)])
@@ -159,18 +163,18 @@ class Traffic(Systolic):
         """Bring a tile; when it is there is noted under ``arrival``."""
         move = self.units.move(tiled, sizes, self.slid, tiled.view.kind, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
-        begin = np.maximum(self.get(engine), free)
+        begin = larger(self.get(engine), free)
         gate = self.gate if tiled.outside is None else None
         gate = None if gate is not None and tiled.tensor in gate.ahead else gate
         if gate is not None and tiled.tensor not in gate.early:
-            begin = np.maximum(begin, gate.cycle)
+            begin = larger(begin, gate.cycle)
         if tiled.outside is not None:
-            begin = np.maximum(begin, self.get(("ready", tiled.outside)))
+            begin = larger(begin, self.get(("ready", tiled.outside)))
         if move.on_chip:
             end = begin + move.longest
         else:
             end = self._served(begin, move, where, (engine, arrival))
-        past = end if gate is None else np.maximum(end, gate.cycle)
+        past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
         if tiled.outside is not None:
@@ -181,12 +185,12 @@ class Traffic(Systolic):
         """Take a tile away, as a tensor of a class, when it has been made."""
         move = self.units.move(tiled, sizes, self.slid, kind, up=True)
         engine = NOC_OUT if move.on_chip else DMA_OUT
-        begin = np.maximum(self.get(engine), self.get(("ready", tiled.key)))
+        begin = larger(self.get(engine), self.get(("ready", tiled.key)))
         if move.on_chip:
             end = begin + move.longest
         else:
             posted = self._behind_loads(begin, move, tiled.own)
-            end = np.maximum(posted.end, begin + move.port)
+            end = larger(posted.end, begin + move.port)
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
             line = self.lines[move.memory]
@@ -202,7 +206,7 @@ class Traffic(Systolic):
         if tiled.outside is not None:
             inside = ("stored", tiled.outside)
             stored = pick(tiled.own, end + move.latency, ZERO)
-            self.x[inside] = np.maximum(self.get(inside), stored)
+            self.x[inside] = larger(self.get(inside), stored)
             self.use(tiled.outside, stored)
         self._count(move, tiled.own, loads=False)
 
@@ -212,8 +216,8 @@ class Traffic(Systolic):
         for n, here in tiled.by_slots:
             free = self._released(tiled, n) if early is not TRUE else self._released(tiled, n - 1)
             if early is not FALSE and early is not TRUE:
-                free = np.where(early, self._released(tiled, n - 1), free)
-            found = free if here is None else np.where(here, free, found)
+                free = pick(early, self._released(tiled, n - 1), free)
+            found = free if here is None else pick(here, free, found)
         return found
 
     def _released(self, tiled: Tiled, n: int) -> Floats:
@@ -222,7 +226,7 @@ class Traffic(Systolic):
     def use(self, key: int, end: Floats) -> None:
         """Note that a tile is in use until a time."""
         name = ("used", key)
-        self.x[name] = np.maximum(self.get(name), end)
+        self.x[name] = larger(self.get(name), end)
 
     def _served(self, begin: Floats, move: Move, where: Bools, keys: tuple[str, object]) -> Floats:
         """Return when a load has been served: the oldest first, sharing the channel with stores.
@@ -234,24 +238,24 @@ class Traffic(Systolic):
         behind = _in_order(self._later(line, begin, there))
         first = free
         for place in reversed(behind):
-            first = np.where(place.later, place.of("free"), first)
-        start = np.maximum(begin, first)
+            first = pick(place.later, place.of("free"), first)
+        start = larger(begin, first)
         end = self._beside_stores(begin, start, move, there)
         done = pick(there, end, free)
         for place in behind:
-            asked = np.maximum(place.of("begin"), place.of("free"))
-            shift = np.where(place.later, np.maximum(done - asked, 0), 0)
+            asked = larger(place.of("begin"), place.of("free"))
+            shift = pick(place.later, larger(done - asked, 0), 0)
             ends = place.of("end") + shift
             waits = anywhere(shift)
             for one, mine in place.members:
                 if waits:
-                    self._shift(line, one, np.where(mine, shift, 0))
-                one.free = np.where(mine, done, one.free)
-            done = np.where(place.later, ends, done)
-        self.x[line.key(CHANNEL)] = np.maximum(done, free)
-        asked = begin if there is TRUE else np.where(there, begin, -1.0)
+                    self._shift(line, one, pick(mine, shift, 0))
+                one.free = pick(mine, done, one.free)
+            done = pick(place.later, ends, done)
+        self.x[line.key(CHANNEL)] = larger(done, free)
+        asked = begin if there is TRUE else pick(there, begin, -1.0)
         line.recent.append(Request(asked, first, end, keys, line.loads))
-        line.latest = np.maximum(line.latest, asked)
+        line.latest = larger(line.latest, asked)
         line.loads = line.loads + there
         if len(line.recent) > line.most:
             line.recent = [one for one in line.recent if anywhere(self._counts(line, one))]
@@ -298,7 +302,7 @@ class Traffic(Systolic):
                         break
             else:
                 time = self.get(key)
-                self.x[key] = time + np.where(last & (time >= 0), shift, 0)
+                self.x[key] = time + pick(last & (time >= 0), shift, 0)
 
     def _beside_stores(self, asked: Floats, start: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``start`` on ends beside stores, in batches."""
@@ -315,16 +319,16 @@ class Traffic(Systolic):
                 continue
             store = Posted(since, self.get((kept, n, "begin")), last)
             met, later = meeting(asked, start, move.service, store, line.pace)
-            met = np.maximum(met, start + move.longest)
-            start, end = np.where(meets, start + met - end, start), np.where(meets, met, end)
+            met = larger(met, start + move.longest)
+            start, end = pick(meets, start + met - end, start), pick(meets, met, end)
             for part in ("since", "begin"):
                 value = self.get((kept, n, part))
-                self.x[kept, n, part] = np.where(meets, getattr(later, part), value)
-            self._delay_store(line, n, np.where(meets, later.end - last, 0))
+                self.x[kept, n, part] = pick(meets, getattr(later, part), value)
+            self._delay_store(line, n, pick(meets, later.end - last, 0))
             turned = turned | meets
-            wrote = np.where(meets, later.end > end, wrote)
-        line.wrote = wrote & (turned | ~there)
-        if anywhere(before := there & ~turned & wrote):
+            wrote = pick(meets, later.end > end, wrote)
+        line.wrote = wrote & (turned | without(there))
+        if anywhere(before := there & without(turned) & wrote):
             end = end + (move.service > 0) * line.pace.turn * before
         return end
 
@@ -336,7 +340,7 @@ class Traffic(Systolic):
         key, last = line.stored[n], self.get(end)
         for name in (DMA_OUT, ("used", key), ("ready", key), (key, 1), (key, 2)):
             time = self.get(name)
-            self.x[name] = np.where((time == last) & (time > 0), time + delay, time)
+            self.x[name] = pick((time == last) & (time > 0), time + delay, time)
         self.x[end] = last + delay
 
     def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> Posted:
@@ -349,10 +353,10 @@ class Traffic(Systolic):
                 mine = there & self._counts(line, one) & (one.end > asked + line.pace.loads)
                 if anywhere(mine):
                     delay = delay_of(one.end, asked, move.service, line.pace)
-                    self._shift(line, one, np.where(mine, delay, 0))
-            delay = np.maximum(delay_of(free, asked, move.service, line.pace), 0)
-            self.x[line.key(CHANNEL)] = free + np.where(there, delay, 0)
-        line.wrote = np.where(there, posted.end > self.get(line.key(CHANNEL)), line.wrote)
+                    self._shift(line, one, pick(mine, delay, 0))
+            delay = larger(delay_of(free, asked, move.service, line.pace), 0)
+            self.x[line.key(CHANNEL)] = free + pick(there, delay, 0)
+        line.wrote = pick(there, posted.end > self.get(line.key(CHANNEL)), line.wrote)
         return posted
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
@@ -374,20 +378,20 @@ class Traffic(Systolic):
         }
         for line in self.lines.values():
             for one in line.recent:
-                one.begin = np.where(more > 0, -1.0, one.begin)
-            line.latest = np.where(more > 0, -1.0, line.latest)
-        interval = self._interval(growth)
+                one.begin = pick(more > 0, -1.0, one.begin)
+            line.latest = pick(more > 0, -1.0, line.latest)
+        moved = more * self._interval(growth)
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
             else:
-                self.x[key] = self.x[key] + np.where(value > 0, more * interval, 0)
+                self.x[key] = self.x[key] + (value > 0) * moved
 
     def _interval(self, growth: Times) -> Floats:
         """Return the steady interval: of engines, and of the work of each resource."""
         found: Floats = ZERO
         for line in self.lines.values():
-            found = np.maximum(found, growth.get(line.key(DRAM), ZERO))
+            found = larger(found, growth.get(line.key(DRAM), ZERO))
         for key in (READ, WRITE, ARRAY, SFU, DMA_OUT, NOC_OUT):
-            found = np.maximum(found, growth.get(key, ZERO))
+            found = larger(found, growth.get(key, ZERO))
         return found

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Fan, Ints, Loops, anywhere, everywhere, ints
+from simaccel.analytic.family import Bools, Fan, Ints, Loops, ints
 from simaccel.analytic.pieces import (
     Box,
     Cuts,
@@ -28,6 +28,7 @@ from simaccel.analytic.pieces import (
     tiles,
     total_extent,
 )
+from simaccel.analytic.pointwise import anywhere, everywhere
 from simaccel.mapping.view import View
 from simaccel.numbers import PACKED_BITS, in_bytes
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Floats, Ints, anywhere, ints
+from simaccel.analytic.family import Bools, Floats, Ints, ints
+from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies
 from simaccel.analytic.times import ARRAY, RING, SFU, STORES, ZERO, Sizes, Times
 
@@ -18,17 +19,22 @@ _STEADY = 2
 
 
 class Trips:
-    """The trips of a loop over what arrives: full ones, and a smaller last one."""
+    """The trips of a loop over what arrives: full ones, and a smaller last one.
 
-    def __init__(self, size: Ints, tile: Ints) -> None:
+    ``period``: iterations after which all slots are as before.
+    """
+
+    def __init__(self, size: Ints, body: Bodies) -> None:
+        tile = smaller(plain(body.tile), size)
+        self.period = _slots_repeat(body)
+        self.periods: list[int] = np.unique(self.period).tolist()
         self.one = not anywhere(size > tile)
-        tile = np.minimum(tile, size)
         self.size = size
         self.full, rest = size // tile, size % tile
-        self.most, self.least = int(self.full.max()), int(self.full.min())
+        self.most, self.least = int(np.max(self.full)), int(np.min(self.full))
         self.has_rest: Bools = rest > 0
         self.ragged = anywhere(self.has_rest)
-        self.rest: Ints = np.maximum(rest, 1)
+        self.rest: Ints = larger(rest, 1)
         self.tile = tile
         self.known: dict[int, Ints] = {}
 
@@ -54,7 +60,7 @@ class Trips:
             return self.tile
         if number not in self.known:
             ends = (number + 1 >= self.full) & self.has_rest
-            self.known[number] = np.where(ends, self.rest, self.tile)
+            self.known[number] = pick(ends, self.rest, self.tile)
         return self.known[number]
 
 
@@ -64,84 +70,84 @@ def over_the_end(following: dict[str, Ints], after: Sizes, own: str, ends: Bools
         return
     for rank, size in after.items():
         here = following[rank]
-        new = np.minimum(here, size) if rank == own else size
+        new = smaller(here, size) if rank == own else size
         if size is not here and anywhere(new != here):
-            following[rank] = np.where(ends, new, here)
+            following[rank] = pick(ends, new, here)
 
 
-def slots_repeat(body: Bodies) -> Ints:
+def _slots_repeat(body: Bodies) -> Ints:
     """Return after how many iterations all slots of a body are as before, by candidate."""
     found = ints(1)
     for tiled in body.tiles:
-        found = np.lcm(found, np.where(tiled.own, np.maximum(tiled.slots, 1), 1))
-    return np.minimum(found, RING)
+        found = np.lcm(found, pick(tiled.own, larger(tiled.slots, 1), 1))
+    return smaller(plain(found), RING)
 
 
-def grows_evenly(older: Times, last: Times, now: Times) -> Bools:
-    """Return for which candidates the last two iterations took the same everywhere."""
-    found = TRUE
+def grows_evenly(older: Times, last: Times, now: Times, here: Bools) -> Bools:
+    """Return for which candidates of some the last two iterations took the same everywhere."""
+    found = here
     for key, time in now.items():
+        if not anywhere(found):
+            break
         before = last.get(key, ZERO)
         if time is not before:
             growth = time - before
             found = found & ((growth == 0) | (growth == before - older.get(key, ZERO)))
-            if not anywhere(found):
-                break
     return found
 
 
 def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
     """Return the times before an iteration, whose number each candidate has its own of."""
-    first, last = int(which.min()), int(which.max())
+    first, *others = sorted(set(np.ravel(which).tolist()))
     found = dict(history[first])
-    for number in range(first + 1, last + 1):
+    for number in others:
         for key in now:
             old, new = found.get(key, ZERO), history[number].get(key, ZERO)
             if new is not old:
-                found[key] = np.where(which >= number, new, old)
+                found[key] = pick(which >= number, new, old)
     return found
 
 
 class Steady:
     """The full iterations of a loop until each takes as long as the one before.
 
-    ``period``: iterations after which all slots are as before; ``names`` what is kept of a channel.
+    ``names`` what is kept of a channel.
     """
 
-    def __init__(self, trips: Trips, period: Ints, names: Sequence[Callable[[str], str]]) -> None:
-        self.trips, self.period, self.names = trips, period, names
+    def __init__(self, trips: Trips, names: Sequence[Callable[[str], str]]) -> None:
+        self.trips, self.period, self.names = trips, trips.period, names
         self.history: list[Times] = []
         """The times before each iteration."""
-        self.gone, self.settled, self.stores = ints(0), FALSE, FALSE
-        self.most = min(trips.most, _FEW + int(period.max()) + _STORING)
+        self.gone, self.settled, self.stores = plain(ints(0)), FALSE, FALSE
+        self.most = min(trips.most, _FEW + trips.periods[-1] + _STORING)
 
     def left(self, done: int) -> Bools:
         """Return which candidates have one more to go through."""
         few = done < _FEW + self.period
         if anywhere(self.stores):
             few = few | (self.stores & (done < _FEW + _STORING + self.period))
-        found: Bools = self.trips.runs(done) & ~self.settled & few
+        found: Bools = self.trips.runs(done) & without(self.settled) & few
         return found
 
     def went(self, done: int, here: Bools, now: Times) -> None:
         """Take in the times after an iteration."""
         self.gone = self.gone + here
         if done >= _STEADY:
-            self.stores = beside_a_store(self.history, now, self.period, self.names)
-            even = grows_evenly(self.history[-2], self.history[-1], now)
-            self.settled = self.settled | (here & ~self.stores & even)
+            self.stores = beside_a_store(self.history, now, self.trips, self.names)
+            here = here & without(self.stores)
+            self.settled |= grows_evenly(self.history[-2], self.history[-1], now, here)
 
     def before(self, now: Times) -> tuple[Times, Floats]:
         """Return the times a period ago, and how many such periods follow."""
-        period = np.where(self.settled, 1, np.minimum(self.period, np.maximum(self.gone, 1)))
-        more = np.maximum(self.trips.full - self.gone, 0) / period
+        period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
+        more = larger(self.trips.full - self.gone, 0) / period
         if not anywhere(more):
             return now, more
         return state_before(self.history, self.gone - period, now), more
 
 
 def beside_a_store(
-    history: Sequence[Times], now: Times, period: Ints, names: Sequence[Callable[[str], str]]
+    history: Sequence[Times], now: Times, trips: Trips, names: Sequence[Callable[[str], str]]
 ) -> Bools:
     """Return where the last period of a loop had a store from before it beside its loads.
 
@@ -154,12 +160,10 @@ def beside_a_store(
         end, stores = now.get((name("store"), 0, "end")), name(STORES)
         if end is None or now.get(stores) is not before.get(stores):
             continue
-        for n in np.unique(period).tolist():
+        for n in trips.periods:
             state = history[max(0, len(history) - n - 1)]
-            late = [end > state.get(unit, ZERO) for unit in units]
-            found = found | (
-                np.logical_or.reduce(np.broadcast_arrays(FALSE, *late)) & (period == n)
-            )
+            for unit in units:
+                found = found | ((end > state.get(unit, ZERO)) & (trips.period == n))
     return found
 
 
@@ -171,9 +175,9 @@ def merged(where: Bools, new: Context, old: Context) -> Context:
     """Take the new context where something holds."""
     if where is TRUE:
         return new
-    sizes: Sizes = {rank: np.where(where, new[0][rank], old[0][rank]) for rank in new[0]}
+    sizes: Sizes = {rank: pick(where, new[0][rank], old[0][rank]) for rank in new[0]}
     begun: dict[str, Bools] = {
-        name: np.where(where, new[1].get(name, FALSE), old[1].get(name, FALSE))
+        name: pick(where, new[1].get(name, FALSE), old[1].get(name, FALSE))
         for name in {**new[1], **old[1]}
     }
-    return sizes, begun, np.where(where, new[2], old[2])
+    return sizes, begun, pick(where, new[2], old[2])

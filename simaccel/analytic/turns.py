@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from simaccel.analytic.family import Bools, Floats, Ints
+from simaccel.analytic.pointwise import larger, pick, smaller, up
 
 
 @dataclass(frozen=True)
@@ -47,26 +46,24 @@ def after_loads(asked: Floats, busy: Floats, service: Ints, wrote: Bools, pace: 
     >>> int(last), int(delay_of(60, 10, 5, Pace(20, 4, 7)))
     (76, 33)
     """
-    left = np.maximum(busy - asked, 0)
-    loads, stores = np.ceil(left / pace.loads), np.ceil(service / pace.stores)
-    rounds = np.maximum(np.minimum(loads - 1, stores), 0)
-    before = np.minimum(service, rounds * pace.stores)
+    left = larger(busy - asked, 0)
+    loads, stores = up(left / pace.loads), up(service / pace.stores)
+    rounds = larger(smaller(loads - 1, stores), 0)
+    before = smaller(service, rounds * pace.stores)
     free = asked + left + rounds * 2 * pace.turn + before
     idle = (left == 0) & wrote
-    begin = free + np.where(idle, 0, pace.turn)
+    begin = free + pick(idle, 0, pace.turn)
     early = asked + stores * pace.loads + (2 * stores - 1) * pace.turn + service
     done = stores < loads
-    since = np.where(left > 0, free - (left - rounds * pace.loads), asked)
-    return Posted(
-        since, np.where(done, early, begin), np.where(done, early, begin + service - before)
-    )
+    since = pick(left > 0, free - (left - rounds * pace.loads), asked)
+    return Posted(since, pick(done, early, begin), pick(done, early, begin + service - before))
 
 
 def delay_of(end: Floats, asked: Floats, service: Ints, pace: Pace) -> Floats:
     """Return the cycles by which a store delays a load that had ended at ``end``."""
-    loads = np.ceil((end - asked) / pace.loads) - 1
-    rounds = np.maximum(np.minimum(loads, np.ceil(service / pace.stores)), 0)
-    found: Floats = rounds * 2 * pace.turn + np.minimum(service, rounds * pace.stores)
+    loads = up((end - asked) / pace.loads) - 1
+    rounds = larger(smaller(loads, up(service / pace.stores)), 0)
+    found: Floats = rounds * 2 * pace.turn + smaller(service, rounds * pace.stores)
     return found
 
 
@@ -78,24 +75,24 @@ def meeting(
     ``start``: when the loads before it have been served.
     """
     turn = pace.turn
-    waits = np.maximum(store.begin - turn, store.since)
+    waits = larger(store.begin - turn, store.since)
     # one that is there when the loads run out belongs to their batch
     goes_on = asked < waits
-    now = np.where(goes_on, np.minimum(service, np.maximum(store.since + pace.loads - start, 0)), 0)
+    now = pick(goes_on, smaller(service, larger(store.since + pace.loads - start, 0)), 0)
     later = service - now
-    turned = np.where(goes_on, start + now + turn, np.maximum(start, store.begin))
-    left = store.end - np.where(goes_on, store.begin, turned)
-    turned = np.where(goes_on, np.maximum(turned, store.begin), turned)
-    loads, stores = np.ceil(later / pace.loads), np.ceil(left / pace.stores)
+    turned = pick(goes_on, start + now + turn, larger(start, store.begin))
+    left = store.end - pick(goes_on, store.begin, turned)
+    turned = pick(goes_on, larger(turned, store.begin), turned)
+    loads, stores = up(later / pace.loads), up(left / pace.stores)
     first = (stores <= loads) & (later > 0)
-    rounds = np.minimum(loads, stores)
-    between = np.minimum(left, rounds * pace.stores)
-    end = np.where(later > 0, turned + later + between + (2 * rounds - 1) * turn, start + now)
+    rounds = smaller(loads, stores)
+    between = smaller(left, rounds * pace.stores)
+    end = pick(later > 0, turned + later + between + (2 * rounds - 1) * turn, start + now)
     stored = (
         turned
         + left
-        + np.where(first, (stores - 1) * (pace.loads + 2 * turn), later + 2 * rounds * turn)
+        + pick(first, (stores - 1) * (pace.loads + 2 * turn), later + 2 * rounds * turn)
     )
-    begin = np.where(first, stored, np.where(later > 0, end + turn, turned))
-    batch = np.where(later > 0, end - (later - (loads - 1) * pace.loads), store.since)
+    begin = pick(first, stored, pick(later > 0, end + turn, turned))
+    batch = pick(later > 0, end - (later - (loads - 1) * pace.loads), store.since)
     return end, Posted(batch, begin, stored)

@@ -6,13 +6,18 @@ import numpy as np
 
 from simaccel.analytic.family import Bools, Family, Ints, Kept, Loops, branches_of, ints
 
+_MOST_CODES = 2**62
+"""Codes of rows beyond which they are counted anew."""
+
 
 def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
     """Return which candidates are others again: the same but for the order of loops of one trip."""
-    columns: list[Ints] = []
+    columns: list[tuple[int, Ints]] = []
 
     def note(array: Ints) -> None:
-        columns.append(np.broadcast_to(array, shape).ravel())
+        values, which = np.unique(array, return_inverse=True)
+        places = np.broadcast_to(which.reshape(array.shape), shape).ravel()
+        columns.append((values.size, places))
 
     for array in family.held.values():
         note(array)
@@ -34,13 +39,17 @@ def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
     return _seen_before(columns) if columns else np.zeros(1, dtype=np.bool_)
 
 
-def _seen_before(columns: list[Ints]) -> Bools:
-    """Return which rows of a table, given by its columns, are those of an earlier row again."""
-    code = np.zeros(columns[0].size, dtype=np.int64)
-    for one in columns:
-        _, values = np.unique(one, return_inverse=True)
-        _, code = np.unique(code * (int(values.max()) + 1) + np.ravel(values), return_inverse=True)
-        code = np.ravel(code)
+def _seen_before(columns: list[tuple[int, Ints]]) -> Bools:
+    """Return which rows of a table are those of an earlier row again.
+
+    It is given by its columns: how many values they have, and the number of each row's value.
+    """
+    code, codes = np.zeros(columns[0][1].size, dtype=np.int64), 1
+    for count, values in columns:
+        if codes * count > _MOST_CODES:
+            _, code = np.unique(code, return_inverse=True)
+            codes = code.size
+        code, codes = code * count + values, codes * count
     _, first = np.unique(code, return_index=True)
     found = np.ones(code.size, dtype=np.bool_)
     found[first] = False

@@ -1,0 +1,77 @@
+"""Operations number by number: on arrays, an entry for each candidate, or on plain numbers.
+
+What all candidates have in common, and all numbers of a family of one, are plain numbers in the
+time line (`plain`): numpy takes ten times as long on an array of one entry, and gives the same.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[Any]
+"""An array, or a plain number."""
+_Numbers = TypeVar("_Numbers", bound=Numbers)
+_BOOL = np.dtype(np.bool_)
+
+
+def plain(array: _Numbers) -> _Numbers:
+    """Return an array of no axis as a plain number; others as they are."""
+    if isinstance(array, np.ndarray | np.generic) and not array.ndim:
+        return cast("_Numbers", array.item())
+    return array
+
+
+def identity(array: Numbers) -> int:
+    """Return a key for an array, as long as it is kept, or for the value of a plain number."""
+    return id(array) if type(array) is np.ndarray else ~int(array)
+
+
+def anywhere(where: Numbers) -> bool:
+    """Return whether something holds (is not 0) for any candidate; faster than ``np.any``."""
+    if type(where) is not np.ndarray:
+        return bool(where)
+    if where.dtype is _BOOL:
+        return 1 in where.tobytes()
+    return bool(np.count_nonzero(where))
+
+
+def everywhere(where: Numbers) -> bool:
+    """Return whether something holds for all candidates; faster than ``np.all``."""
+    if type(where) is not np.ndarray:
+        return bool(where)
+    return 0 not in where.tobytes() if where.dtype is _BOOL else bool(where.all())
+
+
+def pick(where: Numbers, new: Numbers | float, old: Numbers | float) -> Numbers:
+    """Take the new where something holds."""
+    if type(where) is np.ndarray:
+        return np.where(where, new, old)
+    return cast("Numbers", new if where else old)
+
+
+def larger(one: Numbers | float, other: Numbers | float) -> Numbers:
+    """Return the larger of two numbers."""
+    if type(one) is np.ndarray or type(other) is np.ndarray:
+        return cast("Numbers", np.maximum(one, other))
+    return cast("Numbers", one if one >= other else other)  # noqa: FURB136 - max is slower
+
+
+def smaller(one: Numbers | float, other: Numbers | float) -> Numbers:
+    """Return the smaller of two numbers."""
+    if type(one) is np.ndarray or type(other) is np.ndarray:
+        return cast("Numbers", np.minimum(one, other))
+    return cast("Numbers", one if one <= other else other)  # noqa: FURB136 - min is slower
+
+
+def up(value: Numbers | float) -> Numbers:
+    """Round up."""
+    return cast("Numbers", np.ceil(value) if type(value) is np.ndarray else math.ceil(value))
+
+
+def without(where: Numbers) -> Numbers:
+    """Return where something does not hold."""
+    return cast("Numbers", ~where if type(where) is np.ndarray else not where)
