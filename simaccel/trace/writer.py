@@ -157,18 +157,19 @@ class TraceWriter:
     ) -> None:
         """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
         last = self._open.get(engine) or self._lane(engine, "engine")
+        ids = last.ids
+        if wait is not last.wait:
+            last.wait = wait
+            last.ids = self._waits.get(wait) or self._wait(wait)
         if (
             last.end == start
             and last.cause is cause
             and last.row >= self._closed_rows
             and last.site == site
-            and (last.wait is wait or last.wait == wait)
+            and last.ids == ids
         ):
             self._ends[last.row - self._written] = last.end = end
             return
-        if wait is not last.wait:
-            last.wait = wait
-            last.ids = self._waits.get(wait) or self._wait(wait)
         last.cause, last.site = cause, site
         self._add(last, start, end)
 
@@ -230,19 +231,21 @@ class TraceWriter:
 
     def _add(self, lane: _Open, start: int, end: int) -> None:
         """Begin a row with what the lane does now."""
-        if end > MAX_CYCLE:
-            raise TraceError(self.path, f"cycle {end}", f"runs of up to {MAX_CYCLE} cycles")
         used = self._used
-        if used > self._last_pair:
-            used = self._with_room()
-        what, figures = (lane.number, start, end, lane.cause), (lane.site, lane.held, lane.served)
-        # three times as fast as an assignment to a row of the array
-        _pack_row(self._bytes, used * _SIZE, *what, *lane.ids, *figures)
+        if used > self._last_pair or end > MAX_CYCLE:
+            used = self._with_room(end)
+        at, n, cause = used * _SIZE, lane.number, lane.cause
+        tile, kind, engine = lane.ids
+        site, held, served = lane.site, lane.held, lane.served
+        # three times as fast as an assignment to a row of the array, and faster without a star
+        _pack_row(self._bytes, at, n, start, end, cause, tile, kind, engine, site, held, served)
         lane.row, lane.end = self._written + used, end
         self._used = used + 1
 
-    def _with_room(self) -> int:
-        """Write the present block if it is full; return the place of the next row."""
+    def _with_room(self, end: int) -> int:
+        """Write the present block if it is full; return the place of a row up to cycle ``end``."""
+        if end > MAX_CYCLE:
+            raise TraceError(self.path, f"cycle {end}", f"runs of up to {MAX_CYCLE} cycles")
         if self._used == self._block_rows:
             self._store()
             self._written += self._used
