@@ -6,13 +6,15 @@ Between L, softmax and A it keeps as much of the intermediate on chip as pays (`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.schedulers.attention import Problem, problem_of
-from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.choosing import CLOSE, Chosen, NothingFitsError, capacity
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.exchanges import Chances, Exchange
@@ -25,7 +27,9 @@ from simaccel.schedulers.resident import (
     Finalists,
     Placed,
     Stage,
+    figures,
     parts_of,
+    staged,
     units,
 )
 from simaccel.schedulers.search import Goal, account_of
@@ -62,7 +66,8 @@ def _searched(problem: Problem, search: Search, *, whole: bool) -> Iterator[tupl
     for name, held in parts_of(problem):
         merged = problem.merged_of(name)
         if name == problem.part[1]:
-            yield search.vector(workload, name, merged=merged), held
+            kept = (held,) if whole else ()
+            yield search.vector(workload, name, merged=merged, kept=kept, over=whole), held
         else:
             yield search.einsum(workload, name, (held,) if whole else (), merged=merged), held
 
@@ -138,7 +143,7 @@ def attention(
     if not bodies:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     exchange = Exchange(problem, goal, lambda rows: _chances(problem, search, rows))
-    for one in exchange.better(found.kinds):
+    for one in (*exchange.better(found.kinds), *_confirmed(problem, search, found)):
         kinds.append([len(bodies)])
         bodies.append(one)
     accounts = [
@@ -147,6 +152,31 @@ def attention(
     ]
     at, value = fastest(goal, workload, bodies, accounts, "flex", ERROR, kinds=kinds)
     return bodies[at][0], value
+
+
+def _confirmed(problem: Problem, search: Search, found: Finalists) -> Iterator[tuple[Body, Chosen]]:
+    """Yield L, softmax and A with the best of each, near its grid and by the machine.
+
+    Beside the rows that stay in the best of each granularity. What is little of all three is not
+    searched for.
+    """
+    goal = search.goal
+    if goal.objective == "cycles" and not goal.patience:
+        least = min(chosen.value for _, chosen in found.bodies)
+        goal = replace(goal, slack=max(goal.slack, CLOSE * least / len(problem.part)))
+    for rows in dict.fromkeys(next(iter(kind)) for kind in found.kinds if kind):
+        whole, held_bytes = rows == every_row(problem), rows * problem.row_bytes
+        placed: list[Placed] = []
+        for one, held in _searched(problem, search, whole=whole):
+            with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
+                kept = (held,) if whole else ()
+                chosen = replace(one, goal=goal).fastest(problem.workload, held_bytes, kept)
+                placed += [(one.group, held, chosen.tree)] if chosen else []
+        if len(placed) == len(problem.part):
+            body = staged(problem, rows, placed)
+            chosen = figures(problem.workload, body, search.goal)
+            if chosen.buffer_bytes <= search.goal.room:
+                yield body, chosen
 
 
 def _chances(problem: Problem, search: Search, rows: int) -> list[Chances]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping as Sizes
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import family_of
@@ -18,8 +19,9 @@ from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Around, Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.attention import Problem, problem_of
-from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.choosing import Chosen, NothingFitsError, capacity, with_one_slot
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Merged, Search, roles
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
@@ -80,23 +82,50 @@ class Fixed:
             raise NothingFitsError(f"{name}: not even one row fits into {capacity(accelerator)} B")
         return replace(rows.group, tree=chosen.tree)
 
-    def placed(self, problem: Problem) -> list[Placed]:
-        """Return L, softmax and A with their tiles; errors as of ``group``."""
-        groups = (
-            (self.group(problem.workload, name, problem.merged_of(name)), held)
-            for name, held in parts_of(problem)
-        )
-        return [(group, held, group.tree) for group, held in groups]
+    def _heights(self, workload: Workload, name: str, merged: Merged) -> list[Group]:
+        """Return the group of a vector operator, and it in each height of whole rows."""
+        group = self.group(workload, name, merged)
+        accelerator = self.search.accelerator
+        rows = self.search.vector(workload, name, rows=accelerator.array.rows, merged=merged)
+        trees = {with_one_slot(group.tree): group.tree}
+        for one in self.search.goal.grid(rows.families[:1]).every(capacity(accelerator)):
+            tree = renamed(one.tree, rows.names)
+            trees.setdefault(with_one_slot(tree), tree)
+        return [replace(group, tree=tree) for tree in trees.values()]
+
+    def ways(self, problem: Problem) -> list[list[Placed]]:
+        """Return L, softmax and A with their tiles, those of softmax in each of their heights.
+
+        Errors as of ``group``.
+        """
+        workload = problem.workload
+        choices = []
+        for name, held in parts_of(problem):
+            merged = problem.merged_of(name)
+            vector = isinstance(workload.operator(name), Vector)
+            groups = (
+                self._heights(workload, name, merged)
+                if vector
+                else [self.group(workload, name, merged)]
+            )
+            choices.append([(group, held, group.tree) for group in groups])
+        return [list(way) for way in product(*choices)]
 
     def attention(self, workload: Workload, part: Attention, granularities: str) -> Body:
         """Return L, softmax and A with the rows that stay on chip."""
         problem, goal = problem_of(workload, part), self.search.goal
-        fixed = self.placed(problem)
-        need = max(self._need(workload, group) for group, _, _ in fixed)
-        stage = Stage(problem, goal, lambda _rows, _room: fixed, need)
-        found = Finalists([stage.few(one) for one in granularities])
+        kinds: list[dict[tuple[int, int], tuple[Body, Chosen]]] = [{} for _ in granularities]
+        for at, way in enumerate(self.ways(problem)):
+            stage = self._stage(problem, way)
+            for kind, one in zip(kinds, granularities, strict=True):
+                kind.update({(at, rows): body for rows, body in stage.few(one).items()})
+        found = Finalists(kinds)
         at, _ = fastest(goal, workload, found.bodies, error=ERROR, kinds=found.numbers)
         return found.bodies[at][0]
+
+    def _stage(self, problem: Problem, way: list[Placed]) -> Stage:
+        need = max(self._need(problem.workload, group) for group, _, _ in way)
+        return Stage(problem, self.search.goal, lambda _rows, _room: way, need)
 
     def _need(self, workload: Workload, group: Group) -> int:
         family = family_of(space_of(workload, group), group)
@@ -105,9 +134,9 @@ class Fixed:
     def resident(self, workload: Workload, part: Attention, granularities: str) -> Iterator[Body]:
         """Yield L, softmax and A with some numbers of rows that stay, whether they fit or not."""
         problem = problem_of(workload, part)
-        fixed, on = self.placed(problem), self.search.accelerator
+        ways, on = self.ways(problem), self.search.accelerator
         counts = {rows for one in granularities for rows in few_counts(problem, one, on)}
-        yield from (staged(problem, rows, fixed) for rows in sorted(counts))
+        yield from (staged(problem, rows, way) for rows in sorted(counts) for way in ways)
 
 
 def _schedule(

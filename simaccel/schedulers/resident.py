@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from simaccel.analytic.estimate import estimate
 from simaccel.hardware import Accelerator
@@ -211,9 +211,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Finalists:
-    """The best few of each granularity by the rows that stay on chip, some of several."""
+    """The best few of each granularity, some of several, by the rows that stay on chip.
 
-    kinds: Sequence[dict[int, tuple[Body, Chosen]]]
+    Where L, softmax and A have several trees, by which these are, too.
+    """
+
+    kinds: Sequence[dict[Any, tuple[Body, Chosen]]]
 
     @property
     def bodies(self) -> list[tuple[Body, Chosen]]:

@@ -340,6 +340,7 @@ SMALL: Final = (
     Case("flash", (1, 1, 5, 2), 120, holds="is"),
     Case("naive", (1, 2, 3, 2), 150),
     Case("flex", (1, 2, 2, 1), 40, holds="ws", constraints=("dram=bh",)),
+    Case("naive-b", (1, 1, 5, 3), 576, 1, holds="os"),
 )
 """Cases that a test runs."""
 
