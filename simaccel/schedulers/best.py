@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from simaccel.errors import SimaccelError
@@ -91,9 +92,24 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     if goal.objective == "edp":
         value, _ = figure(workload, _body(way), goal)
         ways += _products(steps, len(names), math.sqrt(value))
-    if goal.objective == "edp" or accelerator.groups.resident:
         ways += _other_ways(steps, len(names))
-    return mapping_of(workload, "best", best_held(workload, list(map(_body, ways)), search))
+    bodies: list[Sequence[Group | Around]] = list(map(_body, ways))
+    if goal.objective == "edp" or accelerator.groups.resident:
+        bodies += _others(workload, search, options)
+    return mapping_of(workload, "best", best_held(workload, bodies, search))
+
+
+def _others(
+    workload: Workload, search: Search, options: Options
+) -> Iterator[Sequence[Group | Around]]:
+    """Yield what other dataflows have: a whole may be better than the best by its parts."""
+    quiet = search.quiet()
+    kinds = [flex.choices(workload, quiet)]
+    for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
+        kinds.append(flat.choices(workload, quiet.goal, options, granularities, name))
+    for choices in kinds:
+        with suppress(SimaccelError):  # nothing of a dataflow fits
+            yield from flex.sequences(workload, quiet, choices)
 
 
 def _searched(steps: Sequence[Step], count: int, left: float) -> list[Step]:
