@@ -376,10 +376,11 @@ class Traffic(Systolic):
             for key, time in self.x.items()
             if time is not last.get(key)
         }
+        past = self._there(more > 0)
         for line in self.lines.values():
             for one in line.recent:
-                one.begin = pick(more > 0, -1.0, one.begin)
-            line.latest = pick(more > 0, -1.0, line.latest)
+                one.begin = pick(past, -1.0, one.begin)
+            line.latest = pick(past, -1.0, line.latest)
         moved = more * self._interval(growth)
         for key, value in growth.items():
             if key in self.counters:

@@ -155,15 +155,21 @@ def beside_a_store(
     loads were asked for in it. ``names`` what is kept of each channel.
     """
     found, before = FALSE, history[0]
-    units = [key for key in (ARRAY, SFU) if now.get(key) is not before.get(key)]
+    goes_on = {
+        unit: now.get(unit, ZERO) != before.get(unit, ZERO)
+        for unit in (ARRAY, SFU)
+        if now.get(unit) is not before.get(unit)
+    }
     for name in names:
         end, stores = now.get((name("store"), 0, "end")), name(STORES)
-        if end is None or now.get(stores) is not before.get(stores):
+        if end is None:
             continue
-        for n in trips.periods:
+        none = now.get(stores, ZERO) == before.get(stores, ZERO)
+        for n in trips.periods if anywhere(none) else ():
             state = history[max(0, len(history) - n - 1)]
-            for unit in units:
-                found = found | ((end > state.get(unit, ZERO)) & (trips.period == n))
+            for unit, moved in goes_on.items():
+                late = moved & (end > state.get(unit, ZERO))
+                found = found | (none & late & (trips.period == n))
     return found
 
 

@@ -88,6 +88,7 @@ def new_hw(name: str, output: str | None, force: bool) -> None:
     from simaccel.hardware.load import list_accelerators
     from simaccel.hardware.presets import template
 
+    name = name.removesuffix(".yaml")
     if not _NAME.fullmatch(name):
         require_none([fault("NAME", name, "letters, digits, and any of _ . -")])
     output = output or f"{name}.yaml"

@@ -294,6 +294,7 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     "--store", metavar="DIR", help="Keep what was run in this folder, and run it no more."
 )
 @jobs_options(AT_A_TIME)
+@click.option("--dry-run", is_flag=True, help="Say what it would cost, and keep nothing.")
 @click.option("--csv", "table", metavar="FILE", help="Write all designs as CSV; - is the output.")
 @click.option("--parquet", metavar="FILE", help="Write all designs as Parquet.")
 @click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")
@@ -313,6 +314,7 @@ def explore_command(
     how: Any,  # noqa: ANN401 - one of the choices
     confirm: Any,  # noqa: ANN401 - one of the choices
     jobs: Jobs,
+    dry_run: bool,
     as_json: bool,
     **given: Any,  # noqa: ANN401 - what click passes
 ) -> None:
@@ -322,7 +324,7 @@ def explore_command(
     description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
     """
     from simaccel.cli import designs as directed
-    from simaccel.cli.explored import Outputs
+    from simaccel.cli.explored import Outputs, show_cost
     from simaccel.experiment.exploration.store import Store
 
     del given["prices"]  # of a description's own space alone
@@ -354,8 +356,11 @@ def explore_command(
         fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
         for _ in range(len(designs) > MOST_DESIGNS)
     )
-    kept.open(_command(), seed)
     plan = Plan(limits, wanted.objective, confirm)
+    if dry_run:
+        show_cost(space.designs(designs), plan, kept, as_json=as_json)
+        return
+    kept.open(_command(), seed)
     with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
         found = explore(
             space.dimensions, space.designs(designs), plan, team, store=kept, watch=_watch

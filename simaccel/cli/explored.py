@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +22,9 @@ from simaccel.files.targets import (
 from simaccel.report.figures.style import require_figure_target, save_figure, style
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.explore import Exploration
-    from simaccel.experiment.exploration.space import Space
+    from simaccel.experiment.exploration.explore import Exploration, Plan
+    from simaccel.experiment.exploration.space import Design, Space
+    from simaccel.experiment.exploration.store import Store
 
 _PLOTS: Final = ("plot_frontier", "plot_pairs", "plot_sensitivity")
 
@@ -123,3 +124,22 @@ class Outputs:
                 stream.write(exploration_page(found, title))
             lines.append(f"page: {self.page}")
         return lines
+
+
+def show_cost(designs: Iterable[Design], plan: Plan, store: Store, *, as_json: bool) -> None:
+    """Say what exploring would cost, before anything is kept."""
+    from simaccel.experiment.exploration.explore import cost_of
+    from simaccel.report.units import seconds_text
+
+    found = cost_of(designs, plan, store)
+    if as_json:
+        show_json(asdict(found))
+        return
+    who = "on the machine" if plan.confirm == "all" else "of the closed form"
+    show(
+        f"{found.designs:,} designs, {found.outside:,} of them impossible or outside the limits",
+        f"{found.runs:,} runs {who} to make, {found.stored:,} in the store",
+        f"CPU time of these: {seconds_text(found.cpu_seconds)}, from {found.timed} that were timed",
+    )
+    if plan.confirm != "all":
+        show(f"which designs the machine then confirms ({plan.confirm}) follows from them")

@@ -9,8 +9,10 @@ promises, which is no more than it takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
@@ -31,7 +33,7 @@ from simaccel.schedulers.problems import (
     mapping_of,
     parts,
 )
-from simaccel.schedulers.resident import GRANULARITIES
+from simaccel.schedulers.resident import GRANULARITIES, figures
 from simaccel.schedulers.search import Goal, ranked
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -48,6 +50,8 @@ _FAST = 0.98
 _KINDS = ("flat", "flash", "flex")
 """Dataflows that map an attention in ways of their own."""
 Body = tuple[Group | Around, ...]
+Total = Callable[[Iterable[float]], float]
+"""Of the objectives of groups: their sum, or the largest of what they need of the buffer."""
 
 
 @dataclass
@@ -55,7 +59,8 @@ class Step:
     """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
 
     ``value``: its objective, and before it has been searched what it promises. ``kind``: the
-    dataflow that has this step; none where only the best one has.
+    dataflow that has this step; none where only the best one has. ``weigh``: gives the figures that
+    decide between equals.
     """
 
     start: int
@@ -65,6 +70,7 @@ class Step:
     kind: str = ""
     body: Body | None = None
     refused: SimaccelError | None = None
+    weigh: Callable[[Body], Chosen] | None = None
 
     def find(self, limit: float) -> None:
         """Search; a step that can't be taken has an infinite objective."""
@@ -72,6 +78,14 @@ class Step:
             self.body, self.value = self.search(limit)
         except SimaccelError as error:
             self.body, self.value, self.refused = (), float("inf"), error
+
+    @cached_property
+    def ties(self) -> tuple[int, int]:
+        """Bytes moved and kept, of what was found."""
+        if not self.body or self.weigh is None:
+            return 0, 0
+        chosen = self.weigh(self.body)
+        return chosen.dram_bytes, chosen.buffer_bytes
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
@@ -81,8 +95,10 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
     if goal.objective == "edp":
         steps = [_rooted(step) for step in steps]
+    steps = [replace(one, weigh=lambda body: figures(workload, body, goal)) for one in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
-    way = _searched(steps, len(names), left)
+    total = max if goal.objective == "footprint" else sum
+    way = _searched(steps, len(names), left, total)
     refused = next((step.refused for step in way if step.refused), None)
     if refused is not None:
         raise refused
@@ -91,23 +107,38 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     if goal.objective == "edp":
         value, _ = figure(workload, _body(way), goal)
         ways += _products(steps, len(names), math.sqrt(value))
-    if goal.objective == "edp" or accelerator.groups.resident:
         ways += _other_ways(steps, len(names))
-    return mapping_of(workload, "best", best_held(workload, list(map(_body, ways)), search))
+    bodies: list[Sequence[Group | Around]] = list(map(_body, ways))
+    if goal.objective == "edp" or accelerator.groups.resident:
+        bodies += _others(workload, search, options)
+    return mapping_of(workload, "best", best_held(workload, bodies, search))
 
 
-def _searched(steps: Sequence[Step], count: int, left: float) -> list[Step]:
+def _others(
+    workload: Workload, search: Search, options: Options
+) -> Iterator[Sequence[Group | Around]]:
+    """Yield what other dataflows have: a whole may be better than the best by its parts."""
+    quiet = search.quiet()
+    kinds = [flex.choices(workload, quiet)]
+    for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
+        kinds.append(flat.choices(workload, quiet.goal, options, granularities, name))
+    for choices in kinds:
+        with suppress(SimaccelError):  # nothing of a dataflow fits
+            yield from flex.sequences(workload, quiet, choices)
+
+
+def _searched(steps: Sequence[Step], count: int, left: float, total: Total = sum) -> list[Step]:
     """Return the cheapest way, or one that is at most ``left`` above it, all searched."""
     while True:
-        way = _cheapest(steps, count)
-        known = _cheapest([step for step in steps if step.body], count)
-        if known and _sum(known) - _sum(way) <= left:
+        way = _cheapest(steps, count, total)
+        known = _cheapest([step for step in steps if step.body], count, total)
+        if known and _value(known, total) - _value(way, total) <= left:
             return known
         unknown = [step for step in way if step.body is None]
         if not unknown:
             return way
         for step in unknown:
-            step.find(_alone_value(steps, step))
+            step.find(_alone_value(steps, step, total))
 
 
 def _body(way: Sequence[Step]) -> list[Group | Around]:
@@ -154,32 +185,40 @@ def _products(steps: Sequence[Step], count: int, least: float) -> list[list[Step
     for kind in _KINDS:
         way = _cheapest(_steps_of(steps, kind), count)
         for step in way:
-            limit = least - _sum(way) + step.value
+            limit = least - _value(way, sum) + step.value
             if step.body is None and step.value < limit:
                 step.find(limit)
     return [_cheapest([replace(one, value=one.value**2) for one in steps if one.body], count)]
 
 
-def _cheapest(steps: Sequence[Step], count: int) -> list[Step]:
-    """Return the steps of the cheapest way, the first of equals; none if they don't lead there."""
+def _cheapest(steps: Sequence[Step], count: int, total: Total = sum) -> list[Step]:
+    """Return the steps of the cheapest way; none if they don't lead there.
+
+    Of equals, the one that moves and keeps the fewest bytes where that is known, else the first.
+    """
     best: dict[int, tuple[float, list[Step]]] = {0: (0.0, [])}
     for stop in range(1, count + 1):
         ways = [
-            (best[step.start][0] + step.value, step)
+            (total((best[step.start][0], step.value)), [*best[step.start][1], step])
             for step in steps
             if step.stop == stop and step.start in best
         ]
         if ways:
-            value, step = min(ways, key=lambda way: way[0])
-            best[stop] = value, [*best[step.start][1], step]
+            value = min(value for value, _ in ways)
+            equals = [way for one, way in ways if one == value]
+            best[stop] = value, min(equals, key=_ties) if len(equals) > 1 else equals[0]
     return best[count][1] if count in best else []
 
 
-def _sum(way: Sequence[Step]) -> float:
-    return sum(step.value for step in way)
+def _ties(way: Sequence[Step]) -> tuple[int, int]:
+    return sum(step.ties[0] for step in way), max(step.ties[1] for step in way)
 
 
-def _alone_value(steps: Sequence[Step], step: Step) -> float:
+def _value(way: Sequence[Step], total: Total) -> float:
+    return float(total([step.value for step in way])) if way else 0.0
+
+
+def _alone_value(steps: Sequence[Step], step: Step, total: Total) -> float:
     """Return what the operators of a step take one by one; infinite where that isn't known."""
     alone = [
         one
@@ -188,7 +227,7 @@ def _alone_value(steps: Sequence[Step], step: Step) -> float:
     ]
     if len(alone) < step.stop - step.start or any(one.body is None for one in alone):
         return float("inf")
-    return sum(one.value for one in alone)
+    return _value(alone, total)
 
 
 def _steps(workload: Workload, start: int, search: Search, options: Options) -> Iterator[Step]:

@@ -21,6 +21,7 @@ from simaccel.analytic.family import (
     Family,
     Ints,
     Loops,
+    alike,
     branches_of,
     ints,
     take,
@@ -40,6 +41,8 @@ MANY: Final = 64
 _FIRST: Final = 32
 _MOST: Final = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
+_TOGETHER: Final = 128
+"""Candidates that are timed in one go at least, with those that come next: hardly slower."""
 Values = npt.NDArray[np.float64]
 
 
@@ -227,7 +230,8 @@ class Candidates:
                 self.ended = "patience"
                 break
             chunk = fits[at : at + step][bounds[at : at + step] <= found]
-            self._estimate(chunk[self.cycles[chunk] < 0])
+            ahead = slice(at, at + max(step, _TOGETHER))
+            self._estimate(chunk[self.cycles[chunk] < 0], fits[ahead][bounds[ahead] <= found])
             best = float(self._value(chunk, self.cycles).min()) if chunk.size else found
             if best < found:
                 found, improved = best, at + chunk.size
@@ -238,24 +242,33 @@ class Candidates:
 
     def estimated(self, which: Ints) -> Ints:
         """Return the estimated cycles of some candidates."""
-        self._estimate(which[self.cycles[which] < 0])
+        self._estimate(which[self.cycles[which] < 0], which)
         return self.cycles[which]
 
     def _improved(self, value: float) -> None:
         if not self.curve or value < self.curve[-1][1]:
             self.curve.append((self.timed, value))
 
-    def _estimate(self, which: Ints) -> None:
-        for number, family in enumerate(self.families):
+    def _estimate(self, which: Ints, together: Ints) -> None:
+        """Estimate candidates; those ``together`` with them are timed at once where they can be."""
+        for number in range(len(self.families)):
             mine = which[self.family[which] == number]
             if not mine.size:
                 continue
-            new = mine[self.known[mine] < 0]
-            if new.size:
-                asked = take(family, index_of(self.place[new], family.shape))
-                one = Totals(asked, self.accelerator, self.totals[number].counts)
-                self.known[new] = np.maximum(one.timed(), self.least[new])
+            if (self.known[mine] < 0).any():
+                beside = together[self.family[together] == number]
+                self._time(number, mine, beside[self.known[beside] < 0])
             self.cycles[mine] = self.known[mine]
+
+    def _time(self, number: int, which: Ints, together: Ints) -> None:
+        """Time candidates of a family, ``which`` with all that can be timed with any of them."""
+        family, counts = self.families[number], self.totals[number].counts
+        asked = take(family, index_of(self.place[together], family.shape))
+        for places in alike(asked):
+            some = together[places]
+            if np.isin(some, which).any():
+                one = Totals(take(asked, places), self.accelerator, counts)
+                self.known[some] = np.maximum(one.timed(), self.least[some])
 
     def repeated(self) -> Candidates:
         """Return the same candidates, none of them judged; what is known is not estimated again."""
@@ -275,7 +288,7 @@ class Candidates:
     def every(self, room: int) -> list[Chosen]:
         """Return all candidates that fit, the best by the closed form first, with their bounds."""
         fits = self.first[self.space[self.first] <= room]
-        self._estimate(fits[self.cycles[fits] < 0])
+        self._estimate(fits[self.cycles[fits] < 0], fits)
         bounds = self._value(fits, self.bounds)
         found = [
             replace(self.chosen(int(number)), bound=float(bound))

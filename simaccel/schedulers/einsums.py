@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
@@ -15,6 +16,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Around, Do, Group, Keep, Tree
+from simaccel.schedulers.accounts import unnoted
 from simaccel.schedulers.alike import Names, key_of, names_of, renamed
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError
 from simaccel.schedulers.confirming import fastest
@@ -273,6 +275,12 @@ class Search:
     def accelerator(self) -> Accelerator:
         """What operators are mapped on."""
         return self.goal.accelerator
+
+    def quiet(self) -> Search:
+        """Return the same search, with what is known, that tells nobody of what it does."""
+        found = copy(self)
+        found.goal = replace(self.goal, note=unnoted)
+        return found
 
     def einsum(
         self,

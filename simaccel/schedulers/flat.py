@@ -15,6 +15,7 @@ import numpy as np
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
+from simaccel.schedulers.accounts import unnoted
 from simaccel.schedulers.attention import (
     FlatTile,
     Problem,
@@ -25,7 +26,7 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, capacity
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.flex import schedule
+from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.resident import GRANULARITIES
 from simaccel.schedulers.search import Goal, Ranked, ranked
@@ -271,16 +272,28 @@ def _few(sizes: Sequence[int]) -> list[int]:
     return sorted({*sizes[:: -(-len(sizes) // _INNER)], sizes[-1]})
 
 
+def choices(
+    workload: Workload, goal: Goal, options: Options, granularities: str, name: str
+) -> list[AttentionChoice]:
+    """Return how attentions are mapped: by all granularities, and by each that may be better.
+
+    Without granularities by flash.
+    """
+
+    def choice(which: str, workload: Workload, part: Attention) -> list[Group]:
+        problem = problem_of(workload, part)
+        asked = goal if which == granularities else replace(goal, note=unnoted)
+        return attention(problem, asked, grids(problem, asked, options, which), name)[0]
+
+    return [partial(choice, which) for which in each_of(granularities, workload, goal)]
+
+
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
     goal = Goal.of(accelerator, options, workload)
-
-    def choice(workload: Workload, part: Attention) -> list[Group]:
-        problem = problem_of(workload, part)
-        return attention(problem, goal, grids(problem, goal, options, granularities), name)[0]
-
-    return schedule(workload, name, Search(goal), choice)
+    some = choices(workload, goal, options, granularities, name)
+    return schedule(workload, name, Search(goal), some)
 
 
 SCHEDULERS: dict[str, Scheduler] = {

@@ -18,7 +18,7 @@ from simaccel.schedulers.choosing import CLOSE, Chosen, NothingFitsError, capaci
 from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.exchanges import Chances, Exchange
-from simaccel.schedulers.held import held_between
+from simaccel.schedulers.held import best_held, best_of
 from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
 from simaccel.schedulers.resident import (
     ERROR,
@@ -39,25 +39,58 @@ AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]
 
 
 def schedule(
-    workload: Workload, dataflow: str, search: Search, attention: AttentionChoice
+    workload: Workload, dataflow: str, search: Search, choices: Sequence[AttentionChoice]
 ) -> Mapping:
-    """Schedule all operators, attentions by ``attention``.
+    """Schedule all operators, attentions by the one of ``choices`` with which all take the least.
 
     Raises:
         NotMappableError: the array can't do an operator.
-        NothingFitsError: no tiling of an operator fits the buffer.
+        NothingFitsError: no tiling of an operator fits the buffer, by the first choice.
 
     """
+    found = sequences(workload, search, choices)
+    if search.accelerator.groups.resident:
+        return mapping_of(workload, dataflow, best_held(workload, found, search))
+    return mapping_of(workload, dataflow, best_of(workload, found, search.goal))
+
+
+def sequences(
+    workload: Workload, search: Search, choices: Sequence[AttentionChoice]
+) -> list[Sequence[Group | Around]]:
+    """Return all operators with attentions by each choice, after the first by those that fit."""
+    first, *others = choices
+    found = [_sequence(workload, search, first)]
+    search.goal.asked.require_met()
+    for choice in others:
+        with suppress(NothingFitsError):
+            found.append(_sequence(workload, search, choice))
+    return found
+
+
+def _sequence(
+    workload: Workload, search: Search, attention: AttentionChoice
+) -> Sequence[Group | Around]:
     body: list[Group | Around] = []
     for part in parts(workload):
         if isinstance(part, tuple):
             body += attention(workload, part)
         else:
             body.append(search.group(workload, part))
-    search.goal.asked.require_met()
-    if search.accelerator.groups.resident:
-        body = [*held_between(workload, body, search)]
-    return mapping_of(workload, dataflow, body)
+    return body
+
+
+def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
+    """Return granularities together, and each of them where it may be better with other operators.
+
+    What an attention takes is then not all that decides: what can be held between groups differs,
+    or energy times delay is asked for, and that of parts doesn't add up.
+    """
+    every = parts(workload)
+    products = goal.objective == "edp" and len(every) > 1
+    several = len(granularities) > 1 and any(isinstance(part, tuple) for part in every)
+    if several and (products or goal.accelerator.groups.resident):
+        return [granularities, *granularities]
+    return [granularities]
 
 
 def _searched(problem: Problem, search: Search, *, whole: bool) -> Iterator[tuple[Searched, str]]:
@@ -186,15 +219,24 @@ def _chances(problem: Problem, search: Search, rows: int) -> list[Chances]:
     return [Chances(one.group, held, one.few(room)) for one, held in searched]
 
 
+def choices(
+    workload: Workload, search: Search, granularities: str = GRANULARITIES
+) -> list[AttentionChoice]:
+    """Return how attentions are mapped: by all granularities, and by each that may be better."""
+    quiet = search.quiet()
+
+    def choice(which: str, workload: Workload, part: Attention) -> Body:
+        one = search if which == granularities else quiet
+        return attention(workload, part, granularities=which, search=one)[0]
+
+    return [partial(choice, which) for which in each_of(granularities, workload, search.goal)]
+
+
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
     search = Search(Goal.of(accelerator, options, workload))
-
-    def choice(workload: Workload, part: Attention) -> Body:
-        return attention(workload, part, granularities=granularities, search=search)[0]
-
-    return schedule(workload, name, search, choice)
+    return schedule(workload, name, search, choices(workload, search, granularities))
 
 
 SCHEDULERS: dict[str, Scheduler] = {

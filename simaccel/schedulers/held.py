@@ -56,14 +56,24 @@ def held_between(workload: Workload, body: Body, search: Search) -> Body:
 
 def best_held(workload: Workload, bodies: Sequence[Body], search: Search) -> Body:
     """Return the best of some sequences of groups, each with what it holds; the first of equals."""
+    found = [held_between(workload, body, search) for body in _unique(bodies)]
+    return best_of(workload, found, search.goal)
+
+
+def best_of(workload: Workload, bodies: Sequence[Body], goal: Goal) -> Body:
+    """Return the best of some sequences of groups; the first of equals."""
+    found = _unique(bodies)
+    if len(found) == 1:
+        return found[0]
+    return min(found, key=lambda body: figure(workload, body, goal))
+
+
+def _unique(bodies: Sequence[Body]) -> list[Body]:
     found: list[Body] = []
     for body in bodies:
         if body not in found:
             found.append(body)
-    found = [held_between(workload, body, search) for body in found]
-    if len(found) == 1:
-        return found[0]
-    return min(found, key=lambda body: figure(workload, body, search.goal))
+    return found
 
 
 def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:

@@ -42,6 +42,24 @@ def test_a_table_a_line_of_counts_and_files_of_all(cli: Call, tmp_path: Path) ->
     assert page.count("<tr") == 2 + 6 + sum(row["frontier"] == "true" for row in rows)
 
 
+def test_a_dry_run_counts_and_keeps_nothing(cli: Call, tmp_path: Path) -> None:
+    """Six designs, some of them too large; what is in the store is no run."""
+    kept = tmp_path / "store"
+    line = f"explore {SMALL} {AXES} --where area_mm2<=0.12 --store {kept}"
+    shown = cli(f"{line} --dry-run")
+    assert shown.exit_code == 0, shown.stderr
+    first = json.loads(cli(f"{line} --dry-run --json").stdout)
+    assert not list(kept.glob("*"))
+    assert first["designs"] == 6
+    assert first["runs"] == 6 - first["outside"] > 0
+    assert (first["stored"], first["timed"]) == (0, 3)
+    assert first["cpu_seconds"] > 0
+    assert f"{first['runs']} runs of the closed form to make, 0 in the store" in shown.stdout
+    assert cli(line).exit_code == 0
+    again = json.loads(cli(f"{line} --dry-run --json").stdout)
+    assert (again["runs"], again["stored"], again["cpu_seconds"]) == (0, first["runs"], 0)
+
+
 def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:
     line = f"explore --hw toy --hw toy_linear {GEMM}~weight=3 --workload gemm~shape=M=4,K=4,N=4"
     found = json.loads(cli(f"{line} --mapspace ruby-s --patience 30 --jobs 1 --json").stdout)

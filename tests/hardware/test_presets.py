@@ -87,4 +87,5 @@ def test_hw_new_writes_a_file_that_runs(
     assert cli("hw new mine").exit_code == 2
     assert cli("hw new mine --force -o other.yaml").exit_code == 0
     assert cli("hw new mine -o -").stdout == text
+    assert cli("hw new mine.yaml -o -").stdout == text
     assert cli("hw new a/b").stderr.startswith("error: command line: NAME: got 'a/b'; allowed: l")

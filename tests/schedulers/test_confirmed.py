@@ -9,7 +9,9 @@ from simaccel.mapping.tree import Do, nodes
 from simaccel.mapspace.blocks import OBJECTIVES, Objective
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.workload import Workload, gemm
+from simaccel.schedulers.flex import each_of
+from simaccel.schedulers.search import Goal
+from simaccel.workload import Dimensions, Workload, attention, gemm
 from tests.draws import some
 from tests.program.programs import attention_workload
 from tests.trees import assert_computes, einsum, vector
@@ -173,3 +175,17 @@ def test_more_of_a_resource_is_never_worse(seed: int) -> None:
     """Re-scheduled with more buffer, bandwidth, slots and mapspace; more draws in validation."""
     for change, before, after in compared(draw(seed)):
         assert after <= before, change
+
+
+def test_each_granularity_is_tried_where_an_attention_alone_does_not_decide() -> None:
+    """What is held between groups, and energy times delay, are of all operators together."""
+    plain, holding = load_accelerator("toy"), load_accelerator("toy", ["groups.resident=true"])
+    one = Dimensions(hidden=6, heads=2, head_size=3, ff_size=6)
+    block = attention(one, batch=1, seq_len=5, scope="block")
+    cycles, product = Goal(plain, "cycles"), Goal(plain, "edp")
+    assert each_of("mbhr", block, cycles) == ["mbhr"]
+    assert each_of("mbhr", _ATTENTION, product) == ["mbhr"]
+    for goal in (product, Goal(holding, "cycles")):
+        assert each_of("mbhr", block, goal) == ["mbhr", *"mbhr"]
+        assert each_of("r", block, goal) == ["r"]
+        assert each_of("mbhr", _GEMM, goal) == ["mbhr"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -71,6 +72,43 @@ class Exploration:
     def uniform(self) -> str:
         """Whose figures all designs have: to compare them with one another."""
         return "machine" if self.plan.confirm == "all" else "estimate"
+
+
+_TIMED: Final = 3
+"""Runs from which the time of all follows."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the first step of an exploration takes: screening, or all on the machine.
+
+    ``outside``: designs that can't be, or are too large; ``runs``: a workload of a design each,
+    without what the ``store`` has.
+    """
+
+    designs: int
+    outside: int
+    runs: int
+    stored: int
+    timed: int
+    cpu_seconds: float
+    """Of all runs, as far as the timed ones are like the others."""
+
+
+def cost_of(designs: Iterable[Design], plan: Plan, store: Store) -> Cost:
+    """Count the runs of a first step, and time a few of them; nothing is kept."""
+    points = [_begun(design, plan) for design in designs]
+    able = _open(points)
+    how: How = "machine" if plan.confirm == "all" else "estimate"
+    asked = {each.key: each for at in sorted(able) for each in _asked(points[at].design, how)}
+    todo = [each for each in asked.values() if store.get(each) is None]
+    timed = todo[:: -(-len(todo) // _TIMED) or 1]
+    started = time.process_time()
+    for each in timed:
+        run(Task(each, None))
+    seconds = (time.process_time() - started) * len(todo) / max(len(timed), 1)
+    stored = len(asked) - len(todo)
+    return Cost(len(points), len(points) - len(able), len(todo), stored, len(timed), seconds)
 
 
 @dataclass

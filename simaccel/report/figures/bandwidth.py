@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator
 
 from simaccel.report.figures.axes import cycle_axis, heading, number_text, steps
 from simaccel.report.figures.panel import Panel, Shown, part_text
@@ -20,7 +20,11 @@ from simaccel.trace import Trace
 from simaccel.trace.schema import Cycles
 
 BINS: Final = 300
-_HEIGHT_INCHES: Final = 0.52
+_HEIGHT_INCHES: Final = 0.31
+_LOW_INCHES: Final = 0.18
+_HEADING_INCHES: Final = 0.21
+_NEARLY_EMPTY: Final = 0.2
+"""A plot is low where the resource never moves more than this share of its limit."""
 _FRAME_INCHES: Final = 0.4
 _NAMES: Final = {
     "dram": "DRAM",
@@ -45,6 +49,18 @@ class Flow:
     bytes_per_cycle: npt.NDArray[np.float64]
     limit: float | None
     """Bytes per cycle at most; None: unlimited."""
+
+    @property
+    def is_low(self) -> bool:
+        """Whether its plot would be nearly empty."""
+        if self.limit is None:
+            return False
+        return float(self.bytes_per_cycle.max()) < _NEARLY_EMPTY * self.limit
+
+    @property
+    def height_inches(self) -> float:
+        """Height of its plot, without the heading."""
+        return _LOW_INCHES if self.is_low else _HEIGHT_INCHES
 
     @property
     def text(self) -> str:
@@ -75,7 +91,7 @@ def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
     clock_hz = trace.accelerator().clock_hz
     return Panel(
         f"Bandwidth (dashed: limit), {part_text(trace, *shown.whole)}",
-        _FRAME_INCHES + _HEIGHT_INCHES * len(drawn),
+        _FRAME_INCHES + sum(_HEADING_INCHES + flow.height_inches for flow in drawn),
         [],
         lambda figure: draw_flows(figure, drawn, clock_hz),
     )
@@ -83,7 +99,8 @@ def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
 
 def draw_flows(figure: FigureBase, drawn: list[Flow], clock_hz: int) -> None:
     """Draw flows below each other: bytes per cycle on the left, GB/s on the right."""
-    grid = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)
+    heights = [flow.height_inches for flow in drawn]
+    grid = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)
     for axes, flow in zip(grid[:, 0], drawn, strict=True):
         _draw_flow(axes, flow, clock_hz)
     figure.supylabel("bytes per cycle", fontsize="medium")
@@ -103,10 +120,17 @@ def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
     axes.set_ylim(0, _ROOM * top or 1)
     per_second = clock_hz / _GIGA
     right = axes.secondary_yaxis("right", functions=(_times(per_second), _times(1 / per_second)))
-    for axis in (axes.yaxis, right.yaxis):
-        axis.set_major_locator(MaxNLocator(_TICKS))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    for axis, scale in ((axes.yaxis, 1.0), (right.yaxis, per_second)):
+        axis.set_major_locator(_ticks(flow, scale))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(float(f"{value:.4g}"))))
     heading(axes, flow.text)
+
+
+def _ticks(flow: Flow, scale: float) -> Locator:
+    """Where numbers stand; a low plot has room for nothing and the limit."""
+    if flow.is_low and flow.limit is not None:
+        return FixedLocator([0, flow.limit * scale])
+    return MaxNLocator(_TICKS)
 
 
 def _times(factor: float) -> Callable[[Any], Any]:

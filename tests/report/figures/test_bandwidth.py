@@ -53,6 +53,19 @@ def test_limits_are_those_of_the_accelerator(edge: Trace) -> None:
         assert flow.bytes_per_cycle.max() <= flow.limit * (1 + 1e-9)
 
 
+def test_a_plot_that_is_nearly_empty_is_lower() -> None:
+    """1.5 of 8 bytes per cycle is less than a fifth, 1.7 is more."""
+    edges = np.array([0, 10, 40])
+    low, high = (Flow("dram", edges, np.array([1.0, peak]), 8.0) for peak in (1.5, 1.7))
+    unlimited = Flow("dram", edges, low.bytes_per_cycle, None)
+    assert [flow.is_low for flow in (low, high, unlimited)] == [True, False, False]
+    assert low.height_inches < high.height_inches == unlimited.height_inches
+    figure = Figure(figsize=(5, 3))
+    draw_flows(figure, [low, high], 10**9)
+    heights = [axes.get_position().height for axes in figure.axes]
+    assert heights[0] / heights[1] == pytest.approx(low.height_inches / high.height_inches)
+
+
 def test_the_text_says_peak_and_mean() -> None:
     """Ten cycles at 1, thirty at 5 bytes per cycle: 4 on average."""
     edges, rates = np.array([0, 10, 40]), np.array([1.0, 5.0])

@@ -1,0 +1,82 @@
+"""Candidates that are timed together take what each takes alone."""
+
+import numpy as np
+import pytest
+
+from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.family import Family, Ints, family_of, ints, take, with_arrays
+from simaccel.hardware import Stationarity
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Tree
+from simaccel.workload import Workload, build
+
+_HEADS = {"bh": ("b", "h")}
+
+
+def _loops(**tiles: int) -> list[Loop]:
+    """Return loops; one whose tile is all there is makes one piece."""
+    return [Loop(rank=rank, tile=tile) for rank, tile in tiles.items()]
+
+
+def _keeps(slots: int, *tensors: str) -> list[Keep]:
+    return [Keep(tensor=tensor, slots=slots) for tensor in tensors]
+
+
+def _array(operator: str, stationarity: Stationarity = "ws") -> Do:
+    return Do(operator=operator, unit="array", stationarity=stationarity)
+
+
+def _attend(q: int, d: int, c: int) -> Tree:
+    return (*_loops(bh=1, q=q, c=c, d=d), *_keeps(3, "P", "V", "Z"), _array("A"))
+
+
+def _flash(bh: int, q: int, c: int, slots: int) -> Tree:
+    outside: Tree = (*_loops(bh=bh, q=q), *_keeps(slots, "Q", "Z"))
+    inside: Tree = (*_loops(c=c), *_keeps(slots, "K", "V"), *_keeps(1, "S"))
+    branches: tuple[Tree, ...] = (
+        (_array("L"),),
+        (Do(operator="softmax", unit="sfu"),),
+        (_array("A", "is"),),
+    )
+    return (*outside, *inside, Fork(branches=branches))
+
+
+def _together(families: list[Family]) -> Family:
+    arrays: list[list[Ints]] = []
+    for family in families:
+        mine: list[Ints] = []
+        with_arrays(family, lambda array, mine=mine: mine.append(array) or array)  # type: ignore[misc]
+        arrays.append(mine)
+    rows = iter(zip(*arrays, strict=True))
+    return with_arrays(families[0], lambda _: ints(next(rows)))
+
+
+@pytest.mark.parametrize(
+    ("hw", "workload", "operators", "trees"),
+    [
+        (
+            "edge_banked",
+            build("bert", seq_len=256, batch=4, scope="la"),
+            ("A",),
+            [_attend(96, 64, 32), _attend(86, 32, 256)],
+        ),
+        (
+            "edge",
+            build("bert", seq_len=512, batch=64, scope="la"),
+            ("L", "softmax", "A"),
+            [_flash(2, 512, 96, 1), _flash(1, 256, 256, 2)],
+        ),
+    ],
+    ids=["stores of another", "iterations that another has"],
+)
+def test_what_is_timed_together_takes_what_it_takes_alone(
+    hw: str, workload: Workload, operators: tuple[str, ...], trees: list[Tree]
+) -> None:
+    on = load_accelerator(hw)
+    groups = [Group(operators=operators, tree=tree, merged=_HEADS) for tree in trees]
+    each = [family_of(space_of(workload, group), group) for group in groups]
+    alone = [int(evaluate(family, on).timed()) for family in each]
+    both = evaluate(_together(each), on).timed()
+    assert both.tolist() == alone
+    assert int(np.ravel(evaluate(take(_together(each), ints([1])), on).timed())[0]) == alone[1]
