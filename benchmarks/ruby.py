@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
-from simaccel.mapspace.blocks import Objective, Outcome, Score, Task, score
-from simaccel.mapspace.costs import Costs
+from simaccel.mapspace.blocks import Outcome, Score, Task
+from simaccel.mapspace.costs import Costs, Objective, score
 from simaccel.mapspace.nests import Target, map_einsum
 from simaccel.mapspace.search import Effort
 from validation.ruby.exhibits import layers, toys

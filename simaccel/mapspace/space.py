@@ -198,42 +198,41 @@ class Space:
         """Give all mappings within the fan-outs, and how many were gone through, block by block."""
         for start in range(0, self.combinations, block):
             gone, genes, factors = self.block(start, min(start + block, self.combinations))
-            yield gone, self.candidates(genes, factors)
+            yield gone, self.candidates(*self.in_all_orders(genes, factors))
 
     @property
     def combinations(self) -> int:
         """The number of combinations of chains: what `block` counts."""
         return prod(self.chain_counts())
 
-    @property
-    def widest(self) -> int:
-        """The most mappings that one combination of chains stands for."""
-        loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
-        return self.book.most(loops) * len(self.limits.keeps)
-
     def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
-        """Return the mappings of some combinations of chains that are within the fan-outs.
+        """Return the tilings of some combinations of chains that are within the fan-outs.
 
-        First how many of `size` are gone through, then as of `fitting`.
+        First how many mappings of `size` are gone through, then as of `fitting`.
         """
         left = np.arange(start, stop, dtype=np.int64)
         chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
         for rank, count in reversed(list(enumerate(self.chain_counts()))):
             left, chains[:, rank] = np.divmod(left, count)
-        nothing = np.zeros((len(chains), 0), dtype=np.int64)
+        keeps, orders = len(self.limits.keeps), len(self.hierarchy.memories)
         every = self.book.counts(self.book.factors(chains)).prod(axis=1)
-        genes, factors = self.fitting(Genes(chains, nothing, nothing[:, :0].sum(axis=1)))
+        none = np.zeros((len(chains), orders), dtype=np.int64)
+        genes, factors = self.fitting(Genes(chains, none, none[:, 0]))
+        row = np.repeat(np.arange(len(genes)), keeps)
+        kept = np.tile(np.arange(keeps), len(genes))
+        found = Genes(genes.chains[row], genes.orders[row], kept)
+        return int(every.sum()) * keeps, found, rows(factors, row)
+
+    def in_all_orders(self, genes: Genes, factors: Ints) -> tuple[Genes, Ints]:
+        """Return tilings with each of their orders."""
         counts = self.book.counts(factors)
-        whole = np.concatenate([counts, np.full((len(counts), 1), len(self.limits.keeps))], axis=1)
-        copies = whole.prod(axis=1)
+        copies = counts.prod(axis=1)
         row = np.repeat(np.arange(len(genes)), copies)
         within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
-        digits = np.empty((len(row), whole.shape[1]), dtype=np.int64)
-        for at in range(whole.shape[1]):
-            within, digits[:, at] = np.divmod(within, whole[row, at])
-        found = Genes(genes.chains[row], digits[:, :-1], digits[:, -1])
-        gone = int(every.sum()) * len(self.limits.keeps)
-        return gone, found, factors[row]
+        orders = np.empty((len(row), counts.shape[1]), dtype=np.int64)
+        for at in range(counts.shape[1]):
+            within, orders[:, at] = np.divmod(within, counts[row, at])
+        return Genes(genes.chains[row], orders, genes.keeps[row]), factors[row]
 
 
 @lru_cache(64)
