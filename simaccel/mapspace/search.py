@@ -3,7 +3,8 @@
 Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
 and the block's number, blocks are judged in their order, and what one round of blocks found is
 known only to the next round; so the result doesn't depend on how many processes work on them. What
-was drawn before is not judged again (`known`), nor counted.
+was drawn before is not judged again (`known`), nor counted. What is drawn are tilings, each of
+which is judged in all its orders (`ordering`); without ``refine`` single mappings.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
 the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of

@@ -178,13 +178,16 @@ class Space:
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
         """Keep the mappings within the fan-outs; give them with their factors."""
         factors = self.book.factors(genes.chains)
-        fits: npt.NDArray[np.bool_] = np.ones(len(genes), dtype=bool)
+        fits = self._within_fan_outs(factors)
+        return genes.take(fits), rows(factors, fits)
+
+    def _within_fan_outs(self, factors: Ints) -> npt.NDArray[np.bool_]:
+        fits: npt.NDArray[np.bool_] = np.ones(len(factors), dtype=bool)
         for at in self.hierarchy.spatial:
             level = self.hierarchy.levels[at]
             assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
-            pieces = factors[:, at].prod(axis=1, dtype=np.float64)
-            fits[pieces > level.fanout] = False
-        return genes.take(fits), rows(factors, fits)
+            fits &= factors[:, at].prod(axis=1, dtype=np.float64) <= level.fanout
+        return fits
 
     def candidates(self, genes: Genes, factors: Ints) -> Candidates:
         """Write mappings out as arrays."""
@@ -215,13 +218,14 @@ class Space:
         for rank, count in reversed(list(enumerate(self.chain_counts()))):
             left, chains[:, rank] = np.divmod(left, count)
         keeps, orders = len(self.limits.keeps), len(self.hierarchy.memories)
-        every = self.book.counts(self.book.factors(chains)).prod(axis=1)
-        none = np.zeros((len(chains), orders), dtype=np.int64)
-        genes, factors = self.fitting(Genes(chains, none, none[:, 0]))
-        row = np.repeat(np.arange(len(genes)), keeps)
-        kept = np.tile(np.arange(keeps), len(genes))
-        found = Genes(genes.chains[row], genes.orders[row], kept)
-        return int(every.sum()) * keeps, found, rows(factors, row)
+        factors = self.book.factors(chains)
+        gone = int(self.book.counts(factors).prod(axis=1).sum()) * keeps
+        fits = self._within_fan_outs(factors)
+        chains, factors = chains[fits], rows(factors, fits)
+        row = np.repeat(np.arange(len(chains)), keeps)
+        kept = np.tile(np.arange(keeps), len(chains))
+        none = np.zeros((len(row), orders), dtype=np.int64)
+        return gone, Genes(chains[row], none, kept), rows(factors, row)
 
     def in_all_orders(self, genes: Genes, factors: Ints) -> tuple[Genes, Ints]:
         """Return tilings with each of their orders."""
