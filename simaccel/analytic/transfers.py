@@ -84,18 +84,29 @@ class Transfer:
         return at < self.shared if isinstance(self.cuts.entries[at], Fan) else None
 
     def _repeats(self, rank: str) -> Ints:
-        """How often loops of a rank that the tensor lacks bring the same tile."""
+        """How often loops of a rank that the tensor lacks bring the same tile.
 
-        def counts(at: int) -> Mode:
-            fan = self._fan_counts(at)
-            if fan is not None:
-                return fan
-            if not isinstance(self.cuts.entries[at], Loops) or self.for_macs:
-                return True
-            place = self.cuts.places.get((at, rank))
-            return False if place is None else place <= self.position
+        Loops that count stand outside those that don't, so there is a number for each innermost
+        one that counts.
+        """
 
-        return number(self.cuts.pieces(rank, self.child, counts))
+        def number_to(last: int) -> Ints:
+            def counts(at: int) -> Mode:
+                fan = self._fan_counts(at)
+                if fan is not None:
+                    return fan
+                return not isinstance(self.cuts.entries[at], Loops) or at <= last
+
+            return number(self.cuts.pieces(rank, self.child, counts))
+
+        if self.for_macs:
+            return number_to(self.child)
+        found = number_to(-1)
+        for (at, one), place in self.cuts.places.items():
+            if one == rank and at < self.child:
+                here = (place >= 0) & (place <= self.position)
+                found = np.where(here, number_to(at), found)
+        return found
 
     def _first_repeats(self, rank: str) -> Ints:
         """As before, but for the first time that an instance gets a tile."""
@@ -235,15 +246,15 @@ class Transfer:
             if not anywhere(here):
                 continue
             tile = next(t for one, t in tiles(self.cuts.entries[at]) if one == rank)
-            pieces = self._moved(rank, at, here, tile)
+            pieces = self._moved(rank, at, tile)
             c = dict(dim)[rank]
             yield _Slide(rank, here, [(n, s, c * (1 + tile - then)) for n, s, then in pieces])
 
-    def _moved(self, rank: str, at: int, here: Bools, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
+    def _moved(self, rank: str, at: int, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
         """Return the pieces that a loop moves: how many, their size, that of what was there."""
 
         def counts(one: int) -> Mode:
-            return True if one != at else ~here
+            return one != at
 
         every, first = self.cuts.pieces(rank, at + 1), self.cuts.pieces(rank, at + 1, counts)
         found = [(n - m, size, tile) for (n, size), (m, _) in zip(every, first, strict=True)]

@@ -148,7 +148,7 @@ class _Wanted:
         return found + [Path(one) for (one,) in words if Path(one).is_file()]
 
     def _options(self) -> Options:
-        from simaccel.mapspace.blocks import OBJECTIVES as SEARCHED
+        from simaccel.mapspace.costs import OBJECTIVES as SEARCHED
         from simaccel.schedulers import Options
 
         searched = [one for one in SEARCHED if one == self.objective]

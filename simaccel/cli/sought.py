@@ -14,7 +14,7 @@ from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
     from simaccel.hardware import Stationarity
-    from simaccel.mapspace.blocks import Objective
+    from simaccel.mapspace.costs import Objective
     from simaccel.mapspace.search import Effort
     from simaccel.mapspace.space import Strategy
 
@@ -144,8 +144,8 @@ SEARCH_OPTIONS = (
     click.option(
         "--patience",
         type=click.IntRange(min=1),
-        help="Mappings without improvement after which a search ends (mapspaces: valid ones, "
-        f"default {PATIENCE:,}; dataflows: default by their bounds).",
+        help="Mappings without improvement after which a search ends (mapspaces: valid tilings, "
+        f"each in all its orders, default {PATIENCE:,}; dataflows: default by their bounds).",
     ),
     click.option(
         "--budget-seconds",

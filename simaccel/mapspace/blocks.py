@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
 from simaccel.mapspace.candidates import Candidates
-from simaccel.mapspace.costs import Costs, Setting
+from simaccel.mapspace.costs import Floats, Objective, Setting, score
+from simaccel.mapspace.ordering import best_orders
 from simaccel.mapspace.space import Genes, Space
 
-Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
-OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
-Floats = npt.NDArray[np.float64]
 Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""
 ELITE: Final = 128
 """Mappings in a population, at most."""
-_BLOCK: Final = 4096
+_BLOCK: Final = 2048
 """Mappings in a drawn block."""
 _NEW: Final = 0.125
 """The part of a block that is drawn from everywhere once there are parents."""
-_CROSSED, _REORDERED, _KEPT_ANEW = 0.5, 0.1, 0.1
-"""How often a child has chains of a second parent, an order of its own, and roles of its own."""
+_CROSSED, _KEPT_ANEW = 0.5, 0.1
+"""How often a child has chains of a second parent, and roles of its own."""
 _OF_OTHER: Final = 0.5
 """The part of the ranks that a crossed child has from the second parent."""
 _MIX: Final = 1_000_003
@@ -107,8 +104,8 @@ class Task:
     start: int = 0
     stop: int = 0
     seed: tuple[int, ...] | None = None
-    perfect: bool = False
-    """Draw more perfect chains than there are."""
+    refine: bool = True
+    """Judge each tiling in its best orders, and draw more perfect chains than there are."""
     parents: Genes | None = None
     genes: Genes | None = None
     """Mappings within the fan-outs."""
@@ -118,29 +115,21 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a block found: how many mappings, its improvements, and its best."""
+    """What a block found: how many mappings, its improvements, and its best.
+
+    A tiling is judged with all its orders: it is one that is drawn, but as many mappings.
+    """
 
     space: int
+    drawn: int
+    """Tilings gone through, those beyond fan-outs included."""
     gone: int
-    """Mappings gone through, invalid ones included."""
+    """Mappings judged, invalid ones included."""
+    tilings: int = 0
     valid: int = 0
-    steps: tuple[tuple[int, float], ...] = ()
-    """(number of valid mappings until then, objective) of each improvement in the block."""
+    steps: tuple[tuple[int, int, float], ...] = ()
+    """(tilings, mappings until then, objective) of each improvement in the block; valid ones."""
     found: Population | None = None
-
-
-def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
-    """Return the objective of each candidate, and what decides between equals."""
-    cycles = costs.cycles.astype(np.float64)
-    if objective == "cycles":
-        return cycles, costs.energy_pj
-    if objective == "energy":
-        return costs.energy_pj, cycles
-    if objective == "dram-bytes":
-        return costs.dram_bytes.astype(np.float64), cycles
-    if objective == "footprint":
-        return costs.buffer_bytes.astype(np.float64), cycles
-    return costs.edp, cycles
 
 
 def run_block(task: Task) -> Outcome:
@@ -169,24 +158,45 @@ def joined(tasks: Sequence[Task]) -> Task:
 def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
     """Evaluate mappings, and give the best of them."""
     setting, space = task.problem.setting, task.problem.spaces[task.space]
+    orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
+    copies = orders.prod(axis=1)
+    judged = int(copies.sum()) if task.refine and task.genes is not None else gone
     if not len(genes):
-        return Outcome(task.space, gone)
+        return Outcome(task.space, gone, judged)
     candidates = space.candidates(genes, factors)
     fits = setting.fits(space, candidates)
-    valid = int(fits.sum())
-    if not valid:
-        return Outcome(task.space, gone)
-    genes, candidates = genes.take(fits), candidates.take(fits)
-    value, tie = score(task.objective, setting.costs(space, candidates))
+    if not fits.any():
+        return Outcome(task.space, gone, judged)
+    genes, candidates, copies = genes.take(fits), candidates.take(fits), copies[fits]
+    if task.refine:
+        best = best_orders(setting, space, candidates, task.objective)
+        value, tie, genes = best.values, best.ties, replace(genes, orders=best.orders)
+    else:
+        value, tie = score(task.objective, setting.costs(space, candidates))
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
+    until = np.cumsum(copies)
     found = Population(value, tie, _niches(space, candidates.factors), genes)
     return Outcome(
         task.space,
         gone,
-        valid,
-        tuple((int(at) + 1, float(value[at])) for at in falls),
+        judged,
+        len(genes),
+        int(until[-1]),
+        tuple((int(at) + 1, int(until[at]), float(value[at])) for at in falls),
         found.elite(),
     )
+
+
+def in_all_orders(problem: Problem, objective: Objective, at: int, genes: Genes) -> Genes:
+    """Return the best of some tilings' mappings, all their orders counted: a population's.
+
+    So several orders of one tiling may be among them, as if each mapping had been judged alone.
+    """
+    setting, space = problem.setting, problem.spaces[at]
+    every, factors = space.in_all_orders(*space.fitting(genes))
+    candidates = space.candidates(every, factors)
+    value, tie = score(objective, setting.costs(space, candidates))
+    return Population(value, tie, _niches(space, candidates.factors), every).elite().genes
 
 
 def _niches(space: Space, factors: Ints) -> Ints:
@@ -205,9 +215,9 @@ def _niches(space: Space, factors: Ints) -> Ints:
 
 def _drawn(space: Space, task: Task, rng: np.random.Generator) -> Genes:
     if task.parents is None:
-        return space.random(rng, _BLOCK, perfect=task.perfect)
+        return space.random(rng, _BLOCK, perfect=task.refine)
     new = int(_BLOCK * _NEW)
-    drawn = space.random(rng, new, perfect=task.perfect)
+    drawn = space.random(rng, new, perfect=task.refine)
     return Genes.concatenate([drawn, _children(space, task.parents, _BLOCK - new, rng)])
 
 
@@ -226,7 +236,5 @@ def _children(space: Space, parents: Genes, n: int, rng: np.random.Generator) ->
     for at, rank in enumerate(free.tolist()):
         rows = np.flatnonzero(changed[:, at])
         chains[rows, rank] = space.moved(rng, rank, chains[rows, rank])
-    reordered = rng.random(found.orders.shape) < _REORDERED
-    orders = np.where(reordered, space.random_orders(rng, n), found.orders)
     keeps = np.where(rng.random(n) < _KEPT_ANEW, space.random_keeps(rng, n), found.keeps)
-    return Genes(chains, orders, keeps)
+    return Genes(chains, found.orders, keeps)

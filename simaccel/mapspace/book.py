@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -15,7 +16,7 @@ from simaccel.hardware.levels import ROLES, Hierarchy
 from simaccel.mapspace.chain_table import ChainTable, chain_table
 from simaccel.mapspace.chains import Mapspace
 from simaccel.mapspace.limits import Limits
-from simaccel.mapspace.orders import Dependence, dependences, distinct_orders, moves
+from simaccel.mapspace.orders import Dependence, dependences, distinct_orders, moves, undominated
 from simaccel.workload import Einsum
 
 _LISTED: Final = 1 << 15
@@ -39,11 +40,11 @@ class Book:
         operands = dependences(einsum)
         self._levels = tuple(
             _Orders(
-                tuple(
-                    operands[role]
+                {
+                    role: operands[role]
                     for role in range(len(ROLES))
                     if self.keeps[:, at + 1 :, role].any()
-                ),
+                },
                 limits.fixed[at],
                 len(self.extents),
             )
@@ -112,15 +113,34 @@ class Book:
             found[at] = self._levels[at].pick(factors[:, level] > 1, keys[:, at]).T
         return found.transpose(2, 0, 1)
 
+    def best(self, factors: Ints, keeps: npt.NDArray[np.bool_]) -> list[BestOrders]:
+        """Return the orders of tilings that no other one beats, by temporal level."""
+        temporal = self.hierarchy.temporal
+        return [
+            self._levels[at].best(factors[:, level] > 1, self._moved_by(at, factors, keeps))
+            for at, level in enumerate(temporal)
+        ]
+
+    def _moved_by(self, at: int, factors: Ints, keeps: npt.NDArray[np.bool_]) -> Ints:
+        """Return which tensors the order of a level has a say in, as bits by tiling.
+
+        What the next memory that keeps a tensor gets is brought by loops outside of it; where
+        those of a level further in bring another tile each time, the order here says nothing.
+        """
+        found = np.zeros(len(factors), dtype=np.int64)
+        for bit, (role, tensor) in enumerate(self._levels[at].tensors.items()):
+            still = np.ones(len(factors), dtype=np.bool_)
+            for inner in range(at + 1, keeps.shape[1]):
+                found |= (still & keeps[:, inner, role]).astype(np.int64) << bit
+                active = factors[:, self.hierarchy.temporal[inner], sorted(tensor.ranks)] > 1
+                still &= ~keeps[:, inner, role] & ~active.any(axis=1)
+        return found
+
     def counts(self, factors: Ints) -> Ints:
         """Count the distinct orders of each mapping at each temporal level."""
         temporal = self.hierarchy.temporal
         found = [self._levels[at].count(factors[:, i] > 1) for at, i in enumerate(temporal)]
         return np.stack(found, axis=1)
-
-    def most(self, active: npt.NDArray[np.bool_]) -> int:
-        """Count the combinations of orders where these ranks have loops at every level."""
-        return prod(int(orders.count(active)[0]) for orders in self._levels)
 
     @cached_property
     def size(self) -> int:
@@ -140,11 +160,26 @@ class Book:
         return total * len(self.keeps)
 
 
+@dataclass(frozen=True)
+class BestOrders:
+    """Orders of one level that no other one beats, for tilings.
+
+    ``case`` (tiling): which of the cases below; ``counts`` (case): its orders; ``keys`` (case,
+    number), again from the first on where there are fewer; ``places`` (rank, case, number): where
+    loops stand.
+    """
+
+    case: Ints
+    counts: Ints
+    keys: Ints
+    places: Ints
+
+
 class _Orders:
     """The distinct orders of one level for each set of ranks that have loops there."""
 
     def __init__(
-        self, tensors: tuple[Dependence, ...], fixed: tuple[int, ...], n_ranks: int
+        self, tensors: dict[int, Dependence], fixed: tuple[int, ...], n_ranks: int
     ) -> None:
         self.tensors = tensors
         self.fixed = fixed
@@ -152,6 +187,7 @@ class _Orders:
         self._counts = np.zeros(1 << n_ranks, dtype=np.int64)
         self._first = np.zeros(1 << n_ranks, dtype=np.int64)
         self._rows = np.zeros((0, n_ranks), dtype=np.int64)
+        self._best: dict[tuple[int, int], Ints] = {}
 
     def count(self, active: npt.NDArray[np.bool_]) -> Ints:
         """Count the orders for each row of active ranks."""
@@ -164,17 +200,44 @@ class _Orders:
         found: Ints = self._rows[self._first[sets] + keys % self._counts[sets]]
         return found
 
+    def best(self, active: npt.NDArray[np.bool_], moved: Ints) -> BestOrders:
+        """Return the orders for each row of active ranks that no other one beats.
+
+        ``moved``: bits of the tensors that count.
+        """
+        sets = self._known(active)
+        cases = sets << len(self.tensors) | moved
+        different, case = np.unique(cases, return_inverse=True)
+        found = [self._keys(*divmod(one, 1 << len(self.tensors))) for one in different.tolist()]
+        most = max(map(len, found), default=1)
+        keys = np.array([np.resize(one, most) for one in found]).reshape(-1, most)
+        counts = np.array([len(one) for one in found], dtype=np.int64)
+        places = np.argsort(self._rows[self._first[sets[:0]]], axis=1)
+        if found:
+            first = self._first[different >> len(self.tensors)]
+            places = np.argsort(self._rows[first[:, np.newaxis] + keys], axis=2)
+        return BestOrders(case, counts, keys, np.moveaxis(places, -1, 0))
+
+    def _keys(self, one: int, moved: int) -> Ints:
+        """Return the keys of a set's orders that no other one beats, for the tensors that count."""
+        if (one, moved) not in self._best:
+            inside = one.bit_count()
+            rows = self._rows[self._first[one] : self._first[one] + self._counts[one], :inside]
+            some = tuple(t for bit, t in enumerate(self.tensors.values()) if moved >> bit & 1)
+            self._best[one, moved] = undominated(rows, some)
+        return self._best[one, moved]
+
     def find(self, active: npt.NDArray[np.bool_], orders: Ints) -> Ints:
         """Return for each row the number of the order that costs the same, 0 if there is none."""
-        found = np.zeros(len(orders), dtype=np.int64)
+        found, tensors = np.zeros(len(orders), dtype=np.int64), tuple(self.tensors.values())
         for row, one in enumerate(self._known(active).tolist()):
             inside = [rank for rank in orders[row].tolist() if one >> rank & 1]
             first, count = int(self._first[one]), int(self._counts[one])
             kinds = [
-                moves(tuple(order[: len(inside)]), self.tensors)
+                moves(tuple(order[: len(inside)]), tensors)
                 for order in self._rows[first : first + count].tolist()
             ]
-            wanted = moves(tuple(inside), self.tensors)
+            wanted = moves(tuple(inside), tensors)
             found[row] = kinds.index(wanted) if wanted in kinds else 0
         return found
 
@@ -186,7 +249,7 @@ class _Orders:
         for one in missing.tolist():
             inside = tuple(rank for rank in range(len(self._bits)) if one >> rank & 1)
             outside = [rank for rank in range(len(self._bits)) if not one >> rank & 1]
-            orders = distinct_orders(inside, self.tensors, self.fixed)
+            orders = distinct_orders(inside, tuple(self.tensors.values()), self.fixed)
             rest = np.broadcast_to(np.array(outside, dtype=np.int64), (len(orders), len(outside)))
             self._first[one], self._counts[one] = len(self._rows), len(orders)
             self._rows = np.concatenate([self._rows, np.concatenate([orders, rest], axis=1)])

@@ -147,11 +147,17 @@ def two_slots(hierarchy: Hierarchy, keeps: Bools, tiles: npt.NDArray[np.float64]
 
 
 def family_of_candidates(
-    space: Ranks, leaf: Do, hierarchy: Hierarchy, candidates: Candidates, slots: Ints | None = None
+    space: Ranks,
+    leaf: Do,
+    hierarchy: Hierarchy,
+    candidates: Candidates,
+    slots: Ints | None = None,
+    places: Sequence[Ints] | None = None,
 ) -> Family:
     """Return candidates as a family of trees.
 
-    ``slots`` by (temporal level, role, candidate); one each if not given.
+    ``slots`` by (temporal level, role, candidate); one each if not given. ``places``: where loops
+    stand at each temporal level, by (rank, candidate, order); as ``candidates`` say if not given.
     """
     tiles = candidates.tiles(list(space.sizes.values()))
     seen = space.operators[0]
@@ -163,10 +169,11 @@ def family_of_candidates(
             continue
         index = hierarchy.temporal.index(at)
         if index:
-            here = candidates.keeps[:, index].T
-            branch += _kept(seen, level.name, here if slots is None else here * slots[index])
+            kept = candidates.keeps[:, index].T
+            branch += _kept(seen, level.name, kept if slots is None else kept * slots[index])
         if index == 0 or leaf.unit != "array":
-            branch += _loops(names, tiles[at], tiles[at + 1], candidates.orders[:, index])
+            here = _places(candidates.orders[:, index]) if places is None else places[index]
+            branch += _loops(names, tiles[at], tiles[at + 1], here)
     found: Branch = (*branch, leaf)
     return Family(space, found, {})
 
@@ -195,13 +202,18 @@ def _kept(seen: Seen, level: str, slots: npt.NDArray[np.int64 | np.bool_]) -> It
             yield Kept(name, level, ints(here[0]) if np.all(here == here[0]) else here)
 
 
-def _loops(names: Sequence[str], outer: Ints, inner: Ints, orders: Ints) -> Iterator[Loops]:
+def _places(orders: Ints) -> Ints:
+    """Return where the loop of each rank stands, by (rank, candidate)."""
+    found = np.empty(orders.shape[::-1], dtype=np.int64)
+    every = np.arange(len(orders))
+    for place in range(orders.shape[1]):
+        found[orders[:, place], every] = place
+    return found
+
+
+def _loops(names: Sequence[str], outer: Ints, inner: Ints, places: Ints) -> Iterator[Loops]:
     busy = [rank for rank in range(len(names)) if np.any(outer[rank] > inner[rank])]
     if busy:
-        places = np.empty(orders.shape[::-1], dtype=np.int64)
-        every = np.arange(len(orders))
-        for place in range(orders.shape[1]):
-            places[orders[:, place], every] = place
         yield Loops(
             tuple(names[rank] for rank in busy),
             tuple(inner[rank] for rank in busy),

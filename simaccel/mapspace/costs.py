@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
 Floats = npt.NDArray[np.float64]
+Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
+OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
 
 
 class NotNestableError(SimaccelError):
@@ -57,6 +59,31 @@ class Costs:
     def edp(self) -> Floats:
         """Energy times delay in pJ cycles."""
         return self.energy_pj * self.cycles
+
+    @classmethod
+    def of(cls, totals: Totals) -> Self:
+        """Return the costs that follow from counts."""
+        cycles, counts = totals.bound(), totals.counts
+        return cls(
+            cycles=cycles,
+            energy_pj=np.asarray(sum(totals.energy_pj(cycles).values())),
+            dram_bytes=counts.total("dram_read") + counts.total("dram_write"),
+            buffer_bytes=totals.buffer_bytes(),
+        )
+
+
+def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
+    """Return the objective of each candidate, and what decides between equals."""
+    cycles = costs.cycles.astype(np.float64)
+    if objective == "cycles":
+        return cycles, costs.energy_pj
+    if objective == "energy":
+        return costs.energy_pj, cycles
+    if objective == "dram-bytes":
+        return costs.dram_bytes.astype(np.float64), cycles
+    if objective == "footprint":
+        return costs.buffer_bytes.astype(np.float64), cycles
+    return costs.edp, cycles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +196,9 @@ class Setting:
         energy = np.empty(len(candidates))
         for start in range(0, len(candidates), _BLOCK):
             part = slice(start, start + _BLOCK)
-            totals = self.evaluate(space, candidates.take(part))
-            cycles[part] = totals.bound()
-            energy[part] = sum(totals.energy_pj(cycles[part]).values())
-            counts = totals.counts
-            dram[part] = counts.total("dram_read") + counts.total("dram_write")
-            buffer[part] = totals.buffer_bytes()
+            some = Costs.of(self.evaluate(space, candidates.take(part)))
+            cycles[part], energy[part] = some.cycles, some.energy_pj
+            dram[part], buffer[part] = some.dram_bytes, some.buffer_bytes
         return Costs(cycles=cycles, energy_pj=energy, dram_bytes=dram, buffer_bytes=buffer)
 
     def require(self) -> None:

@@ -18,10 +18,10 @@ from simaccel.mapspace.space import Genes, Space
 Codes = npt.NDArray[np.uint64]
 
 
-def codes(space: Space, genes: Genes, factors: Ints) -> Codes:
+def codes(space: Space, genes: Genes, factors: Ints, *, orders: bool = True) -> Codes:
     """Return a code of each mapping, the same in each mapspace that has it.
 
-    ``factors`` as of `Space.fitting`.
+    ``factors`` as of `Space.fitting`. Without ``orders``: of each tiling.
     """
     found = np.zeros(len(genes), dtype=np.uint64)
     columns = [
@@ -30,7 +30,9 @@ def codes(space: Space, genes: Genes, factors: Ints) -> Codes:
         if count > 1
         for level in range(1, factors.shape[1])  # the outermost takes what is left
     ]
-    columns += [*(genes.orders % space.book.counts(factors)).T, genes.keeps]
+    columns.append(genes.keeps)
+    if orders:
+        columns += [*(genes.orders % space.book.counts(factors)).T]
     for column, weight in zip(columns, _weights(len(columns)), strict=True):
         found += column.astype(np.uint64) * weight
     return found

@@ -19,6 +19,9 @@ import numpy.typing as npt
 from simaccel.hardware.levels import ROLES
 from simaccel.workload import Einsum
 
+Moves = tuple[tuple[frozenset[int], int | None], ...]
+"""By tensor: the loops that move it, and the one of its window that does."""
+
 
 @dataclass(frozen=True)
 class Dependence:
@@ -57,16 +60,41 @@ def distinct_orders(
     [[0, 1, 2], [0, 2, 1], [1, 2, 0]]
     """
     given = [rank for rank in fixed if rank in active]
-    found: dict[tuple[object, ...], tuple[int, ...]] = {}
+    found: dict[Moves, tuple[int, ...]] = {}
     for order in permutations(sorted(active)):
         if [rank for rank in order if rank in given] == given:
             found.setdefault(moves(order, tensors), order)
     return np.array(sorted(found.values()), dtype=np.int64).reshape(len(found), len(active))
 
 
-def moves(order: tuple[int, ...], tensors: tuple[Dependence, ...]) -> tuple[object, ...]:
+def undominated(
+    orders: npt.NDArray[np.int64], tensors: tuple[Dependence, ...]
+) -> npt.NDArray[np.int64]:
+    """Return which of some orders no other one beats, by number; of equal ones the first.
+
+    One beats another where each tensor moves with fewer loops or the same, along the same window:
+    then nothing moves more bytes, whatever the sizes of the tiles and the other levels do.
+
+    >>> product = (Dependence(frozenset({0})), Dependence(frozenset({0, 1})))
+    >>> undominated(np.array([[0, 1], [1, 0]]), product).tolist()
+    [0]
+    """
+    kinds = [moves(tuple(order), tensors) for order in orders.tolist()]
+    different = dict.fromkeys(kinds)
+    best = {one for one in different if not any(_beats(other, one) for other in different)}
+    return np.array([kinds.index(one) for one in different if one in best], dtype=np.int64)
+
+
+def _beats(one: Moves, other: Moves) -> bool:
+    return one != other and all(
+        mine <= theirs and window == along
+        for (mine, window), (theirs, along) in zip(one, other, strict=True)
+    )
+
+
+def moves(order: tuple[int, ...], tensors: tuple[Dependence, ...]) -> Moves:
     """Say for each tensor which loops make it move, and along which window."""
-    found: list[object] = []
+    found: list[tuple[frozenset[int], int | None]] = []
     for tensor in tensors:
         at = max((i for i, rank in enumerate(order) if rank in tensor.ranks), default=-1)
         window = order[at] if at >= 0 and order[at] in tensor.sliding else None

@@ -3,7 +3,8 @@
 Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
 and the block's number, blocks are judged in their order, and what one round of blocks found is
 known only to the next round; so the result doesn't depend on how many processes work on them. What
-was drawn before is not judged again (`known`), nor counted.
+was drawn before is not judged again (`known`), nor counted. What is drawn are tilings, each of
+which is judged in all its orders (`ordering`); without ``refine`` single mappings.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
 the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
@@ -25,19 +26,20 @@ import numpy as np
 
 from simaccel.analytic.family import Ints
 from simaccel.mapspace.blocks import (
-    Objective,
     Outcome,
     Population,
     Problem,
     Score,
     Task,
     drawn,
+    in_all_orders,
     joined,
     judge,
     run_block,
 )
 from simaccel.mapspace.candidates import Candidates
 from simaccel.mapspace.chains import MAPSPACES
+from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.known import Known, codes
 from simaccel.mapspace.space import Genes, Space
 
@@ -54,7 +56,8 @@ _WORST: Final[Score] = (float("inf"), float("inf"))
 class Effort:
     """How long to search, and for what; the smaller mapspaces inside get the same once more each.
 
-    ``patience``: valid mappings without an improvement after which a random search ends;
+    ``patience``: valid tilings without an improvement after which a random search ends, each with
+    all its orders (without ``refine``: with one of them);
     ``exhaustive``: mapspaces of at most that many mappings are searched completely; ``most``:
     mappings to evaluate at most. With ``budget_seconds``, which is for all together, the result
     depends on the machine's speed; otherwise it follows from the seed. ``refine``: also look near
@@ -62,7 +65,7 @@ class Effort:
     """
 
     objective: Objective = "edp"
-    patience: int = 100_000
+    patience: int = 25_000
     exhaustive: int = 1_000_000
     most: int | None = None
     budget_seconds: float | None = None
@@ -162,7 +165,7 @@ def _search(standing: _Standing, each: Each) -> None:
 def _every(standing: _Standing) -> Iterator[Task]:
     problem, objective = standing.problem, standing.effort.objective
     for at, space in enumerate(problem.spaces):
-        width = max(1, _ROWS // space.widest)
+        width = max(1, _ROWS // len(space.limits.keeps))
         for start in range(0, space.combinations, width):
             stop = min(start + width, space.combinations)
             yield Task(problem, objective, at, start, stop)
@@ -181,7 +184,7 @@ def _drawn(standing: _Standing, rounds: int) -> list[Task]:
             effort.objective,
             space,
             seed=(effort.seed, MAPSPACES.index(problem.spaces[space].mapspace), number),
-            perfect=effort.refine,
+            refine=effort.refine,
             parents=None if elite is None else elite.genes,
         )
         new = standing.new(task, *drawn(task))
@@ -213,8 +216,10 @@ class _Standing:
     space: int = 0
     gone: int = 0
     valid: int = 0
+    drawn: int = 0
+    tilings: int = 0
     improved: int = 0
-    """Valid mappings until the last improvement."""
+    """Valid tilings until the last improvement."""
     ended: Ended | Literal[""] = ""
     elite: dict[int, Population] = field(default_factory=dict)
     """The parents, by mapspace."""
@@ -230,19 +235,22 @@ class _Standing:
 
     def start(self, inside: Sequence[_Standing]) -> None:
         """Begin with what is known, and what smaller mapspaces inside have found."""
-        known = [] if self.problem.known is None else [self.problem.known]
-        known += [candidates for one in inside for candidates in one.winners()]
-        if not known or self.small:
+        if self.small:
             return
-        candidates = Candidates.concatenate(known)
+        given = [] if self.problem.known is None else [self.problem.known]
+        found = [candidates for one in inside for candidates in one.winners()]
         for at, space in enumerate(self.problem.spaces):
-            genes, factors = space.fitting(space.near(candidates))
-            task = Task(self.problem, self.effort.objective, at)
-            self.add(judge(task, len(candidates), genes, factors))
+            task = Task(self.problem, self.effort.objective, at, refine=self.effort.refine)
+            for candidates in given:
+                genes, factors = space.fitting(space.near(candidates))
+                self.add(run_block(self.new(task, len(candidates), genes, factors)))
+            for candidates in found:
+                outcome = judge(task, 0, *space.fitting(space.near(candidates)))
+                self.add(Outcome(at, 0, 0, found=outcome.found))  # they have been counted
 
     def new(self, task: Task, gone: int, genes: Genes, factors: Ints) -> Task:
         """Return a block with those of its mappings that are not known; now they are."""
-        own = codes(self.problem.spaces[task.space], genes, factors)
+        own = codes(self.problem.spaces[task.space], genes, factors, orders=not task.refine)
         fresh = self.known.fresh(own + np.uint64(task.space))
         again = len(genes) - len(fresh)
         self.again += again
@@ -258,9 +266,9 @@ class _Standing:
 
     def add(self, outcome: Outcome) -> None:
         """Take in a block; end the search if it is time."""
-        for at, value in outcome.steps:
+        for tiling, at, value in outcome.steps:
             if value < self.best[0]:
-                self.improved, self.again = self.valid + at, 0
+                self.improved, self.again = self.tilings + tiling, 0
             if value < self.seen.best:
                 self.seen.best = value
                 self.seen.curve.append((self.seen.valid + at, value))
@@ -272,6 +280,8 @@ class _Standing:
         for seen in (self, self.seen):
             seen.gone += outcome.gone
             seen.valid += outcome.valid
+        self.drawn += outcome.drawn
+        self.tilings += outcome.tilings
         self._judge()
         self._tell()
 
@@ -290,7 +300,7 @@ class _Standing:
         Those that were known count a quarter, so that a small mapspace ends, too; where none is
         valid, invalid ones count a tenth.
         """
-        new = self.valid - self.improved if self.valid else self.gone // 10
+        new = self.tilings - self.improved if self.valid else self.drawn // 10
         return new + self.again // 4
 
     def _tell(self) -> None:
@@ -303,8 +313,12 @@ class _Standing:
 
     def found(self, seen: _Seen) -> Found:
         """Return the result."""
-        elite = self.elite.get(self.space)
-        good = None if elite is None else self._candidates(self.space, elite.genes)
+        elite, good = self.elite.get(self.space), None
+        if elite is not None:
+            genes = elite.genes
+            if self.effort.refine or self.small:
+                genes = in_all_orders(self.problem, self.effort.objective, self.space, genes)
+            good = self._candidates(self.space, genes)
         return Found(
             space=self.problem.spaces[self.space],
             best=None if good is None else good.take(slice(0, 1)),

@@ -178,13 +178,16 @@ class Space:
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
         """Keep the mappings within the fan-outs; give them with their factors."""
         factors = self.book.factors(genes.chains)
-        fits: npt.NDArray[np.bool_] = np.ones(len(genes), dtype=bool)
+        fits = self._within_fan_outs(factors)
+        return genes.take(fits), rows(factors, fits)
+
+    def _within_fan_outs(self, factors: Ints) -> npt.NDArray[np.bool_]:
+        fits: npt.NDArray[np.bool_] = np.ones(len(factors), dtype=bool)
         for at in self.hierarchy.spatial:
             level = self.hierarchy.levels[at]
             assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
-            pieces = factors[:, at].prod(axis=1, dtype=np.float64)
-            fits[pieces > level.fanout] = False
-        return genes.take(fits), rows(factors, fits)
+            fits &= factors[:, at].prod(axis=1, dtype=np.float64) <= level.fanout
+        return fits
 
     def candidates(self, genes: Genes, factors: Ints) -> Candidates:
         """Write mappings out as arrays."""
@@ -198,42 +201,42 @@ class Space:
         """Give all mappings within the fan-outs, and how many were gone through, block by block."""
         for start in range(0, self.combinations, block):
             gone, genes, factors = self.block(start, min(start + block, self.combinations))
-            yield gone, self.candidates(genes, factors)
+            yield gone, self.candidates(*self.in_all_orders(genes, factors))
 
     @property
     def combinations(self) -> int:
         """The number of combinations of chains: what `block` counts."""
         return prod(self.chain_counts())
 
-    @property
-    def widest(self) -> int:
-        """The most mappings that one combination of chains stands for."""
-        loops = np.array([[size > 1 for size in self.einsum.ranks.values()]])
-        return self.book.most(loops) * len(self.limits.keeps)
-
     def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
-        """Return the mappings of some combinations of chains that are within the fan-outs.
+        """Return the tilings of some combinations of chains that are within the fan-outs.
 
-        First how many of `size` are gone through, then as of `fitting`.
+        First how many mappings of `size` are gone through, then as of `fitting`.
         """
         left = np.arange(start, stop, dtype=np.int64)
         chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
         for rank, count in reversed(list(enumerate(self.chain_counts()))):
             left, chains[:, rank] = np.divmod(left, count)
-        nothing = np.zeros((len(chains), 0), dtype=np.int64)
-        every = self.book.counts(self.book.factors(chains)).prod(axis=1)
-        genes, factors = self.fitting(Genes(chains, nothing, nothing[:, :0].sum(axis=1)))
+        keeps, orders = len(self.limits.keeps), len(self.hierarchy.memories)
+        factors = self.book.factors(chains)
+        gone = int(self.book.counts(factors).prod(axis=1).sum()) * keeps
+        fits = self._within_fan_outs(factors)
+        chains, factors = chains[fits], rows(factors, fits)
+        row = np.repeat(np.arange(len(chains)), keeps)
+        kept = np.tile(np.arange(keeps), len(chains))
+        none = np.zeros((len(row), orders), dtype=np.int64)
+        return gone, Genes(chains[row], none, kept), rows(factors, row)
+
+    def in_all_orders(self, genes: Genes, factors: Ints) -> tuple[Genes, Ints]:
+        """Return tilings with each of their orders."""
         counts = self.book.counts(factors)
-        whole = np.concatenate([counts, np.full((len(counts), 1), len(self.limits.keeps))], axis=1)
-        copies = whole.prod(axis=1)
+        copies = counts.prod(axis=1)
         row = np.repeat(np.arange(len(genes)), copies)
         within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
-        digits = np.empty((len(row), whole.shape[1]), dtype=np.int64)
-        for at in range(whole.shape[1]):
-            within, digits[:, at] = np.divmod(within, whole[row, at])
-        found = Genes(genes.chains[row], digits[:, :-1], digits[:, -1])
-        gone = int(every.sum()) * len(self.limits.keeps)
-        return gone, found, factors[row]
+        orders = np.empty((len(row), counts.shape[1]), dtype=np.int64)
+        for at in range(counts.shape[1]):
+            within, orders[:, at] = np.divmod(within, counts[row, at])
+        return Genes(genes.chains[row], orders, genes.keeps[row]), factors[row]
 
 
 @lru_cache(64)

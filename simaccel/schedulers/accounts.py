@@ -15,7 +15,7 @@ from simaccel.analytic.bounds.floor import floor_of, on_chip_bytes
 from simaccel.analytic.native import native_macs
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
-from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.costs import Objective
 from simaccel.workload import Workload
 
 SAME: Final = "same"

@@ -30,7 +30,7 @@ from simaccel.analytic.family import (
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Fork, Keep, Part, Tree
-from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.costs import Objective
 from simaccel.schedulers.repeats import repeats
 
 UNLIMITED = 2**62

@@ -10,7 +10,7 @@ from typing import Final
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Group
-from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
 from simaccel.schedulers.alternatives import Explorer, Front

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
-from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
 from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Einsum, Vector, Workload

@@ -14,7 +14,7 @@ import numpy as np
 
 from simaccel.analytic.family import Family, Loops, branches_of, ints
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
-from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each
 from simaccel.schedulers.accounts import (
     ASKED,

@@ -21,8 +21,8 @@ from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy, Level, Temporal
 from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
-from simaccel.mapspace.blocks import Floats, Objective, score
 from simaccel.mapspace.candidates import Candidates
+from simaccel.mapspace.costs import Floats, Objective, score
 from simaccel.mapspace.limits import limits
 from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
 from simaccel.mapspace.search import Found

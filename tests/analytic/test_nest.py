@@ -99,12 +99,12 @@ def test_the_closed_form_equals_the_execution(block: int) -> None:
 
 def test_the_random_cases_have_what_can_go_wrong() -> None:
     """Remainders, bypass, fan-outs, padding."""
-    cases = [draw_case(seed, MAPPINGS) for seed in range(SEEDS)]
+    cases = [draw_case(seed, MAPPINGS) for seed in range(100)]
     mappings = [m for case in cases for m in case.mappings]
     assert sum(bool(m.padded) for m in mappings) > 12
     assert sum(len(given.keep) in {1, 2} for m in mappings for given in m.levels[1:]) > 60
     fits = []
-    for case in cases[:100]:
+    for case in cases[:SEEDS]:
         for mapping in case.mappings:
             setting, space, candidates, _ = _made(case, mapping)
             fits.append(bool(setting.fits(space, candidates)[0]))

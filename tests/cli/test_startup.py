@@ -23,7 +23,7 @@ from simaccel.hardware.dram.addresses import MAPS
 from simaccel.hardware.dram.measure import CONTROLLERS
 from simaccel.mapping.directives.reading import MAX_LEVELS
 from simaccel.mapping.directives.translating import DIRECTIVES
-from simaccel.mapspace.blocks import OBJECTIVES
+from simaccel.mapspace.costs import OBJECTIVES
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.exhibits import EXHIBITS, TARGET

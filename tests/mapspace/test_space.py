@@ -261,11 +261,9 @@ def test_padding_is_to_multiples_of_the_fan_out() -> None:
     assert [(r["m"], r["k"], r["n"]) for r in found] == [(8, 7, 8), (5, 8, 8), (5, 7, 8)]
 
 
-def test_a_block_is_no_wider_than_promised() -> None:
+def test_blocks_go_through_all_mappings() -> None:
     (space,) = spaces(product_of(4, 2, 3), eyeriss(), "ruby")
     sizes = [space.block(at, at + 1)[0] for at in range(space.combinations)]
-    # Orders of three loops at DRAM and at the buffer, and four choices of what the buffer keeps.
-    assert max(sizes) <= space.widest == 3 * 3 * 4
     assert sum(sizes) == space.size()
 
 

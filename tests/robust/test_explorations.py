@@ -12,6 +12,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
 
 def test_killed_and_started_again_gives_the_same_bytes(server: Server, tmp_path: Path) -> None:
-    ends = kill_and_go_on(server, tmp_path, {"parent": 3, "worker": 1, "scheduler": 1})
-    assert ends["killed"] >= 1
-    assert ends["some kept"] >= 1
+    for seed in range(3):  # on a busy machine all moments of one may be before or after the work
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        ends = kill_and_go_on(server, folder, {"parent": 3, "worker": 1, "scheduler": 1}, seed)
+        if ends["killed"] >= 1 and ends["some kept"] >= 1:
+            return
+    raise AssertionError(ends)

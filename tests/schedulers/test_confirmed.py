@@ -6,7 +6,7 @@ from simaccel.experiment.run import Result, simulate
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Do, nodes
-from simaccel.mapspace.blocks import OBJECTIVES, Objective
+from simaccel.mapspace.costs import OBJECTIVES, Objective
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.flex import each_of

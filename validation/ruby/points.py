@@ -25,8 +25,8 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
-from simaccel.mapspace.blocks import Objective
 from simaccel.mapspace.candidates import candidates_of
+from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.nests import Mapped, Target, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import Strategy

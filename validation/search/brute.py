@@ -40,7 +40,7 @@ from simaccel.mapping.tree import (
     Span,
     Tree,
 )
-from simaccel.mapspace.blocks import Objective
+from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.problems import mapping_of
