@@ -203,8 +203,17 @@ def chosen(which: Ints, options: Sequence[Edges]) -> Edges:
     return Edges(**found)
 
 
-def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
-    """Return for each candidate the folds of the option of its number."""
+def chosen_figure(which: Ints | None, options: Sequence[Folded], name: str) -> Ints:
+    """Return for each candidate a figure of the option of its number, or of the only one."""
+    if which is None:
+        return options[0][name]
+    return ints(np.choose(which, [option[name] for option in options]))
+
+
+def chosen_folds(which: Ints | None, options: Sequence[Folded]) -> Folded:
+    """Return for each candidate the folds of the option of its number, or of the only one."""
+    if which is None:
+        return options[0]
     ndim = max(which.ndim, *(option.figures.ndim - 1 for option in options))
     return Folded(np.choose(which, [_behind_first(option.figures, ndim) for option in options]))
 

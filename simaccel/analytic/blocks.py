@@ -17,7 +17,7 @@ from simaccel.analytic.array import (
     Folded,
     by_number,
     chosen,
-    chosen_folds,
+    chosen_figure,
     edges,
     fold_sides,
     folded,
@@ -66,6 +66,7 @@ class Move:
         return larger(self.service, self.port)
 
 
+_FOLDS = ("cycles", "read_port", "write_port")
 _Cost = TypeVar("_Cost", Block, Edges)
 
 
@@ -147,8 +148,15 @@ class Units(Widths):
 
     # -- einsums
 
-    def fold(self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool) -> Folded:
-        """Return what a systolic array does with a block."""
+    def cuts(self, path: Path) -> Cuts:
+        """Return the cuts along the path of a leaf, the same each time."""
+        found = Cuts(self.family.space, path)
+        return self.known.setdefault(("cuts", id(path)), found)  # type: ignore[return-value]
+
+    def folds(
+        self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool
+    ) -> list[Folded]:
+        """Return what a systolic array does with a block, by what it holds if that is free."""
         seen = self.family.space.seen(path.leaf.operator)
         shape = matmul_of(seen, sizes)
         key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in seen.ranks))
@@ -165,13 +173,11 @@ class Units(Widths):
             )
             which = self.family.held.get(path.leaf.operator)
             self.known[key] = (
-                fold(stationarity=path.leaf.stationarity or "ws")
+                [fold(stationarity=path.leaf.stationarity or "ws")]
                 if which is None
-                else chosen_folds(which, by_number(which, fold))
+                else by_number(which, fold)
             )
-        found = self.known[key]
-        assert isinstance(found, Folded)  # noqa: S101 - narrows the type
-        return found
+        return self.known[key]  # type: ignore[return-value]
 
     # -- for the timeline
 
@@ -212,21 +218,22 @@ class Units(Widths):
             }
             most = larger(costs["sfu"], larger(costs["buffer_read"], costs["buffer_write"]))
             return Block(most, costs["buffer_read"], costs["buffer_write"])
-        cuts = Cuts(self.family.space, path)
+        cuts = self.cuts(path)
         if work.do.unit == "mac":
             return self._pass(work, cuts, sizes)
         around = self._edges(path, cuts, sizes)
-        fold = partial(self.fold, path, cuts, sizes)
-        if everywhere(begun) or not anywhere(begun):
-            one = fold(accumulate=everywhere(begun))
-            return Block(one["cycles"], one["read_port"], one["write_port"], around)
-        adds, starts = fold(accumulate=True), fold(accumulate=False)
-        return Block(
-            pick(begun, adds["cycles"], starts["cycles"]),
-            pick(begun, adds["read_port"], starts["read_port"]),
-            pick(begun, adds["write_port"], starts["write_port"]),
-            around,
-        )
+        which = self.family.held.get(path.leaf.operator)
+
+        def folds(*, accumulate: bool) -> list[Ints]:
+            options = self.folds(path, cuts, sizes, accumulate=accumulate)
+            return [chosen_figure(which, options, name) for name in _FOLDS]
+
+        some, whole = anywhere(begun), everywhere(begun)
+        cycles, read, write = folds(accumulate=some)
+        if some and not whole:
+            starts = folds(accumulate=False)
+            cycles, read, write = map(partial(pick, begun), (cycles, read, write), starts)
+        return Block(cycles, read, write, around)
 
     def _edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
         """Return what is before and after the folds of a block."""
@@ -366,7 +373,7 @@ class Units(Widths):
     def _to_pe(self, tiled: Tiled, kind: str, *, up: bool) -> Move:
         """Return the mean transfer between PEs and the memory outside."""
         accelerator = self.accelerator
-        cuts = Cuts(self.family.space, tiled.path)
+        cuts = self.cuts(tiled.path)
         outside = -1
         for at, entry in enumerate(tiled.path.entries[: tiled.at]):
             if getattr(entry, "tensor", None) == tiled.tensor:

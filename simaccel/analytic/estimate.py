@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -122,8 +123,9 @@ class Totals:
     accelerator: Accelerator
     counts: Counts
 
+    @cached_property
     def resources(self) -> dict[str, Ints]:
-        """Return the cycles of each resource's work."""
+        """The cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
         found = {
             "array": counts.busy.get("array", ints(0)),
@@ -157,7 +159,7 @@ class Totals:
     def bound(self) -> Ints:
         """Return the total work of the busiest resource. No run is shorter."""
         found = ints(0)
-        for work in self.resources().values():
+        for work in self.resources.values():
             found = np.maximum(found, work)
         return found
 
@@ -248,7 +250,7 @@ def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> 
     chain = Chain([link for _, _, link in every], accelerator)
     cycles = chain.cycles([int(totals.least()) for _, totals, _ in every])
     figures = (_figures(*one, mine) for one, mine in zip(every, cycles, strict=True))
-    works = [{n: int(w) for n, w in totals.resources().items()} for _, totals, _ in every]
+    works = [{n: int(w) for n, w in totals.resources.items()} for _, totals, _ in every]
     return Estimate(tuple(figures), chain.bound(works), chain.buffer_bytes())
 
 
@@ -276,6 +278,6 @@ def _figures(name: str, totals: Totals, link: Link, cycles: int) -> OperatorEsti
         elements=int(counts.elements) * repeat,
         moved={level: int(n) * repeat for level, n in counts.moved.items() if int(n)},
         buffer_bytes=link.buffer_bytes,
-        resources={one: int(n) * repeat for one, n in totals.resources().items()},
+        resources={one: int(n) * repeat for one, n in totals.resources.items()},
         energy_pj={level: float(n) * repeat for level, n in energy.items()},
     )

@@ -133,29 +133,28 @@ class Cuts:
     def __init__(self, space: Space, path: Path) -> None:
         self.space = space
         self.entries = path.entries
-        self._chains: dict[str, tuple[Step, ...]] = {}
         self._known: dict[object, list[Box]] = {}
 
     def steps(self, rank: str) -> tuple[Step, ...]:
         """Return the cuts of a rank that make several pieces for some candidate, and parts."""
-        if rank not in self._chains:
-            self._chains[rank] = tuple(self._steps(rank))
         return self._chains[rank]
 
-    def _steps(self, rank: str) -> Iterator[Step]:
-        counts: Sequence[Ints] = (ints(1),)
-        sizes: Sequence[Ints] = (ints(self.space.sizes[rank]),)
+    @cached_property
+    def _chains(self) -> dict[str, tuple[Step, ...]]:
+        """The cuts of each rank."""
+        found: dict[str, list[Step]] = {rank: [] for rank in self.space.sizes}
         for at, entry in enumerate(self.entries):
             if isinstance(entry, Cut):
-                if entry.rank == rank:
-                    counts, sizes = [ints(1)], [ints(entry.size)]
-                    yield Step(at, (), (), (), tuple(sizes), tuple(counts), restarts=True)
+                whole = (ints(entry.size),), (ints(1),)
+                found[entry.rank].append(Step(at, (), (), (), *whole, restarts=True))
                 continue
-            for one, tile in tiles(entry):
-                if one == rank and anywhere(self.full[at][rank] > tile):
-                    made = _step(at, self.full[at + 1][rank], counts, sizes)
-                    counts, sizes = made.every, made.sizes
-                    yield made
+            for rank, tile in tiles(entry):
+                if anywhere(self.full[at][rank] > tile):
+                    before = found[rank]
+                    counts = before[-1].every if before else (ints(1),)
+                    sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
+                    before.append(_step(at, self.full[at + 1][rank], counts, sizes))
+        return {rank: tuple(steps) for rank, steps in found.items()}
 
     @cached_property
     def full(self) -> list[dict[str, Ints]]:
@@ -213,10 +212,14 @@ class Cuts:
         return np.where(last >= 0, np.minimum(slots, most), slots)
 
     def pieces(
-        self, rank: str, upto: int, counts: Callable[[int], Mode] = lambda _: True
+        self, rank: str, upto: int, counts: Callable[[int], Mode] | None = None
     ) -> list[Box]:
         """Return the pieces of a rank that enter an entry; ``counts``: which loops count."""
         steps = [step for step in self.steps(rank) if step.at < upto]
+        if counts is None:
+            if not steps:
+                return [(ints(1), ints(self.space.sizes[rank]))]
+            return list(zip(steps[-1].every, steps[-1].sizes, strict=True))
         modes = [step.restarts or counts(step.at) for step in steps]
         start = max((at for at, step in enumerate(steps) if step.restarts), default=-1)
         while start + 1 < len(steps) and modes[start + 1] is True:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from simaccel.analytic.array import Folded, fold_sides, held_bytes, matmul_of
+from simaccel.analytic.array import Folded, chosen_folds, fold_sides, held_bytes, matmul_of
 from simaccel.analytic.axes import own_axis
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
@@ -127,8 +127,8 @@ class WorkCounter:
             len(cuts.entries),
         )
         held = () if self.accelerator.systolic.accumulator is None else _HELD
-        fold = partial(self.units.fold, path, cuts)
-        parts: list[tuple[Ints, Folded]] = []
+        fold = partial(self.units.folds, path, cuts)
+        parts: list[tuple[Ints, list[Folded]]] = []
         for count, sizes in blocks_of(cuts, seen.ranks, upto=upto):
             parts.append((count, fold(sizes, accumulate=True)))
             self._hold_sums(path, cuts, count, matmul_of(seen, sizes))
@@ -136,7 +136,10 @@ class WorkCounter:
             for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
                 parts.append((count, fold(sizes, accumulate=False)))
                 parts.append((-count, fold(sizes, accumulate=True)))
-        totals = Folded.sum(parts)
+        counts = [count for count, _ in parts]
+        options = zip(*(options for _, options in parts), strict=True)
+        sums = [Folded.sum(list(zip(counts, one, strict=True))) for one in options]
+        totals = chosen_folds(self.family.held.get(path.leaf.operator), sums)
         self.found.alone(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])

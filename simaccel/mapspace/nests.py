@@ -99,7 +99,7 @@ class Mapped:
     @property
     def steps(self) -> int:
         """Cycles of the array."""
-        return int(self.totals.resources()["array"])
+        return int(self.totals.resources["array"])
 
     @property
     def energy_pj(self) -> float:
@@ -132,7 +132,7 @@ class Mapped:
         cycles = self.cycles
         return tuple(
             "compute" if name == "array" else name
-            for name, work in self.totals.resources().items()
+            for name, work in self.totals.resources.items()
             if int(work) == cycles
         )
 

@@ -90,7 +90,7 @@ def test_the_closed_form_equals_the_execution(block: int) -> None:
             assert _moved(totals) == _expected(case, run), seed
             assert _moved(setting.evaluate(space, candidates)) == _moved(totals)
             assert int(totals.counts.macs) == run.macs == math.prod(sizes.values())
-            assert int(totals.resources()["array"]) == run.steps
+            assert int(totals.resources["array"]) == run.steps
             tiles = setting.tile_bytes(space, candidates)[..., 0]
             for at, memory in enumerate(case.hierarchy.memories):
                 for index, (role, width) in enumerate(zip(ROLES, WIDTHS, strict=True)):
