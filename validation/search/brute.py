@@ -411,7 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         row = rows[repr(case)]
         print(f"{row['ratio'] or '-':>6} {row['fit']:>6} {row['case']}", flush=True)
     ratios = [float(str(row["ratio"])) for row in rows.values() if row["ratio"]]
-    missed = [row for row in rows.values() if bool(row["picked"]) != bool(row["optimum"])]
+    missed = [row for row in rows.values() if row["optimum"] and not row["picked"]]
     worse = sum(ratio > 1 for ratio in ratios)
     print(f"{len(ratios)} cases, {worse} picks above the optimum, at worst {max(ratios):.4f}")
     return int(worse > 0 or len(missed) > 0)
