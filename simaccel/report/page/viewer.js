@@ -84,10 +84,10 @@ function takeColours() {
   [run.line, run.dim] = [style.getPropertyValue("--line"), style.getPropertyValue("--dim")];
 }
 
-function draw() {
+function draw(all = false) {
   const [start, end] = [view.start, view.end];
   for (const row of rows) {
-    if (!inSight(row.canvas)) continue;
+    if (!all && !inSight(row.canvas)) continue;
     const { context, width, height } = fitCanvas(row.canvas);
     const box = { x: 0, y: 0, width, height };
     if (row.level) drawLevel(context, row.lane, start, end, box, run.line);
@@ -377,8 +377,9 @@ function listenControls() {
     const lanes = byId("lanes");
     byId("timeline").style.setProperty("--bar", `${lanes.offsetWidth - lanes.clientWidth}px`);
     drawOverview();
-    redraw();
+    draw(); // at once: what is printed waits for no frame
   };
+  window.addEventListener("beforeprint", () => draw(true));
   new ResizeObserver(redrawAll).observe(byId("timeline"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 }

@@ -172,6 +172,20 @@ def test_an_empty_canvas_would_be_noticed(page: Page) -> None:
     assert before > 1 == _colours(browser, "array")
 
 
+def test_lanes_out_of_sight_are_printed(page: Page) -> None:
+    browser = page(FOLDER / "toy_attention_flat.h5")
+    browser.set_window_size(1500, 400)
+    try:
+        hidden = browser.find_elements(By.CSS_SELECTOR, "#lanes canvas")[-1]
+        lane = hidden.get_attribute("data-lane") or ""
+        _run(browser, "args[0].width = args[0].width", hidden)  # empty
+        assert _colours(browser, lane) == 1
+        _run(browser, "window.dispatchEvent(new Event('beforeprint'))")
+        assert _colours(browser, lane) > 1
+    finally:
+        browser.set_window_size(1500, 900)
+
+
 def test_the_wheel_zooms_at_the_pointer_and_dragging_moves(page: Page) -> None:
     browser = page(FOLDER / "edge_bert_flat.h5")
     start, end = _window(browser)
