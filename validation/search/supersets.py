@@ -1,0 +1,169 @@
+"""A dataflow that may do all that another does: is it ever worse on the machine?
+
+``python -m validation.search.supersets [--draws N]`` draws workloads, accelerators and objectives,
+schedules each by dataflows of which one's mappings are among the other's, and writes the pairs in
+which the larger one has more of the objective to `supersets.csv`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simaccel.errors import SimaccelError
+from simaccel.experiment.cache import VARIABLE
+from simaccel.experiment.run import energy_pj, simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapspace.costs import OBJECTIVES, Objective
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import Options
+from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm
+
+TABLE = Path(__file__).with_name("supersets.csv")
+FIELDS = ("larger", "smaller", "pairs", "worse", "worst", "worst_case")
+DRAWS = 60
+ACCELERATORS = ("toy", "edge", "edge_tpu", "cloud", "tpu_v3", "tpu_v1")
+SCHEDULED = ("naive", "flex", "flat", "flash")
+MAPSPACES = (("ruby", "ruby-s"), ("ruby-s", "pfm"), ("ruby", "ruby-t"), ("ruby-t", "pfm"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload on an accelerator, and what is to be least."""
+
+    seed: int
+    kind: str
+    workload: Workload
+    hw: str
+    settings: tuple[str, ...]
+    objective: Objective
+    pipeline: bool
+    granularities: tuple[str, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The larger dataflow and the smaller."""
+        fused = self.kind in ("attention", "block")
+        inside = {"flex": self.granularities, "flat": self.granularities} if fused else {}
+        found = [(one, f"{one}-{x}") for one, names in inside.items() for x in names]
+        alone = SCHEDULED if fused else SCHEDULED[:2]
+        found += [("best", one) for one in (*alone, *(smaller for _, smaller in found))]
+        return [*found, *MAPSPACES] if self.kind == "gemm" else found
+
+    def figure(self, dataflow: str) -> float:
+        """Schedule it and run it; return what the objective is of.
+
+        Raises:
+            SimaccelError: nothing fits.
+
+        """
+        on = load_accelerator(self.hw, list(self.settings))
+        effort = Effort(objective=self.objective, patience=2_000, exhaustive=5_000)
+        options = Options(objective=self.objective, pipeline=self.pipeline, effort=effort)
+        result = simulate(self.workload, on, dataflow, options=options)
+        run = result.run
+        energy = sum(energy_pj(run, on).values())
+        return {
+            "cycles": run.cycles,
+            "energy": energy,
+            "edp": energy * run.cycles,
+            "dram-bytes": sum(n for (at, _), n in run.moved.items() if at.startswith("dram")),
+            "footprint": result.estimate.buffer_bytes,
+        }[self.objective]
+
+    def __str__(self) -> str:
+        ranks = self.workload.operators[0].ranks
+        sizes = " ".join(f"{rank}={size}" for rank, size in ranks.items())
+        piped = ", pipelined" if self.pipeline else ""
+        return f"{self.seed}: {self.kind} {sizes} on {self.hw} {self.objective}{piped}"
+
+
+def draw(seed: int) -> Case:
+    """Draw a case; objectives take turns."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    hw, times, settings = rng.choice(ACCELERATORS), 8, list[str]()
+    kind = rng.choice(("attention", "attention", "gemm", "block", "conv", "feed-forward"))
+    if hw == "toy":
+        times = 1
+        settings = [
+            "dram.interleave_bytes=16 B",
+            f"buffer.capacity_bytes={rng.choice((512, 1024, 2048, 4096))} B",
+            f"dram.bandwidth_bytes_per_second={rng.choice((1, 2, 4, 8, 16, 32))} GB/s",
+        ]
+    if rng.random() < 0.3:
+        settings.append("groups.resident=true")
+    return Case(
+        seed=seed,
+        kind=kind,
+        workload=_workload(rng, kind, times),
+        hw=hw,
+        settings=tuple(settings),
+        objective=OBJECTIVES[seed % len(OBJECTIVES)],
+        pipeline=rng.random() < 0.3,
+        granularities=tuple(rng.sample("mbhr", 2)),
+    )
+
+
+def _workload(rng: random.Random, kind: str, times: int) -> Workload:
+    if kind == "gemm":
+        m, k, n = (rng.randint(3, 40) * times for _ in "mkn")
+        return gemm(m=m, k=k, n=n)
+    if kind == "conv":
+        m, c = (rng.randint(2, 8) * times for _ in "mc")
+        return conv2d(m=m, c=c, p=rng.randint(3, 9), q=rng.randint(3, 9), r=3, s=3)
+    heads, size = rng.randint(1, 3), rng.randint(2, 6) * times
+    sizes = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=2 * heads * size)
+    scope = "la" if kind == "attention" else "block"
+    tokens, batch = rng.randint(3, 30) * times, rng.randint(1, 2)
+    found = attention(sizes, batch=batch, seq_len=tokens, scope=scope)
+    return found.alone(["FF1", "FF2"]) if kind == "feed-forward" else found
+
+
+def compared(case: Case) -> Iterator[tuple[str, str, float, float]]:
+    """Yield (larger, smaller, figure of the larger, of the smaller) where the smaller has one."""
+    known: dict[str, float] = {}
+    for names in case.pairs:
+        for name in names:
+            if name not in known:
+                try:
+                    known[name] = case.figure(name)
+                except SimaccelError:  # nothing fits
+                    known[name] = float("inf")
+        if known[names[1]] < float("inf"):
+            yield *names, known[names[0]], known[names[1]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw, schedule by all, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=DRAWS, metavar="N")
+    asked = parser.parse_args(arguments)
+    os.environ[VARIABLE] = "off"
+    found: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for seed in range(asked.draws):
+        case = draw(seed)
+        for larger, smaller, more, less in compared(case):
+            ratio = round(more / less, 9)  # energies are sums in another order
+            found.setdefault((larger, smaller), []).append((ratio, str(case)))
+            if ratio > 1:
+                print(f"{ratio:.4f} {larger} of {smaller}: {case}", flush=True)
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(FIELDS)
+        for names, ratios in sorted(found.items()):
+            worst, text = max(ratios)
+            worse = sum(ratio > 1 for ratio, _ in ratios)
+            row = [*names, len(ratios), worse, f"{worst:.4f}", text if worst > 1 else ""]
+            writer.writerow(row)
+            print(
+                f"{names[0]} and {names[1]}: {worse} of {len(ratios)} worse, at worst {worst:.4f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
