@@ -7,6 +7,7 @@ from click.testing import CliRunner, Result
 
 from simaccel.cli import main
 from simaccel.hardware.dram.parts import PARTS
+from tests.draws import some
 
 
 def _run(command: str) -> Result:
@@ -21,13 +22,15 @@ def _json(command: str) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "sequential --part HBM2 --map rbc --reads-in-flight 4",
-        "random-chunk --part HBM3 --chunk 512 --write-fraction 0.33",
-        "strided-tile --part LPDDR4-3200x16 --row-bytes 80 --pitch 4096",
-        "alternating --part LPDDR5-6400x16 --chunk 4096 --waits",
-        "two-streams --part DDR4-3200x64 --map mopxor --chunk 128 --write-fraction 0.5",
-    ],
+    some(
+        [
+            "sequential --part HBM2 --map rbc --reads-in-flight 4",
+            "random-chunk --part HBM3 --chunk 512 --write-fraction 0.33",
+            "strided-tile --part LPDDR4-3200x16 --row-bytes 80 --pitch 4096",
+            "alternating --part LPDDR5-6400x16 --chunk 4096 --waits",
+            "two-streams --part DDR4-3200x64 --map mopxor --chunk 128 --write-fraction 0.5",
+        ]
+    ),
 )
 def test_a_pattern_prints_its_figures(command: str) -> None:
     found = _json(command)

@@ -10,7 +10,7 @@ from tests.draws import some
 from validation.search.brute import SMALL, Case, simulated
 
 
-@pytest.mark.parametrize("case", some(SMALL), ids=lambda case: f"{case.dataflow}-{case.shape}")
+@pytest.mark.parametrize("case", some(SMALL, 3), ids=lambda case: f"{case.dataflow}-{case.shape}")
 def test_no_mapping_of_the_space_is_faster(case: Case) -> None:
     """Primes, remainders, and buffers in which most of the mappings don't fit."""
     every, fit, optimum = simulated(case)
