@@ -17,7 +17,6 @@ from simaccel.machine.fast_forward import FastForward
 from simaccel.machine.machine import Machine
 from simaccel.machine.stateful import Stateful, Stretch
 from simaccel.machine.turns import Turns
-from tests.draws import DRAWS
 from tests.machine.trees import Case, cases
 
 # Built before the run and not changed by it, or only deciding when to look for a repetition.
@@ -227,7 +226,7 @@ def _goes_wrong(case: Case) -> bool:
 @pytest.fixture(scope="module")
 def corpus() -> list[Case]:
     """Give runs, the short ones first: one that goes wrong ends the search for it."""
-    found = [case for case in cases(range(600 if DRAWS > 1 else 350)) if case.run.events < 10_000]
+    found = [case for case in cases(range(600)) if case.run.events < 10_000]
     return sorted(found, key=lambda case: case.run.events)
 
 
