@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from simaccel.analytic.family import Floats
-from simaccel.analytic.schedule import Bodies, Tiled
-from simaccel.analytic.times import RING, Times
+from simaccel.analytic.schedule import RING, Bodies, Tiled
+from simaccel.analytic.times import Times
 from simaccel.analytic.totals import Counts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER

@@ -7,7 +7,7 @@ time line (`plain`): numpy takes ten times as long on an array of one entry, and
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ _BOOL = np.dtype(np.bool_)
 def plain(array: _Numbers) -> _Numbers:
     """Return an array of no axis as a plain number; others as they are."""
     if isinstance(array, np.ndarray | np.generic) and not array.ndim:
-        return cast("_Numbers", array.item())
+        return array.item()  # type: ignore[no-any-return]
     return array
 
 
@@ -50,28 +50,28 @@ def pick(where: Numbers, new: Numbers | float, old: Numbers | float) -> Numbers:
     """Take the new where something holds."""
     if type(where) is np.ndarray:
         return np.where(where, new, old)
-    return cast("Numbers", new if where else old)
+    return new if where else old  # type: ignore[return-value]
 
 
 def larger(one: Numbers | float, other: Numbers | float) -> Numbers:
     """Return the larger of two numbers."""
     if type(one) is np.ndarray or type(other) is np.ndarray:
-        return cast("Numbers", np.maximum(one, other))
-    return cast("Numbers", one if one >= other else other)  # noqa: FURB136 - max is slower
+        return np.maximum(one, other)
+    return one if one >= other else other  # type: ignore[return-value] # noqa: FURB136 - max is slower
 
 
 def smaller(one: Numbers | float, other: Numbers | float) -> Numbers:
     """Return the smaller of two numbers."""
     if type(one) is np.ndarray or type(other) is np.ndarray:
-        return cast("Numbers", np.minimum(one, other))
-    return cast("Numbers", one if one <= other else other)  # noqa: FURB136 - min is slower
+        return np.minimum(one, other)
+    return one if one <= other else other  # type: ignore[return-value] # noqa: FURB136 - min is slower
 
 
 def up(value: Numbers | float) -> Numbers:
     """Round up."""
-    return cast("Numbers", np.ceil(value) if type(value) is np.ndarray else math.ceil(value))
+    return np.ceil(value) if type(value) is np.ndarray else math.ceil(value)  # type: ignore[return-value]
 
 
 def without(where: Numbers) -> Numbers:
     """Return where something does not hold."""
-    return cast("Numbers", ~where if type(where) is np.ndarray else not where)
+    return ~where if type(where) is np.ndarray else not where  # type: ignore[return-value]

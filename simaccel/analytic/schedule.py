@@ -7,8 +7,9 @@ candidate, so each body says of its tiles for which candidates they are its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.analytic.pieces import PLACES, Cuts, Terms, expanded
-from simaccel.analytic.pointwise import anywhere, everywhere, plain, smaller
+from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain, smaller
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
@@ -36,6 +37,8 @@ from simaccel.workload import Vector
 FALSE: Bools = plain(np.zeros((), dtype=np.bool_))
 TRUE: Bools = plain(np.ones((), dtype=np.bool_))
 """For all candidates: told apart by identity."""
+RING: Final = 6
+"""Slots that are told apart; more never wait."""
 
 
 @dataclass(eq=False)
@@ -68,16 +71,22 @@ class Tiled:
         self.own = TRUE if everywhere(self.own) else plain(self.own)
         self.spills = plain(self.spills)
         self.may_spill = anywhere(self.spills)
-        self.most = int(np.max(self.slots))
-        numbers = sorted(set(np.ravel(self.slots).tolist()) - {0})
+        self.most = min(int(np.max(self.slots)), RING)
+        numbers = sorted(set(np.minimum(np.ravel(self.slots), RING).tolist()) - {0})
         self.by_slots: list[tuple[int, Bools | None]] = [
-            (n, None if len(numbers) == 1 else self.slots == n) for n in numbers
+            (n, None if len(numbers) == 1 else plain(smaller(self.slots, RING) == n))
+            for n in numbers
         ]
-        several, single = (plain(self.own & one) for one in (self.slots > 1, self.slots == 1))
-        self.several = several if anywhere(several) else None
-        self.single = single if anywhere(single) else None
-        """Where its next one is asked for ahead, and where only when its slot is free."""
+        self.read = self.maker is None and self.outside is None
+        """Whether it comes from a memory."""
+        self.comes = self.read or (self.outside is None and self.may_spill)
+        """Whether it comes from a memory, or sums in it come back."""
         self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
+
+    def having(self, where: Bools) -> Iterator[tuple[int, Bools]]:
+        """Yield numbers of slots with the candidates of some that have so many."""
+        for n, here in self.by_slots:
+            yield n, where if here is None else where & here
 
 
 @dataclass(eq=False)
@@ -107,8 +116,6 @@ class Bodies:
     ahead: int = 0
     divides: list[tuple[Work, Work]] = field(default_factory=list)
     """(vector operator, einsum whose sums it divides after the loop)."""
-    two_pass: Work | None = None
-    """The vector operator whose axis this loop cuts, for which it runs twice."""
 
     @cached_property
     def works(self) -> tuple[Work, ...]:
@@ -117,6 +124,59 @@ class Bodies:
         for item in self.items:
             found += item.works if isinstance(item, Bodies) else [item]
         return tuple(found)
+
+    @cached_property
+    def _last(self) -> dict[int, Bodies | Work]:
+        """The last item that uses a tile, by its key, of tiles that come and only are read."""
+        used: dict[int, Bodies | Work] = {}
+        for item in self.items:
+            for work in item.works if isinstance(item, Bodies) else (item,):
+                used |= {key: item for key in work.keys if key is not None}
+        read = {one.key for one in self.tiles if one.maker is None and not one.stores}
+        return {key: item for key, item in used.items() if key in read}
+
+    def used_last(self, item: Bodies | Work) -> list[Tiled]:
+        """Return the tiles that nothing behind an item uses."""
+        return [tiled for tiled in self.tiles if self._last.get(tiled.key) is item]
+
+    def let_go_early(self, tiled: Tiled) -> bool:
+        """Return whether a tile is not used by the last item any more."""
+        return self._last.get(tiled.key, self.items[-1]) is not self.items[-1]
+
+    @cached_property
+    def most_slots(self) -> Ints:
+        """The most slots of any tile below that comes from a memory, by candidate."""
+        found = ints(1)
+        for tiled in self.tiles:
+            if tiled.comes:
+                found = larger(found, pick(tiled.own, smaller(tiled.slots, RING), 1))
+        for item in self.items:
+            if isinstance(item, Bodies):
+                found = larger(found, item.most_slots)
+        return plain(found)
+
+    @cached_property
+    def queues(self) -> frozenset[int]:
+        """The queues of all tiles below."""
+        below = (item.queues for item in self.items if isinstance(item, Bodies))
+        return frozenset(one.queue for one in self.tiles).union(*below)
+
+    @cached_property
+    def shares(self) -> bool:
+        """Whether several items have tiles of one queue, which come item after item."""
+        every = [item.queues for item in self.items if isinstance(item, Bodies)]
+        return sum(map(len, every)) > len(frozenset().union(*every))
+
+    def behind(self, item: Bodies | None, queue: int) -> Bodies | None:
+        """Return the next item with tiles of a queue, or the first behind none."""
+        every = [one for one in self.items if isinstance(one, Bodies) and queue in one.queues]
+        at = 0 if item is None else every.index(item) + 1
+        return every[at] if at < len(every) else None
+
+    @property
+    def slides(self) -> bool:
+        """Whether its iterations slide a window."""
+        return any(tiled.slide is not None for tiled in self.tiles)
 
     @cached_property
     def adders(self) -> frozenset[str]:
@@ -282,7 +342,12 @@ class _Builder:
             if not cutting or not isinstance(inner.seen.operator, Vector):
                 continue
             if cutting[0].works == (inner,):
-                inner.step, cutting[0].two_pass = "normalise", inner
+                inner.step = "normalise"
+                within = [*around, item]
+                parent = within[within.index(cutting[0]) - 1]
+                place = parent.items.index(cutting[0])
+                parent.items.insert(place, _statistics(cutting[0]))
+                parent.ahead += place < parent.ahead
                 continue
             made = inner.seen.output.name
             inner.step = "online"
@@ -292,6 +357,23 @@ class _Builder:
                 if made in {view.name for view in work.seen.inputs} and axis in work.seen.reduced
             )
             cutting[0].divides += [(inner, one) for one in inner.corrects]
+
+
+def _statistics(body: Bodies) -> Bodies:
+    """Return the pass before the one that normalises: what it reads has slots of its own."""
+    tiles = [
+        replace(tiled, key=-tiled.key, stores=(), outside=tiled.outside and -tiled.outside)
+        for tiled in body.tiles
+        if tiled.maker is None
+    ]
+    items: list[Bodies | Work] = []
+    for item in body.items:
+        if isinstance(item, Bodies):
+            items.append(_statistics(item))
+        else:
+            keys = tuple(key and -key for key in item.keys)
+            items.append(replace(item, keys=keys, step="statistics"))
+    return Bodies(body.rank, body.tile, body.place, body.part, tiles, items)
 
 
 def _slide(body: Bodies, dims: Sequence[Terms]) -> tuple[str, int] | None:
@@ -315,18 +397,3 @@ def _ordered(loops: Loops) -> Iterator[tuple[str, Ints, int]]:
     first = [int(np.ravel(place)[0]) for place in loops.places]
     for place, rank, tile in sorted(zip(first, loops.ranks, loops.tiles, strict=True)):
         yield rank, tile, place
-
-
-def first_tiles(body: Bodies, sizes: dict[str, Ints]) -> Iterator[tuple[Tiled, dict[str, Ints]]]:
-    """Yield the tiles that come from outside, with their first sizes; the first of them last."""
-    inside = dict(sizes)
-    if body.part is not None:
-        inside[body.part.rank] = plain(ints(body.part.size))
-    elif body.rank:
-        inside[body.rank] = smaller(plain(body.tile), sizes[body.rank])
-    for item in reversed(body.items):
-        if isinstance(item, Bodies):
-            yield from first_tiles(item, inside)
-    for tiled in body.tiles if not body.ahead else ():
-        if tiled.maker is None and tiled.outside is None:
-            yield tiled, inside

@@ -13,8 +13,6 @@ from simaccel.analytic.schedule import TRUE
 
 Times = dict[object, Floats]
 Sizes = dict[str, Ints]
-RING: Final = 6
-"""Slots that are told apart; more never wait."""
 ZERO: Final[Floats] = plain(np.zeros(()))
 UNASKED: Final[Floats] = plain(np.full((), -1.0))
 """When a tile comes that has not been asked for."""

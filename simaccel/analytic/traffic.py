@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -13,7 +14,7 @@ import numpy as np
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats, ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, without
-from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, first_tiles
+from simaccel.analytic.schedule import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
     ARRAY,
@@ -24,7 +25,6 @@ from simaccel.analytic.times import (
     EARLIER,
     NOC_OUT,
     READ,
-    RING,
     SFU,
     STORES,
     UNASKED,
@@ -51,8 +51,10 @@ class Request:
     begin: Floats
     free: Floats
     end: Floats
-    keys: tuple[str, object]
-    """What its end has set."""
+    engine: str
+    tiled: Tiled
+    arrival: Floats
+    """When the tile is there."""
     number: Floats
 
 
@@ -151,14 +153,6 @@ class Traffic(Systolic):
             line.key(what) for line in self.lines.values() for what in (DRAM, STORES)
         }
 
-    def first(self, top: Bodies, sizes: Sizes) -> None:
-        """Ask for the first tile of each queue, which nothing holds up."""
-        every = list(first_tiles(top, sizes))
-        keys = {tiled.queue: tiled.key for tiled, _ in every}
-        for tiled, inside in sorted(every, key=lambda one: one[0].queue):
-            if keys[tiled.queue] == tiled.key:
-                self.load(tiled, inside, self.free(tiled, FALSE), tiled.own, ("next", tiled.key))
-
     def load(self, tiled: Tiled, sizes: Sizes, free: Floats, where: Bools, arrival: object) -> None:
         """Bring a tile; when it is there is noted under ``arrival``."""
         move = self.units.move(tiled, sizes, self.slid, tiled.view.kind, up=False)
@@ -173,7 +167,7 @@ class Traffic(Systolic):
         if move.on_chip:
             end = begin + move.longest
         else:
-            end = self._served(begin, move, where, (engine, arrival))
+            end = self._served(begin, move, where, engine, tiled)
         past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
@@ -196,12 +190,12 @@ class Traffic(Systolic):
             line = self.lines[move.memory]
             kept = line.key("store")
             line.stored = [tiled.key, *line.stored[: len(EARLIER) - 1]]
-            for part in ("since", "begin", "end"):
+            newest = vars(posted) | {"port": begin + move.port}
+            for part, time in newest.items():
                 for n in range(len(line.stored) - 1, 0, -1):
                     newer = self.get((kept, n - 1, part))
                     self.x[kept, n, part] = pick(tiled.own, newer, self.get((kept, n, part)))
-                newest = self.get((kept, 0, part))
-                self.x[kept, 0, part] = pick(tiled.own, getattr(posted, part), newest)
+                self.x[kept, 0, part] = pick(tiled.own, time, self.get((kept, 0, part)))
         self.use(tiled.key, pick(tiled.own, end + move.latency, ZERO))
         if tiled.outside is not None:
             inside = ("stored", tiled.outside)
@@ -214,13 +208,14 @@ class Traffic(Systolic):
         """Return when a slot of a tile is free; where ``early`` one release is still to come."""
         found = ZERO
         for n, here in tiled.by_slots:
-            free = self._released(tiled, n) if early is not TRUE else self._released(tiled, n - 1)
+            free = self.released(tiled, n) if early is not TRUE else self.released(tiled, n - 1)
             if early is not FALSE and early is not TRUE:
-                free = pick(early, self._released(tiled, n - 1), free)
+                free = pick(early, self.released(tiled, n - 1), free)
             found = free if here is None else pick(here, free, found)
         return found
 
-    def _released(self, tiled: Tiled, n: int) -> Floats:
+    def released(self, tiled: Tiled, n: int) -> Floats:
+        """Return when the slot was released that was so many releases ago."""
         return self.get((tiled.key, n)) if 0 < n <= RING else ZERO
 
     def use(self, key: int, end: Floats) -> None:
@@ -228,7 +223,7 @@ class Traffic(Systolic):
         name = ("used", key)
         self.x[name] = larger(self.get(name), end)
 
-    def _served(self, begin: Floats, move: Move, where: Bools, keys: tuple[str, object]) -> Floats:
+    def _served(self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled) -> Floats:
         """Return when a load has been served: the oldest first, sharing the channel with stores.
 
         One that is asked for before others that were gone through goes ahead of them.
@@ -249,12 +244,14 @@ class Traffic(Systolic):
             waits = anywhere(shift)
             for one, mine in place.members:
                 if waits:
-                    self._shift(line, one, pick(mine, shift, 0))
+                    self._shift(one, pick(mine, shift, 0))
                 one.free = pick(mine, done, one.free)
             done = pick(place.later, ends, done)
         self.x[line.key(CHANNEL)] = larger(done, free)
         asked = begin if there is TRUE else pick(there, begin, -1.0)
-        line.recent.append(Request(asked, first, end, keys, line.loads))
+        line.recent.append(
+            Request(asked, first, end, engine, tiled, end + move.latency, line.loads)
+        )
         line.latest = larger(line.latest, asked)
         line.loads = line.loads + there
         if len(line.recent) > line.most:
@@ -286,23 +283,23 @@ class Traffic(Systolic):
             return where
         return self.present if where is TRUE else where & self.present
 
-    def _shift(self, line: Line, one: Request, shift: Floats) -> None:
-        """Let a load end later, and what its end has set if no later load has set it again."""
+    def _shift(self, one: Request, shift: Floats) -> None:
+        """Let a load end later, and what its end has set."""
         later = shift > 0
         if not anywhere(later):
             return
-        one.end = one.end + shift
-        newer = line.recent[line.recent.index(one) + 1 :]
-        for key in one.keys:
-            last = later
-            for other in newer:
-                if key in other.keys:
-                    last = last & (other.begin < 0)
-                    if not anywhere(last):
-                        break
-            else:
-                time = self.get(key)
-                self.x[key] = time + pick(last & (time >= 0), shift, 0)
+        key = one.tiled.key
+        arrivals: list[object] = [("next", key, n) for n in range(one.tiled.most)]
+        self._later_at([one.engine], one.end, shift)
+        self._later_at([("ready", key), *arrivals], one.arrival, shift)
+        one.end, one.arrival = one.end + shift, one.arrival + shift
+
+    def _later_at(self, keys: Iterable[object], when: Floats, shift: Floats) -> None:
+        """Let what happens at a time happen later."""
+        for key in keys:
+            time = self.x.get(key)
+            if time is not None and anywhere(same := (time == when) & (time > 0)):
+                self.x[key] = pick(same, time + shift, time)
 
     def _beside_stores(self, asked: Floats, start: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``start`` on ends beside stores, in batches."""
@@ -337,11 +334,15 @@ class Traffic(Systolic):
         if n >= len(line.stored) or not anywhere(delay):
             return
         end = (line.key("store"), n, "end")
-        key, last = line.stored[n], self.get(end)
-        for name in (DMA_OUT, ("used", key), ("ready", key), (key, 1), (key, 2)):
-            time = self.get(name)
-            self.x[name] = pick((time == last) & (time > 0), time + delay, time)
-        self.x[end] = last + delay
+        key, served = line.stored[n], self.get(end)
+        port = self.get((line.key("store"), n, "port"))
+        last = larger(served, port)
+        self.x[end] = served + delay
+        delay = larger(self.x[end], port) - last
+        if not anywhere(delay):
+            return
+        slots = [(key, n) for n in range(1, RING + 1)]
+        self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, delay)
 
     def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> Posted:
         """Return when a store is served: after a batch of loads, which then wait for it."""
@@ -353,7 +354,7 @@ class Traffic(Systolic):
                 mine = there & self._counts(line, one) & (one.end > asked + line.pace.loads)
                 if anywhere(mine):
                     delay = delay_of(one.end, asked, move.service, line.pace)
-                    self._shift(line, one, pick(mine, delay, 0))
+                    self._shift(one, pick(mine, delay, 0))
             delay = larger(delay_of(free, asked, move.service, line.pace), 0)
             self.x[line.key(CHANNEL)] = free + pick(there, delay, 0)
         line.wrote = pick(there, posted.end > self.get(line.key(CHANNEL)), line.wrote)

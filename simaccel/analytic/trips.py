@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.schedule import FALSE, TRUE, Bodies
-from simaccel.analytic.times import ARRAY, RING, SFU, STORES, ZERO, Sizes, Times
+from simaccel.analytic.schedule import FALSE, RING, TRUE, Bodies
+from simaccel.analytic.times import ARRAY, SFU, STORES, ZERO, Times
 
-_FEW = 2
-"""Iterations of a loop that are gone through, beyond the slots of its tiles."""
-_STORING = 4
-"""As many more at most, where a store from before the loop delays its loads."""
 _STEADY = 2
+_STORING = 4
+"""Iterations more, at most, where a store from before the loop delays its loads."""
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How many iterations of a loop are gone through before it is taken to go on evenly.
+
+    ``few``: beyond the slots of its tiles and a period. ``ends``: the last ones as well, where
+    the tiles that are asked for meanwhile are not like those before.
+    """
+
+    few: int
+    ends: bool
+
+
+COMPARED: Final = Depth(1, ends=False)
+"""For candidates of a search."""
+ESTIMATED: Final = Depth(2, ends=True)
+"""For a mapping."""
 
 
 class Trips:
@@ -29,50 +48,33 @@ class Trips:
         self.period = _slots_repeat(body)
         self.periods: list[int] = np.unique(self.period).tolist()
         self.one = not anywhere(size > tile)
-        self.size = size
+        self.slots = body.most_slots
         self.full, rest = size // tile, size % tile
         self.most, self.least = int(np.max(self.full)), int(np.min(self.full))
         self.has_rest: Bools = rest > 0
         self.ragged = anywhere(self.has_rest)
         self.rest: Ints = larger(rest, 1)
         self.tile = tile
-        self.known: dict[int, Ints] = {}
+        self.known: dict[object, Ints] = {}
 
     def runs(self, number: int) -> Bools:
         """Return which candidates have an iteration of a full tile with this number."""
         return TRUE if number < self.least else self.full > number
 
-    def ends(self, number: int) -> Bools:
-        """Return where the full iteration with this number is the last."""
-        if number + 1 < self.least:
-            return FALSE
-        return number + 1 >= self.full + self.has_rest
+    @cached_property
+    def count(self) -> Ints:
+        """How many there are, the smaller last one too."""
+        return self.full + self.has_rest
 
-    def more(self, number: int, outside: Bools) -> Bools:
-        """Return where an iteration follows, or one of a loop outside does."""
-        if outside is TRUE or number + 1 < self.least:
-            return TRUE
-        return (number + 1 < self.full + self.has_rest) | outside
+    def size_of(self, number: Ints) -> Ints:
+        """Return the size of the piece with a number."""
+        return self.same(pick(number >= self.full, self.rest, self.tile))
 
-    def following(self, number: int) -> Ints:
-        """Return the size of the piece after the full one with this number."""
-        if number + 1 < self.least:
-            return self.tile
-        if number not in self.known:
-            ends = (number + 1 >= self.full) & self.has_rest
-            self.known[number] = pick(ends, self.rest, self.tile)
-        return self.known[number]
-
-
-def over_the_end(following: dict[str, Ints], after: Sizes, own: str, ends: Bools) -> None:
-    """Go over to the sizes of the next iteration outside where a loop over ``own`` ends."""
-    if ends is FALSE:
-        return
-    for rank, size in after.items():
-        here = following[rank]
-        new = smaller(here, size) if rank == own else size
-        if size is not here and anywhere(new != here):
-            following[rank] = pick(ends, new, here)
+    def same(self, size: Ints) -> Ints:
+        """Return a size that is equal and always the same."""
+        if type(size) is not np.ndarray:
+            return size
+        return self.known.setdefault((size.shape, size.tobytes()), size)
 
 
 def _slots_repeat(body: Bodies) -> Ints:
@@ -109,23 +111,23 @@ def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
 
 
 class Steady:
-    """The full iterations of a loop until each takes as long as the one before.
+    """The full iterations of a loop until each, or each period, takes as long as the one before.
 
     ``names`` what is kept of a channel.
     """
 
-    def __init__(self, trips: Trips, names: Sequence[Callable[[str], str]]) -> None:
-        self.trips, self.period, self.names = trips, trips.period, names
+    def __init__(self, trips: Trips, depth: Depth, names: Sequence[Callable[[str], str]]) -> None:
+        self.trips, self.period = trips, trips.period
         self.history: list[Times] = []
         """The times before each iteration."""
-        self.gone, self.settled, self.stores = plain(ints(0)), FALSE, FALSE
-        self.most = min(trips.most, _FEW + trips.periods[-1] + _STORING)
+        self.gone, self.settled, self.by_period = plain(ints(0)), FALSE, FALSE
+        self.names, self.stores = names, FALSE
+        self.few = depth.few + trips.slots + self.period
+        self.most = min(trips.most, int(np.max(self.few)) + _STORING)
 
     def left(self, done: int) -> Bools:
         """Return which candidates have one more to go through."""
-        few = done < _FEW + self.period
-        if anywhere(self.stores):
-            few = few | (self.stores & (done < _FEW + _STORING + self.period))
+        few = done < self.few + _STORING * self.stores
         found: Bools = self.trips.runs(done) & without(self.settled) & few
         return found
 
@@ -136,14 +138,29 @@ class Steady:
             self.stores = beside_a_store(self.history, now, self.trips, self.names)
             here = here & without(self.stores)
             self.settled |= grows_evenly(self.history[-2], self.history[-1], now, here)
+            for n in self.trips.periods:
+                if n > 1 and done + 1 >= 2 * n + 1:
+                    mine = here & (self.period == n) & without(self.settled)
+                    if anywhere(mine):
+                        even = grows_evenly(self.history[-2 * n], self.history[-n], now, mine)
+                        self.settled |= even
+                        self.by_period |= even
 
-    def before(self, now: Times) -> tuple[Times, Floats]:
-        """Return the times a period ago, and how many such periods follow."""
-        period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
-        more = larger(self.trips.full - self.gone, 0) / period
+    def before(self, now: Times, tail: Ints) -> tuple[Times, Floats, Ints]:
+        """Return the times a period ago, how many such periods follow, and iterations after them.
+
+        ``tail``: of how many full iterations at the end each has to be gone through; where it is
+        0, the last period may be a part of one.
+        """
+        alike = self.settled & without(self.by_period)
+        period = pick(alike, 1, smaller(self.period, larger(self.gone, 1)))
+        left = larger(self.trips.full - self.gone, 0)
+        whole = larger(left - tail, 0) // period
+        more = pick(tail > 0, whole, left / period)
+        left = pick(tail > 0, left - whole * period, 0)
         if not anywhere(more):
-            return now, more
-        return state_before(self.history, self.gone - period, now), more
+            return now, more, left
+        return state_before(self.history, self.gone - period, now), more, left
 
 
 def beside_a_store(
@@ -171,19 +188,3 @@ def beside_a_store(
                 late = moved & (end > state.get(unit, ZERO))
                 found = found | (none & late & (trips.period == n))
     return found
-
-
-Context = tuple[Sizes, dict[str, Bools], Bools]
-"""Sizes of an iteration, which sums had begun, and which windows slid."""
-
-
-def merged(where: Bools, new: Context, old: Context) -> Context:
-    """Take the new context where something holds."""
-    if where is TRUE:
-        return new
-    sizes: Sizes = {rank: pick(where, new[0][rank], old[0][rank]) for rank in new[0]}
-    begun: dict[str, Bools] = {
-        name: pick(where, new[1].get(name, FALSE), old[1].get(name, FALSE))
-        for name in {**new[1], **old[1]}
-    }
-    return sizes, begun, pick(where, new[2], old[2])

@@ -1,0 +1,155 @@
+"""Loads in the order in which they are asked for: as far ahead as tiles have slots.
+
+A loader asks for its next tile when a slot of it is released, which is behind the last use of the
+one that was there. So loads are gone through when slots are released, not when tiles are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from simaccel.analytic.blocks import Units
+from simaccel.analytic.family import Bools, Floats, Ints, ints
+from simaccel.analytic.pointwise import anywhere, identity, pick, plain, without
+from simaccel.analytic.rounds import Round, Then
+from simaccel.analytic.schedule import RING, TRUE, Bodies, Tiled, Work
+from simaccel.analytic.times import UNASKED, Begin
+from simaccel.analytic.traffic import Traffic
+from simaccel.analytic.trips import Trips
+from simaccel.hardware import Accelerator
+
+First = tuple[Tiled, Round]
+"""A tile, and the first iteration in which it is used."""
+
+
+class Queues(Traffic):
+    """Tiles that are asked for ahead: ``("next", key, place)`` says when each comes."""
+
+    def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
+        super().__init__(units, accelerator, begin)
+        self.trips: dict[tuple[int, int], Trips] = {}
+        self.round = Round({})
+        """The iteration that it is in."""
+
+    # -- where loops are
+
+    def trips_of(self, body: Bodies, size: Ints) -> Trips:
+        """Return how a loop cuts what arrives, worked out once."""
+        key = (id(body), identity(size))
+        if key not in self.trips:
+            self.trips[key] = Trips(size, body)
+        return self.trips[key]
+
+    @staticmethod
+    def outside(body: Bodies, item: Bodies | Work, here: Round) -> Round:
+        """Return what the loops of an item have outside: nothing where queues go on behind it."""
+        if isinstance(item, Work) or not body.shares:
+            return here
+        return Round(here.sizes, then=Then(body, item, here))
+
+    def into(self, body: Bodies, outside: Round) -> Round:
+        """Return the first iteration of a loop or part."""
+        if body.part is not None:
+            sizes = {**outside.sizes, body.part.rank: plain(ints(body.part.size))}
+            return Round(sizes, outside, body.part.rank, number=plain(ints(body.part.start > 0)))
+        trips = self.trips_of(body, outside.sizes[body.rank])
+        if trips.one and not body.ahead:
+            return outside
+        sizes = {**outside.sizes, body.rank: trips.tile}
+        return Round(sizes, outside, body.rank, trips)
+
+    # -- what is asked for
+
+    def first(self, top: Bodies) -> None:
+        """Ask for the first tiles of each queue, which nothing holds up."""
+        every = list(self._firsts(top, self.round, {}))
+        self._ask_first(sorted(every, key=lambda one: one[0].queue), TRUE)
+
+    def _firsts(self, body: Bodies, here: Round, keys: dict[int, int]) -> Iterator[First]:
+        """Yield the tiles in which queues begin; ``keys`` of them, by queue."""
+        for tiled in body.tiles:
+            if tiled.read and keys.setdefault(tiled.queue, tiled.key) == tiled.key:
+                yield tiled, here
+        for item in body.items:
+            if isinstance(item, Bodies):
+                inside = self.into(item, self.outside(body, item, here))
+                yield from self._firsts(item, inside, keys)
+
+    def _ask_first(self, every: Sequence[First], where: Bools) -> None:
+        """Ask for as many tiles from the first one on as there are slots for."""
+        was = self.round
+        for place in range(max((tiled.most for tiled, _ in every), default=0)):
+            for tiled, self.round in every:
+                for n, mine in tiled.having(where & tiled.own):
+                    if place < n:
+                        cold = mine & (self.coming(tiled, place) == UNASKED)
+                        self._ask(tiled, cold, ahead=place, place=place, slot=n - place)
+        self.round = was
+
+    def come(self, tiled: Tiled, where: Bools) -> Floats:
+        """Return when a tile comes; it is asked for now where it was not before."""
+        cold = where & (self.coming(tiled, 0) == UNASKED)
+        if anywhere(cold):
+            for n, mine in tiled.having(cold):
+                for place in range(n):
+                    self._ask(tiled, mine, ahead=place, place=place, slot=n - place)
+        found = self.coming(tiled, 0)
+        for place in range(tiled.most):
+            later, here = self.coming(tiled, place + 1), self.coming(tiled, place)
+            self.x["next", tiled.key, place] = pick(tiled.own, later, here)
+        for n, mine in tiled.having(where) if self.round.last else ():
+            self._follow(tiled, n, mine)
+        return found
+
+    def coming(self, tiled: Tiled, place: int) -> Floats:
+        """Return when the tile so many places ahead comes; before 0 if it was not asked for."""
+        return self.x.get(("next", tiled.key, place), UNASKED)
+
+    def let_go(self, tiles: Sequence[Tiled]) -> None:
+        """Release the slots of tiles, and ask for others; of those with few slots first."""
+        for tiled in reversed(tiles):
+            self._release(tiled)
+        for n in range(1, RING + 1):
+            for tiled in reversed(tiles):
+                for number, mine in tiled.having(tiled.own) if tiled.comes else ():
+                    if number == n:
+                        self._ask(tiled, mine, ahead=n, place=n - 1, slot=1)
+                        self._follow(tiled, n + 1, mine)
+
+    def _release(self, tiled: Tiled) -> None:
+        used = self.get(("used", tiled.key))
+        for n in range(tiled.most, 1, -1):
+            later, here = self.get((tiled.key, n - 1)), self.get((tiled.key, n))
+            self.x[tiled.key, n] = pick(tiled.own, later, here)
+        self.x[tiled.key, 1] = pick(tiled.own, used, self.get((tiled.key, 1)))
+
+    def _ask(self, tiled: Tiled, where: Bools, *, ahead: int, place: int, slot: int) -> None:
+        """Ask for a tile so many iterations ahead, into the slot that was released so often ago."""
+        if not anywhere(where):
+            return
+        sizes, there, slid = self.round.after(ahead)
+        where = where if there is TRUE else where & there
+        if tiled.maker is not None and ahead:
+            where = where & tiled.spills & self.round.summed(ahead, tiled.maker.reduced)
+        if anywhere(where):
+            was = self.slid
+            self.slid = slid if ahead else was
+            self.load(tiled, sizes, self.released(tiled, slot), where, ("next", tiled.key, place))
+            self.slid = was
+
+    def _follow(self, tiled: Tiled, ahead: int, where: Bools) -> None:
+        """Ask for the first tiles of the item behind, where this one has none any more."""
+        then = self.round.last
+        if then is None or tiled.maker is not None:
+            return
+        where = where & without(self.round.after(ahead)[1])
+        if not anywhere(where):
+            return
+        item, here = then.body.behind(then.item, tiled.queue), then.here
+        if item is None:
+            sizes, there, _ = here.after(1)
+            item, here = then.body.behind(None, tiled.queue), Round(sizes)
+            where = where & there
+        if item is not None and anywhere(where):
+            every = self._firsts(item, self.into(item, Round(here.sizes)), {})
+            self._ask_first([one for one in every if one[0].queue == tiled.queue], where)

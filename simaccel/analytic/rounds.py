@@ -1,0 +1,129 @@
+"""Where in its loops a pass through a mapping is, and what follows: loads are asked for ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simaccel.analytic.family import Bools, Ints, ints
+from simaccel.analytic.pointwise import anywhere, pick, plain, smaller, without
+from simaccel.analytic.schedule import FALSE, TRUE, Bodies
+from simaccel.analytic.times import Sizes
+from simaccel.analytic.trips import Trips
+
+
+@dataclass(frozen=True, eq=False)
+class Then:
+    """What stands behind an item of a body, the iteration of which is ``here``."""
+
+    body: Bodies
+    item: Bodies
+    here: Round
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """An iteration with its ``number`` of a loop over ``rank``, or of a part (no ``trips``).
+
+    ``sizes``: of what it works on. ``outside``: the iteration of the loop around; None for the
+    group, which comes once.
+    """
+
+    sizes: Sizes
+    outside: Round | None = None
+    rank: str = ""
+    trips: Trips | None = None
+    number: Ints = field(default_factory=lambda: plain(ints(0)))
+    then: Then | None = None
+    known: dict[int, tuple[Sizes, Bools, Bools]] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Then | None:
+        """What comes when nothing of this iteration or those outside follows."""
+        return self.then if self.outside is None else self.outside.last
+
+    def after(self, ahead: Ints | int) -> tuple[Sizes, Bools, Bools]:
+        """Look so many iterations ahead: their sizes, where there is one, where windows slid."""
+        if isinstance(ahead, int):
+            if ahead not in self.known:
+                self.known[ahead] = self._after(ahead)
+            return self.known[ahead]
+        return self._after(ahead)
+
+    def _after(self, ahead: Ints | int) -> tuple[Sizes, Bools, Bools]:
+        if self.trips is None:
+            if self.outside is None:
+                return self.sizes, plain(np.equal(ahead, 0)), FALSE
+            sizes, there, _ = self.outside.after(ahead)
+            return {**sizes, self.rank: self.sizes[self.rank]}, there, FALSE
+        trips, number = self.trips, self.number + ahead
+        if not anywhere(number >= trips.least):
+            if self.sizes[self.rank] is trips.tile:
+                return self.sizes, TRUE, TRUE
+            return {**self.sizes, self.rank: trips.tile}, TRUE, TRUE
+        over = number // trips.count
+        inside = number - over * trips.count
+        size = trips.size_of(inside)
+        if self.outside is None or not anywhere(over):
+            return {**self.sizes, self.rank: size}, plain(over == 0), plain(inside > 0)
+        sizes, there, _ = self.outside.after(over)
+        arriving = self.outside.sizes[self.rank]
+        if sizes[self.rank] is not arriving:
+            size = trips.same(smaller(size, sizes[self.rank]))
+        return {**sizes, self.rank: size}, there, plain(inside > 0)
+
+    def summed(self, ahead: Ints | int, ranks: Collection[str]) -> Bools:
+        """Look so many iterations ahead: where a loop or part over some ranks had one before."""
+        if self.trips is None:
+            began = TRUE if self.rank in ranks and anywhere(self.number) else FALSE
+            return began if self.outside is None else began | self.outside.summed(ahead, ranks)
+        number = self.number + ahead
+        over = number // self.trips.count
+        found: Bools = FALSE
+        if self.rank in ranks:
+            found = plain(number - over * self.trips.count > 0)
+        return found if self.outside is None else found | self.outside.summed(over, ranks)
+
+    def at(self, number: Ints, size: Ints | None = None) -> Round:
+        """Return another iteration of the loop, of a piece of another size."""
+        sizes = self.sizes if size is None else {**self.sizes, self.rank: size}
+        return Round(sizes, self.outside, self.rank, self.trips, number)
+
+    @property
+    def ends(self) -> Bools:
+        """Where the loop outside has no iteration behind this one, or one of other sizes."""
+        if self.outside is None:
+            return TRUE
+        sizes, there, _ = self.outside.after(1)
+        found = without(there)
+        for rank, size in sizes.items():
+            here = self.outside.sizes[rank]
+            if size is not here:
+                found = found | (size != here)
+        return found
+
+    def merged(self, where: Bools, other: Round) -> Round:
+        """Take another iteration of the same loop where something does not hold."""
+        if where is TRUE:
+            return self
+        sizes: Sizes = {
+            rank: pick(where, self.sizes[rank], other.sizes[rank]) for rank in self.sizes
+        }
+        return replace(self, sizes=sizes, number=pick(where, self.number, other.number), known={})
+
+
+Context = tuple[Round, dict[str, Bools], Bools]
+"""An iteration, which sums had begun, and which windows slid."""
+
+
+def merged(where: Bools, new: Context, old: Context) -> Context:
+    """Take the new context where something holds."""
+    if where is TRUE:
+        return new
+    begun: dict[str, Bools] = {
+        name: pick(where, new[1].get(name, FALSE), old[1].get(name, FALSE))
+        for name in {**new[1], **old[1]}
+    }
+    return new[0].merged(where, old[0]), begun, pick(where, new[2], old[2])
