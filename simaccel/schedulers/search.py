@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Family, Loops, branches_of, ints
+from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each
@@ -77,6 +78,8 @@ class Goal:
     """Of the buffer, for what is kept around what is searched."""
     slack: float = 0.0
     """Of the objective, what a search may leave at first: little of what a whole workload takes."""
+    ran: dict[object, int | SimaccelError] = field(default_factory=dict, compare=False, repr=False)
+    """Cycles of what the machine has run, or why it refused: nothing runs twice in a search."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
