@@ -80,6 +80,12 @@ def _blocks(problem: Problem, granularity: str, accelerator: Accelerator) -> lis
     return [(1, r) for r in sorted(rows)]
 
 
+def _may_fit(problem: Problem, granularity: str, accelerator: Accelerator) -> bool:
+    """Return whether the intermediate of a granularity's fewest rows fits the buffer."""
+    fewest = min(heads * rows for heads, rows in _blocks(problem, granularity, accelerator))
+    return fewest * problem.row_bytes <= capacity(accelerator)
+
+
 def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     """Return FLAT-tiles of all row counts that fit and that `flat_tiles` leaves out.
 
@@ -239,7 +245,9 @@ def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
 ) -> Iterator[tuple[str, tuple[str, bool], list[list[Family]]]]:
     """Yield each kind's name, what it is searched with, and families: of a grid, and of others."""
-    whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in granularities]
+    some = [one for one in granularities if _may_fit(problem, one, accelerator)]
+    some = some or list(granularities[-1:])
+    whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in some]
     whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
     online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
     for is_online, kinds in ((False, whole), (True, online)):

@@ -164,7 +164,7 @@ def ranked(
     found: list[Chosen] = []
     near: list[Candidates] = []
     below, left, ended = limit, 0.0, ""
-    nearby = _Nearby(goal)
+    nearby = _Nearby(goal, grid.near)
     enough = grid.bound(room) + slack if slack else 0.0
     rooms = [room] if goal.held_bytes else _rooms(room, goal.accelerator)
     for at, most in enumerate(rooms):
@@ -264,7 +264,7 @@ class _Nearby:
     """Candidates around those that a search has come to; smaller rooms often come there, too."""
 
     goal: Goal
-    known: dict[object, Candidates | None] = field(default_factory=dict)
+    known: dict[object, Candidates | None]
 
     def near(
         self, way: object, beam: Sequence[Family], limits: Sequence[Limit]
