@@ -142,10 +142,10 @@ def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Int
     for kind in _together(kinds, shape):
         each = _fold(work, kind)
         if math.prod(shape) <= _SMALL:
-            found += (kind.times * _stacked([ints(each[name]) for name in FIGURES])).sum(axis=1)
+            found += (kind.times * stacked([ints(each[name]) for name in FIGURES])).sum(axis=1)
             continue
         for at, name in enumerate(FIGURES):
-            found[at] += (kind.times * each[name]).sum(axis=0)
+            found[at] += (kind.times * each[name])[0]
     return found
 
 
@@ -253,12 +253,12 @@ def _together(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
     few = len(kinds) * math.prod(shape) <= _SMALL
     groups = [kinds] * bool(kinds) if few else [[kind] for kind in kinds]
     return [
-        _Folds(*(_stacked([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES))
+        _Folds(*(stacked([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES))
         for group in groups
     ]
 
 
-def _stacked(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
+def stacked(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
     """Return arrays along a first axis, with others behind it; faster than ``np.stack``."""
     shape = np.broadcast_shapes(*{array.shape for array in arrays})
     found = np.empty((len(arrays), *shape), dtype=np.int64)

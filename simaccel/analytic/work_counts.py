@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from simaccel.analytic.array import Folded, chosen_folds, fold_sides, held_bytes, matmul_of
+from simaccel.analytic.array import Folded, chosen_folds, fold_sides, held_bytes, matmul_of, stacked
 from simaccel.analytic.axes import own_axis
 from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
@@ -40,6 +41,10 @@ _MOVED = (
 )
 _HELD = (("accumulator_read", -1, "held_read"), ("accumulator_write", -1, "held_write"))
 Shape = tuple[Ints, Ints, Ints, Ints]
+Blocks = tuple[Ints, dict[str, Ints]]
+"""How many blocks there are of some sizes by rank."""
+_SMALL = 2**16
+"""Numbers up to which several blocks are folded at once."""
 
 
 @dataclass
@@ -127,15 +132,18 @@ class WorkCounter:
             len(cuts.entries),
         )
         held = () if self.accelerator.systolic.accumulator is None else _HELD
-        fold = partial(self.units.folds, path, cuts)
-        parts: list[tuple[Ints, list[Folded]]] = []
-        for count, sizes in blocks_of(cuts, seen.ranks, upto=upto):
-            parts.append((count, fold(sizes, accumulate=True)))
+        adding: list[Blocks] = list(blocks_of(cuts, seen.ranks, upto=upto))
+        for count, sizes in adding:
             self._hold_sums(path, cuts, count, matmul_of(seen, sizes))
+        starting: list[Blocks] = []
         if begins_sums(cuts, seen):
-            for count, sizes in blocks_of(cuts, seen.ranks, seen.reduced, upto):
-                parts.append((count, fold(sizes, accumulate=False)))
-                parts.append((-count, fold(sizes, accumulate=True)))
+            starting += blocks_of(cuts, seen.ranks, seen.reduced, upto)
+            adding += [(-count, sizes) for count, sizes in starting]
+        parts = [
+            part
+            for every, accumulate in ((adding, True), (starting, False))
+            for part in self._folded(path, cuts, every, accumulate=accumulate)
+        ]
         counts = [count for count, _ in parts]
         options = zip(*(options for _, options in parts), strict=True)
         sums = [Folded.sum(list(zip(counts, one, strict=True))) for one in options]
@@ -145,6 +153,24 @@ class WorkCounter:
             self.found.work(name, totals[what])
         for level, position, what in (*_MOVED, *held):
             self.found.move(level, names[position], totals[what])
+
+    def _folded(
+        self, path: Path, cuts: Cuts, every: Sequence[Blocks], *, accumulate: bool
+    ) -> Iterator[tuple[Ints, list[Folded]]]:
+        """Yield how often there are which folds, by what the array holds if that is free.
+
+        Blocks are folded at once where they are small.
+        """
+        fold = partial(self.units.folds, path, cuts, accumulate=accumulate)
+        shapes = (size.shape for _, sizes in every for size in sizes.values())
+        if len(every) * math.prod(np.broadcast_shapes(*shapes)) > _SMALL:
+            yield from ((count, fold(sizes)) for count, sizes in every)
+        elif every:
+            ndim = len(self.family.shape)
+            counts = stacked([count for count, _ in every], ndim)
+            sizes = {rank: stacked([one[rank] for _, one in every], ndim) for rank in every[0][1]}
+            found = ((counts * one.figures).sum(axis=1) for one in fold(sizes))
+            yield ints(1), list(map(Folded, found))
 
     def _hold_sums(self, path: Path, cuts: Cuts, count: Ints, shape: Shape) -> None:
         """Take the accumulator's room for the sums of a block g, m, k, n, if there is a block."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.hardware.dataflow import Constraints
     from simaccel.mapping.tree import Mapping
+    from simaccel.mapspace.costs import Objective
     from simaccel.mapspace.space import Strategy
     from simaccel.schedulers import Options
     from simaccel.workload import Workload
@@ -58,6 +59,11 @@ class Asked:
             constraints=sought.constraints,
             patience=sought.patience,
         )
+
+    @property
+    def objective(self) -> Objective:
+        """What a search makes small: of mapspaces something else by default."""
+        return self.options.effort.objective if self.searches() else self.options.objective
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""

@@ -18,6 +18,7 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.told import Told, told_options
 from simaccel.files.targets import STDOUT, require_distinct, require_target
 
 if TYPE_CHECKING:
@@ -50,12 +51,7 @@ def estimate(asked: Asked, as_json: bool) -> None:
     help="Write the mapping here, - prints it (default: print its tree).",
 )
 @jobs_options(OF_A_SEARCH)
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="Say how the search went, and of a mapspace what limits the best.",
-)
-@click.option("--plot", metavar="FILE", help="Draw how the search went on, as .png, .svg or .pdf.")
+@told_options("Say how the search went, and of a mapspace what limits the best.")
 @force_option
 @json_option
 def map_workload(
@@ -63,8 +59,7 @@ def map_workload(
     asked: Asked,
     output: str | None,
     jobs: Jobs,
-    explain: bool,
-    plot: str | None,
+    told: Told,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -72,9 +67,9 @@ def map_workload(
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
-    require_stdout_free(output, "-o", others={"--json": as_json, "--explain": explain})
+    require_stdout_free(output, "-o", others={"--json": as_json, "--explain": told.explain})
     inputs = asked.inputs()
-    _require_files(output, plot, force=force, inputs=inputs)
+    _require_files(output, told, force=force, inputs=inputs)
     nests = _nest_inputs(asked) if asked.searches() else None
     read = asked.read() if nests is None else None
     from simaccel.cli.mapped import Wanted, map_dataflow
@@ -86,10 +81,9 @@ def map_workload(
     output = None if output == STDOUT else output
     wanted = Wanted(
         output=output,
-        plot=plot,
+        told=told,
         force=force,
         inputs=inputs,
-        explain=explain,
         as_json=as_json,
         text=text,
     )
@@ -113,14 +107,9 @@ def _nest_inputs(asked: Asked) -> NestInputs:
     return workload, accelerator, strategy, constraints
 
 
-def _require_files(
-    output: str | None, plot: str | None, *, force: bool, inputs: list[Path]
-) -> None:
+def _require_files(output: str | None, told: Told, *, force: bool, inputs: list[Path]) -> None:
     """Refuse files that can't be written, before anything is searched."""
-    from simaccel.report.figures.style import require_figure_target
-
     if output is not None:
         require_target(output, force=force, inputs=inputs, text=True)
-    if plot is not None:
-        require_figure_target(plot, force=force, inputs=inputs)
-    require_distinct({"-o": output, "--plot": plot}.items())
+    told.require_file(force=force, inputs=inputs)
+    require_distinct({"-o": output, "--plot": told.plot}.items())

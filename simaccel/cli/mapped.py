@@ -15,17 +15,14 @@ from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
+from simaccel.cli.told import Told
 from simaccel.experiment.scheduling import scheduled
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
-from simaccel.report.accounts import account_json, accounts_table
-from simaccel.report.figures.convergence import draw_convergence
-from simaccel.report.figures.style import save_figure, style
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import bytes_text
-from simaccel.schedulers.accounts import Account
 from simaccel.verbs.estimating import fitting
 from simaccel.workload import Workload
 
@@ -38,18 +35,12 @@ class Wanted:
     """What `map` does with what it found."""
 
     output: str | None
-    plot: str | None
+    told: Told
     force: bool
     inputs: list[Path]
-    explain: bool
     as_json: bool
     text: Callable[[Mapping], str]
     """What is printed where nothing is written."""
-
-    @property
-    def asks_how(self) -> bool:
-        """Whether it is asked how the search went, which a remembered mapping does not say."""
-        return self.explain or self.plot is not None
 
     def save(self, mapping: Mapping) -> None:
         """Write the mapping where that is wanted."""
@@ -60,22 +51,17 @@ class Wanted:
 
 def map_dataflow(asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted) -> None:
     """Let a dataflow map a workload, save and print it."""
-    workload, accelerator, mapping, accounts = _mapped(asked, read, jobs, wanted)
+    workload, accelerator, mapping = _mapped(asked, read, jobs, wanted.told)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
-    objective = asked.options.objective
-    if wanted.plot is not None:
-        curves = [("+".join(one.operators), one.curve, one.judged) for one in accounts]
-        with style():
-            figure = draw_convergence(curves, objective, title)
-            save_figure(figure, wanted.plot, force=wanted.force, inputs=wanted.inputs)
+    objective = asked.objective
+    wanted.told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
     if wanted.as_json:
-        found = yaml.safe_load(mapping_text(mapping))
-        explained = {"searches": [account_json(one) for one in accounts]} if wanted.explain else {}
-        show_json({**found, **explained})
+        searches = wanted.told.json() if wanted.told.explain else {}
+        show_json({**yaml.safe_load(mapping_text(mapping)), **searches})
         return
-    if wanted.explain:
-        show(title, accounts_table(accounts, objective))
+    if wanted.told.explain:
+        show(title, wanted.told.table(objective))
     if wanted.output is None:
         click.echo(wanted.text(mapping), nl=False)
     else:
@@ -84,17 +70,17 @@ def map_dataflow(asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted) -> None
 
 
 def _mapped(
-    asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted
-) -> tuple[Workload, Accelerator, Mapping, list[Account]]:
+    asked: Asked, read: Inputs, jobs: Jobs, told: Told
+) -> tuple[Workload, Accelerator, Mapping]:
     """Schedule, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = read
-    accounts: list[Account] = []
     if isinstance(mapping, Mapping):
         allowed = "nothing with --dataflow directives, which decides it"
-        given = {**jobs.given(), "--explain": wanted.explain or None, "--plot": wanted.plot}
-        require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
+        given = {**jobs.given(), **told.given()}
+        require_none(fault(o, v, allowed) for o, v in given.items())
     else:
         with jobs.working() as team:
-            options = replace(asked.options, each=team.each, note=accounts.append)
-            mapping = scheduled(workload, accelerator, mapping, options, anew=wanted.asks_how)
-    return workload, accelerator, fitting(workload, accelerator, mapping), accounts
+            options = replace(asked.options, each=team.each)
+            note = told.accounts.append
+            mapping = scheduled(workload, accelerator, mapping, options, told=note)
+    return workload, accelerator, fitting(workload, accelerator, mapping)

@@ -23,6 +23,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
+from simaccel.cli.told import Told, told_options
 from simaccel.cli.words import LENGTHS
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.report.units import cycles_text
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what the run would cost, and do not run.")
 @fast_forward_option
 @jobs_options(OF_A_SEARCH)
+@told_options("Say how the search of the mapping went, also of one that was found before.")
 @json_option
 @click.option("--quiet", is_flag=True, help="Print the last line only, and no progress.")
 def run(
@@ -74,6 +76,7 @@ def run(
     dry_run: bool,
     fast_forward: bool,
     jobs: Jobs,
+    told: Told,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -87,15 +90,17 @@ def run(
         "--check": checked,
         "--dry-run": dry_run,
         **jobs.given(),
+        **told.given(),
         "--csv": table,
     }
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if generates(asked, tokens, lengths, others, **how):
         return
-    _require_files(asked, trace, table, force=force, as_json=as_json)
+    _require_files(asked, trace, table, told, force=force, as_json=as_json)
+    _require_told(told, dry_run=dry_run, quiet=quiet or table == STDOUT)
     given = asked.workload.estimates()
     if dry_run:
-        _forecast(asked, jobs, fast_forward=fast_forward, as_json=as_json)
+        _forecast(asked, jobs, told, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
     from simaccel.experiment.run import result_json
@@ -103,19 +108,20 @@ def run(
     from simaccel.report.rows import csv_text, operator_rows
 
     check = _checker(inputs[0]) if checked else None
-    inputs = _searched(asked, inputs, jobs, quiet=quiet)
+    inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     found = check(result.workload, result.mapping, result.program) if check else ()
+    told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
     if table is not None:
         with writing_text(table, force=force, inputs=asked.inputs()) as stream:
             stream.write(csv_text(operator_rows(result, given)))
     if as_json:
-        show_json({**result_json(result), **_check_json(found)})
+        show_json({**result_json(result), **_check_json(found), **_told_json(told)})
     elif quiet and table != STDOUT:
         show(against_estimate(result))
     elif table != STDOUT:
-        _show(asked, result, found, given)
-        files = {"trace": trace, "table": table}
+        _show(asked, result, found, given, told)
+        files = {"trace": trace, "table": table, "plot": told.plot}
         show(*(f"{what}: {path}" for what, path in files.items() if path is not None))
 
 
@@ -128,15 +134,33 @@ def _checker(workload: Workload) -> Callable[..., tuple[Checked, ...]]:
 
 
 def _require_files(
-    asked: Asked, trace: str | None, table: str | None, *, force: bool, as_json: bool
+    asked: Asked,
+    trace: str | None,
+    table: str | None,
+    told: Told,
+    *,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Refuse files that can't be written, before anything runs."""
     require_stdout_free(table, "--csv", others={"--json": as_json})
-    require_distinct({"--trace": trace, "--csv": table}.items())
+    require_distinct({"--trace": trace, "--csv": table, "--plot": told.plot}.items())
+    told.require_file(force=force, inputs=asked.inputs())
     if trace is not None:
         require_target(trace, force=force, inputs=asked.inputs())
     if table is not None:
         require_target(table, force=force, inputs=asked.inputs(), text=True)
+
+
+def _require_told(told: Told, *, dry_run: bool, quiet: bool) -> None:
+    """Refuse to explain where nothing is run, or nothing is printed."""
+    given = told.given()
+    if dry_run:
+        allowed = "nothing with --dry-run; `simaccel map` says it without a run"
+        require_none(fault(o, v, allowed) for o, v in given.items())
+    elif quiet:
+        allowed = "nothing with --quiet or --csv -"
+        require_none(fault(o, v, allowed) for o, v in given.items() if o == "--explain")
 
 
 def _run(
@@ -165,8 +189,7 @@ def _run(
 
 def _teller(asked: Asked, bar: Bar) -> Note:
     """Give whom a search tells of each operator, or fused group, that it is done with."""
-    options = asked.options
-    objective = options.effort.objective if asked.searches() else options.objective
+    objective = asked.objective
 
     def tell(one: Account) -> None:
         found = f", best {objective} {one.value:,.6g}" if isfinite(one.value) else ""
@@ -175,24 +198,27 @@ def _teller(asked: Asked, bar: Bar) -> Note:
     return tell
 
 
-def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Inputs:
-    """Search a mapspace, or in several processes, with a bar of its own."""
+def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, told: Told, *, quiet: bool) -> Inputs:
+    """Search a mapspace, in several processes, or to tell how, with a bar of its own."""
     from simaccel.experiment.scheduling import scheduled
     from simaccel.mapping.tree import Mapping as Tree
 
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
         allowed = "nothing where a mapping is given"
-        require_none(fault(o, v, allowed) for o, v in jobs.given().items())
+        given = {**jobs.given(), **told.given()}
+        require_none(fault(o, v, allowed) for o, v in given.items())
         return inputs
-    if not asked.searches() and not jobs.given():
+    if not (asked.searches() or jobs.given() or told.given()):
         return inputs
     with jobs.working() as team, Bar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=team.each, watch=bar.show, note=_teller(asked, bar))
-        return workload, accelerator, scheduled(workload, accelerator, dataflow, options)
+        note = told.accounts.append
+        mapping = scheduled(workload, accelerator, dataflow, options, told=note)
+        return workload, accelerator, mapping
 
 
-def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) -> None:
+def _forecast(asked: Asked, jobs: Jobs, told: Told, *, fast_forward: bool, as_json: bool) -> None:
     from simaccel.experiment.forecast import forecast
     from simaccel.experiment.scheduling import scheduled
     from simaccel.mapping.tree import Mapping as Tree
@@ -201,7 +227,7 @@ def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) ->
     from simaccel.report.titles import experiment_title
 
     started = time.perf_counter()
-    workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, quiet=False)
+    workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, told, quiet=False)
     mapping = (
         dataflow
         if isinstance(dataflow, Tree)
@@ -228,8 +254,16 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
+def _told_json(told: Told) -> dict[str, Any]:
+    return told.json() if told.explain else {}
+
+
 def _show(
-    asked: Asked, result: Result, found: tuple[Checked, ...], given: Mapping[str, float]
+    asked: Asked,
+    result: Result,
+    found: tuple[Checked, ...],
+    given: Mapping[str, float],
+    told: Told,
 ) -> None:
     from simaccel.report.energy import energy_table
     from simaccel.report.results import (
@@ -248,6 +282,8 @@ def _show(
     show(result.title, *tables)
     if found:
         show(checked_table(found))
+    if told.explain:
+        show(told.table(asked.objective))
     show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))
     if result.workload.parameters.get("kind") == "transformer":
         from simaccel.report.generation import classes_line

@@ -10,6 +10,7 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Workload
 
 
@@ -19,12 +20,12 @@ def scheduled(
     dataflow: str,
     options: Options | None = None,
     *,
-    anew: bool = False,
+    told: Note = unnoted,
 ) -> Mapping:
     """Schedule a workload; the best few mappings of each group are run on the machine.
 
-    A mapping that was found before is read from disk (``remembered``), unless it is to be searched
-    ``anew``, as for the accounts of how.
+    A mapping that was found before is read from disk (``remembered``). ``told`` is handed the
+    accounts of how it was searched, then or now.
 
     Raises:
         SimaccelError: as of ``make_mapping``.
@@ -36,8 +37,8 @@ def scheduled(
         accelerator,
         dataflow,
         asked,
-        lambda: make_mapping(workload, accelerator, dataflow, asked),
-        anew=anew,
+        lambda options: make_mapping(workload, accelerator, dataflow, options),
+        told=told,
     )
 
 

@@ -17,7 +17,7 @@ _FIRST = 1500
 """What a watch may spend in advance of what it earns, as long as the pool lasts."""
 _POOL = 12_000
 _MOST = 1 << 20
-_REWARD = 6
+_REWARD = 3
 """One in so many points of the events that a skip saves comes back for more looks."""
 _LONGEST_PAUSE = 1 << 12
 

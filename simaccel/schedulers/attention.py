@@ -17,13 +17,14 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.analytic.family import Branch, Family, Forked, Ints, Kept, Loops, ints
-from simaccel.hardware import STATIONARITIES
+from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
+from simaccel.schedulers.einsums import widths_of
 from simaccel.schedulers.problems import Attention, heads_per_sample
 from simaccel.schedulers.sizes import nested
-from simaccel.workload import Workload
+from simaccel.workload import Vector, Workload
 
 _SLOTS = ((2, 2), (1, 1), (1, 3))
 """Of Q and Z, which come once a row block, and of K and V, which stream."""
@@ -103,6 +104,12 @@ class Problem:
         merged = self.merged.get(self.heads[-1], (self.heads[-1],))
         return heads_per_sample(self.workload, merged, self.part[0])
 
+    def widths(self, accelerator: Accelerator) -> list[int]:
+        """Return how much of its rows softmax takes at once: all (0), or most, if cut."""
+        seen = self.space.seen(self.part[1])
+        assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
+        return [0, *widths_of(self.space, seen, seen.operator, accelerator)[1:2]]
+
     def size(self, ranks: Sequence[str]) -> int:
         """Return the product of the sizes of some ranks."""
         found = 1
@@ -120,24 +127,36 @@ def problem_of(workload: Workload, part: Attention) -> Problem:
 
 
 def flat_families(
-    problem: Problem, tiles: Sequence[FlatTile], *, online: bool, pipelined: bool
+    problem: Problem,
+    tiles: Sequence[FlatTile],
+    *,
+    online: bool,
+    pipelined: bool,
+    widths: Sequence[int] = (0,),
 ) -> Iterator[Family]:
-    """Yield the family of FLAT-tiles with every pair of stationarities."""
+    """Yield families of FLAT-tiles with every pair of stationarities.
+
+    ``widths``: how much of its rows softmax takes at once, a family each; 0: all of it.
+    """
     columns = [ints(list(column)).reshape(-1, 1, 1) for column in zip(*tiles, strict=True)]
-    heads, rows, keys = columns
     slots = [ints(list(column)).reshape(1, -1, 1) for column in zip(*_SLOTS, strict=True)]
-    branch = _branch(problem, (heads, rows, keys), slots, online=online, ahead=pipelined)
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, 1, 1, -1)
     held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
-    yield Family(problem.space, branch, {_weights(problem): problem.tensors[2]}, held=held)
+    for width in (0,) if online else widths:
+        branch = _branch(problem, columns, slots, online=online, ahead=pipelined, width=width)
+        yield Family(problem.space, branch, {_weights(problem): problem.tensors[2]}, held=held)
 
 
 def tiled_families(
-    problem: Problem, tiles: Sequence[FlatTile], inner: Sequence[tuple[int, int]]
+    problem: Problem,
+    tiles: Sequence[FlatTile],
+    inner: Sequence[tuple[int, int]],
+    widths: Sequence[int] = (0,),
 ) -> Iterator[Family]:
-    """Yield the family of FLAT-tiles in which L and A are tiled head by head.
+    """Yield families of FLAT-tiles in which L and A are tiled head by head.
 
-    ``inner``: rows and keys of their tiles; in both orders, with every pair of stationarities.
+    ``inner``: rows and keys of their tiles; in both orders, with every pair of stationarities;
+    ``widths`` as of `flat_families`.
     """
     heads, rows, _ = (ints(list(one)).reshape(-1, 1, 1, 1, 1) for one in zip(*tiles, strict=True))
     rows_in, keys_in = (ints(list(one)).reshape(-1, 1, 1, 1) for one in zip(*inner, strict=True))
@@ -146,7 +165,7 @@ def tiled_families(
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, -1)
     held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
     q, k, s, v, z = problem.tensors
-    logit, softmax, attend = problem.part
+    logit, _, attend = problem.part
 
     def inside(name: str, tensors: tuple[str, str]) -> Branch:
         cuts = nested(problem.space, problem.rows, np.minimum(rows_in, rows))
@@ -161,13 +180,21 @@ def tiled_families(
             Do(name, "array", STATIONARITIES[0]),
         )
 
-    branch: Branch = (
-        *nested(problem.space, problem.heads, heads),
-        *nested(problem.space, problem.rows, rows),
-        Kept(s, BUFFER, ints(1)),
-        Forked((inside(logit, (q, k)), (Do(softmax, "sfu"),), inside(attend, (v, z)))),
-    )
-    yield Family(problem.space, branch, {_weights(problem): s}, held=held)
+    for width in widths:
+        middle = _softmax(problem, width)
+        branch: Branch = (
+            *nested(problem.space, problem.heads, heads),
+            *nested(problem.space, problem.rows, rows),
+            Kept(s, BUFFER, ints(1)),
+            Forked((inside(logit, (q, k)), middle, inside(attend, (v, z)))),
+        )
+        yield Family(problem.space, branch, {_weights(problem): s}, held=held)
+
+
+def _softmax(problem: Problem, width: int = 0) -> Branch:
+    """Return the softmax of what is on chip, ``width`` of each row at once."""
+    cut = Loops((problem.c,), (ints(width),), (ints(0),))
+    return (*([cut] if width else []), Do(problem.part[1], "sfu"))
 
 
 def _weights(problem: Problem) -> str:
@@ -176,33 +203,33 @@ def _weights(problem: Problem) -> str:
 
 def _branch(
     problem: Problem,
-    tiles: tuple[Ints, Ints, Ints],
+    tiles: Sequence[Ints],
     slots: Sequence[Ints],
     *,
     online: bool,
     ahead: bool,
+    width: int,
 ) -> Branch:
     q, k, s, v, z = problem.tensors
     heads, rows, keys = tiles
     few, many = slots
-    logit, softmax, attend = problem.part
+    logit, _, attend = problem.part
     stream = Loops((problem.c,), (keys,), (ints(0),))
     outer: list[object] = [*nested(problem.space, problem.heads, heads)]
     outer += nested(problem.space, problem.rows, rows)
     outer += [Kept(q, BUFFER, few), Kept(z, BUFFER, few)]
     held = Kept(s, BUFFER, ints(2) if ahead else ints(1))
     do_logit = Do(logit, "array", STATIONARITIES[0])
-    do_softmax = Do(softmax, "sfu")
     do_attend = Do(attend, "array", STATIONARITIES[0])
     if online:
         outer += [stream, Kept(k, BUFFER, many), Kept(v, BUFFER, many), held]
-        branches: tuple[Branch, ...] = ((do_logit,), (do_softmax,), (do_attend,))
+        branches: tuple[Branch, ...] = ((do_logit,), _softmax(problem), (do_attend,))
     else:
         again = Loops((problem.c,), (keys,), (ints(0),))
         outer.append(held)
         branches = (
             (stream, Kept(k, BUFFER, many), do_logit),
-            (do_softmax,),
+            _softmax(problem, width),
             (again, Kept(v, BUFFER, many), do_attend),
         )
     outer.append(Forked(branches, int(ahead)))

@@ -112,6 +112,10 @@ class Candidates:
     many: int = MANY
     """Candidates that are estimated before one that is close is taken."""
     totals: list[Totals] = field(default_factory=list)
+    near: dict[object, Candidates | None] = field(default_factory=dict)
+    """What is near them, by the way there."""
+    alone: dict[int, tuple[Family, Tree]] = field(default_factory=dict)
+    """Candidates as families of one and as trees, by their numbers."""
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -205,10 +209,12 @@ class Candidates:
         found: npt.NDArray[Any] = {
             "cycles": cycles,
             "energy": self.energy,
-            "edp": self.energy * cycles,
+            "edp": cycles,
             "dram-bytes": self.dram,
             "footprint": self.space,
         }[self.objective][which]
+        if self.objective == "edp":
+            found = self.energy[which] * found
         return found.astype(np.float64)
 
     def _estimated(self, fits: Ints, bounds: Values, below: float, slack: float) -> Ints:
@@ -298,15 +304,20 @@ class Candidates:
 
     def one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
-        family = self.families[int(self.family[number])]
-        return take(family, index_of(self.place[number : number + 1], family.shape))
+        return self._alone(number)[0]
+
+    def _alone(self, number: int) -> tuple[Family, Tree]:
+        if number not in self.alone:
+            family = self.families[int(self.family[number])]
+            one = take(family, index_of(self.place[number : number + 1], family.shape))
+            self.alone[number] = one, tree_of(take(one, (ints(0),)))
+        return self.alone[number]
 
     def chosen(self, number: int) -> Chosen:
         """Return a candidate by its number."""
-        which = ints([number])
         return Chosen(
-            tree=tree_of(take(self.one(number), (ints(0),))),
-            value=float(self._value(which, self.cycles)[0]),
+            tree=self._alone(number)[1],
+            value=float(self._value(ints([number]), self.cycles)[0]),
             cycles=int(self.cycles[number]),
             dram_bytes=int(self.dram[number]),
             buffer_bytes=int(self.space[number]),

@@ -108,25 +108,37 @@ class _Confirmed:
         return min((self.bodies[at][1].value for at in kind), default=float("inf"))
 
     def run(self, kind: Sequence[int]) -> None:
-        """Run the best few of a kind.
+        """Run the best few of a kind; one after the other where one may be good ``enough``.
 
-        The machine is not asked about those whose estimates, were they as wrong as those of the
-        first few, are still above the best; nor about a kind that can't have anything better.
+        The machine is not asked about those that, were their estimates as wrong as those of the
+        first few, are not better than the best; nor about a kind that can't have anything better.
         """
         order = sorted(kind, key=lambda at: self.bodies[at][1].rank)
         if self.values and self._is_behind(order):
             return
-        error, best = self.error, float("inf")
-        first = [at for at in order if self.bodies[at][1].bound is None][:_SURE]
+        error, best = self.error, (float("inf"), 0, 0)
+        sure = [at for at in order if self.bodies[at][1].bound is None]
+        first = self._unlike(sure)[:_SURE] if self.enough else sure[:_SURE]
         rest = [at for at in order if at not in first]
-        for which in (first, *(rest[at : at + _AT_ONCE] for at in range(0, len(rest), _AT_ONCE))):
-            if best <= self.enough:
+        for which in (*_turns(first, 1 if self.enough else _SURE), *_turns(rest, _AT_ONCE)):
+            if best[0] <= self.enough:
                 break
-            some = [at for at in which if _at_least(self.bodies[at][1], error) <= best]
+            some = [at for at in which if self._rank(at, self._at_least(at, error)) < best]
             self._ask(some)
             for at in (at for at in some if at in self.values):
-                best = min(best, self.values[at])
+                best = min(best, self._rank(at, self.values[at]))
                 error = max(error, abs(1 - self.values[at] / (self.bodies[at][1].value or 1)))
+
+    def _unlike(self, some: Sequence[int]) -> list[int]:
+        """Return one of those that have the same figures: the closed form errs alike."""
+        found: dict[object, int] = {}
+        for at in some:
+            found.setdefault(self.bodies[at][1].rank, at)
+        return list(found.values())
+
+    def _rank(self, at: int, value: float) -> tuple[float, int, int]:
+        """Return what decides where a mapping has this objective."""
+        return replace(self.bodies[at][1], value=value).rank
 
     def _ask(self, which: Sequence[int]) -> None:
         """Run those that have not run yet."""
@@ -135,14 +147,27 @@ class _Confirmed:
         self.values |= {at: value for at, value in known if value is not None}
         some = [at for at in which if at not in self.values and at not in self.refused]
         alone = self.workload.alone(operators_of(self.bodies[0][0]))
-        maps = (mapping_of(alone, "", self.bodies[at][0]) for at in some)
+        keys = {at: _key(alone, self.bodies[at][0]) for at in some}
+        new = {key: at for at, key in keys.items() if key not in self.goal.ran}
+        maps = (mapping_of(alone, "", self.bodies[at][0]) for at in new.values())
         tasks = [_Asked(self.goal.judge, alone, mapping) for mapping in maps]
-        for at, judged in zip(some, self.goal.each(_run, tasks), strict=True):
+        self.goal.ran.update(zip(new, self.goal.each(_run, tasks), strict=True))
+        for at in some:
+            judged = self.goal.ran[keys[at]]
             if isinstance(judged, SimaccelError):
                 self.refused[at] = judged
             else:
                 chosen = self.bodies[at][1]
                 self.values[at] = judged * (chosen.value / max(chosen.cycles, 1))
+
+    def _at_least(self, at: int, error: float) -> float:
+        """Return what a mapping takes if its estimate errs so much; of few candidates, the most."""
+        one = self.bodies[at][1]
+        if one.measured is not None:
+            return one.measured
+        if one.bound is not None:
+            return max(one.bound, one.value * (1 - max(error, _ERRS)))
+        return one.value * (1 - error)
 
     def _is_behind(self, kind: Sequence[int]) -> bool:
         """Return whether none of a kind can be better than what ran before."""
@@ -162,13 +187,21 @@ class _Confirmed:
         return cycles * (chosen.value / max(chosen.cycles, 1))
 
 
-def _at_least(one: Chosen, error: float) -> float:
-    """Return what a candidate takes if its estimate errs so much; of few candidates, the most."""
-    if one.measured is not None:
-        return one.measured
-    if one.bound is not None:
-        return max(one.bound, one.value * (1 - max(error, _ERRS)))
-    return one.value * (1 - error)
+def _turns(some: Sequence[int], most: int) -> list[Sequence[int]]:
+    """Cut numbers into turns of at most so many."""
+    return [some[at : at + most] for at in range(0, len(some), most)]
+
+
+def _key(workload: Workload, body: Body) -> object:
+    """Return what decides the cycles of some groups of a workload on one machine."""
+    found: list[object] = [workload.fingerprint]
+    for one in body:
+        if isinstance(one, Around):
+            found.append((one.keeps, _key(workload, one.groups)))
+        else:
+            ranks = (tuple(sorted(some.items())) for some in (one.merged, one.padded))
+            found.append((one.operators, one.tree, *ranks))
+    return tuple(found)
 
 
 def operators_of(body: Body) -> list[str]:

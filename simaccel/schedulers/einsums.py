@@ -153,9 +153,7 @@ def vector_families(
         most = space.sizes[inner]
         heights = [min(rows, most)] if rows else tile_sizes(most, array.rows)
         heights = sorted({*heights, 1})
-    widths = [space.sizes[axis]] if axis else [1]
-    if axis and "statistics" in VECTORS[vector.kind].steps:
-        widths += tile_sizes(space.sizes[axis], array.cols)[-2::-1]
+    widths = widths_of(space, seen, vector, accelerator)
     in_place = seen.inputs[0].ranks == seen.output.ranks
     if {seen.names[0], seen.output.name} & set(kept):
         in_place = over
@@ -174,6 +172,18 @@ def vector_families(
         keeps = tuple(Kept(name, BUFFER, slots) for name in dict.fromkeys(names))
         aliases = {seen.output.name: seen.names[0]} if in_place else {}
         yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases, around)
+
+
+def widths_of(space: Space, seen: Seen, vector: Vector, accelerator: Accelerator) -> list[int]:
+    """Return the sizes of an axis's pieces, the largest first: all of it, and if it may be cut.
+
+    Cut, it takes a pass for statistics and one to normalise, where a whole row takes three.
+    """
+    axis = space.axes.get(seen.name)
+    if not axis:
+        return [1]
+    some = tile_sizes(space.sizes[axis], accelerator.array.cols)[-2::-1]
+    return [space.sizes[axis], *(some if "statistics" in VECTORS[vector.kind].steps else [])]
 
 
 def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:

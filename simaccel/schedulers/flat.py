@@ -80,6 +80,12 @@ def _blocks(problem: Problem, granularity: str, accelerator: Accelerator) -> lis
     return [(1, r) for r in sorted(rows)]
 
 
+def _may_fit(problem: Problem, granularity: str, accelerator: Accelerator) -> bool:
+    """Return whether the intermediate of a granularity's fewest rows leaves room for others."""
+    fewest = min(heads * rows for heads, rows in _blocks(problem, granularity, accelerator))
+    return fewest * problem.row_bytes < capacity(accelerator)
+
+
 def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     """Return FLAT-tiles of all row counts that fit and that `flat_tiles` leaves out.
 
@@ -239,19 +245,21 @@ def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
 ) -> Iterator[tuple[str, tuple[str, bool], list[list[Family]]]]:
     """Yield each kind's name, what it is searched with, and families: of a grid, and of others."""
-    whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in granularities]
+    fit = [one for one in granularities if _may_fit(problem, one, accelerator)]
+    fit = fit or list(granularities[-1:])
+    whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in fit]
     whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
     online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
+    widths = problem.widths(accelerator)
     for is_online, kinds in ((False, whole), (True, online)):
         for name, tiles, granularity in kinds:
             rows = other_rows(problem, accelerator) if granularity == "r" else []
             inner = _inner(problem, granularity, accelerator) if granularity else []
             for pipelined in (False, True) if options.pipeline else (False,):
-                found = [
-                    list(flat_families(problem, some, online=is_online, pipelined=pipelined))
-                    for some in (tiles, rows)
-                    if some
-                ]
+                cut = partial(
+                    flat_families, problem, online=is_online, pipelined=pipelined, widths=widths
+                )
+                found = [list(cut(some)) for some in (tiles, rows) if some]
                 if found:
                     all_of = found if pipelined or not inner else [*found, inner]
                     called = f"{name}{' pipelined' if pipelined else ''}"
@@ -265,7 +273,8 @@ def _inner(problem: Problem, granularity: str, accelerator: Accelerator) -> list
     keys = tile_sizes(problem.size((problem.c,)), array.cols)
     inner = [(r, k) for r in _few(rows) for k in _few(keys)]
     tiles = flat_tiles(problem, granularity, accelerator, keys[-1:])
-    return list(tiled_families(problem, tiles[:: -(-len(tiles) // _SIDES)], inner))
+    few = tiles[:: -(-len(tiles) // _SIDES)]
+    return list(tiled_families(problem, few, inner, problem.widths(accelerator)))
 
 
 def _few(sizes: Sequence[int]) -> list[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Final
 
 from simaccel.analytic.estimate import estimate
@@ -29,8 +28,6 @@ ERROR: Final = 0.005
 """What estimates may err otherwise by how much of the intermediate stays."""
 _FEW: Final = 3
 """Resident parts of a granularity that are run on the machine."""
-_ENDS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Shares of what fits between which a search looks, if it is not all of them."""
 _SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
 """Shares of the largest possible resident part that a front has."""
 
@@ -160,10 +157,9 @@ class Stage:
         Between two counts nothing has more rows than the larger one, or more room than the smaller.
         """
         fits = min(most, (self.goal.room - self.least) // (unit * self.problem.row_bytes))
-        ends = sorted({int(fits * share) for share in _ENDS})
-        tried = sorted({*(unit * count for count in ends), most * unit})
+        tried = sorted({0, fits * unit, most * unit})
         best = min(map(self._value, tried))
-        between = list(pairwise(ends))
+        between = [(0, fits)]
         while between:
             low, high = between.pop()
             if high - low <= 1 or self._relaxed(low, high, unit) >= best * (1 - CLOSE):

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Family, Loops, branches_of, ints
+from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each
@@ -77,6 +78,8 @@ class Goal:
     """Of the buffer, for what is kept around what is searched."""
     slack: float = 0.0
     """Of the objective, what a search may leave at first: little of what a whole workload takes."""
+    ran: dict[object, int | SimaccelError] = field(default_factory=dict, compare=False, repr=False)
+    """Cycles of what the machine has run, or why it refused: nothing runs twice in a search."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
@@ -161,7 +164,7 @@ def ranked(
     found: list[Chosen] = []
     near: list[Candidates] = []
     below, left, ended = limit, 0.0, ""
-    nearby = _Nearby(goal)
+    nearby = _Nearby(goal, grid.near)
     enough = grid.bound(room) + slack if slack else 0.0
     rooms = [room] if goal.held_bytes else _rooms(room, goal.accelerator)
     for at, most in enumerate(rooms):
@@ -261,7 +264,7 @@ class _Nearby:
     """Candidates around those that a search has come to; smaller rooms often come there, too."""
 
     goal: Goal
-    known: dict[object, Candidates | None] = field(default_factory=dict)
+    known: dict[object, Candidates | None]
 
     def near(
         self, way: object, beam: Sequence[Family], limits: Sequence[Limit]

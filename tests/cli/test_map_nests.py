@@ -189,6 +189,21 @@ def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
     assert found["ran"] >= 1
 
 
+def test_a_run_tells_of_its_searches_as_map_does(cli: Call, tmp_path: Path) -> None:
+    line = "--hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --explain"
+    mapped = json.loads(cli(f"map {line} --json").stdout)["searches"]
+    assert json.loads(cli(f"run {line} --json").stdout)["searches"] == mapped
+    said = cli(f"run {line} --plot {tmp_path / 'search.svg'}")
+    assert said.exit_code == 0, said.output
+    assert "runner-up" in said.stdout
+    assert "searched gemm" not in said.stderr
+    assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
+    for other in ("--dry-run", "--quiet", "--csv -"):
+        refused = cli(f"run {line} {other}")
+        assert refused.exit_code == 2, other
+        assert "allowed: nothing with" in refused.stderr
+
+
 def test_what_a_systolic_array_holds_is_asked_of_a_mapspace(cli: Call) -> None:
     line = "map --hw toy --workload gemm --shape M=8,K=6,N=7 --mapspace pfm --stationarity os"
     result = cli(line)

@@ -9,6 +9,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.accounts import Account
 from simaccel.workload import gemm
 
 _GEMM = gemm(m=7, k=5, n=3)
@@ -44,9 +45,28 @@ def test_all_that_decides_is_part_of_the_key(searches: list[str]) -> None:
     assert searches == ["flex", "flex", "flex", "naive", "flex"]
 
 
-def test_a_damaged_file_is_searched_again(searches: list[str], tmp_path: Path) -> None:
+def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:
+    now: list[Account] = []
+    then: list[Account] = []
+    scheduling.scheduled(_GEMM, _TOY, "flex", told=now.append)
+    scheduling.scheduled(_GEMM, _TOY, "flex", told=then.append)
+    assert searches == ["flex"]
+    assert then == now
+    assert [one.operators for one in then] == [("gemm",)]
+
+
+def test_progress_is_told_of_searches_alone(searches: list[str]) -> None:
+    progress: list[Account] = []
+    for _ in range(2):
+        scheduling.scheduled(_GEMM, _TOY, "flex", Options(note=progress.append))
+    assert searches == ["flex"]
+    assert len(progress) == 1
+
+
+@pytest.mark.parametrize("ending", [".yaml", ".json"])
+def test_a_damaged_file_is_searched_again(searches: list[str], tmp_path: Path, ending: str) -> None:
     first = scheduling.scheduled(_GEMM, _TOY, "flex")
-    (path,) = (tmp_path / "new" / "folder").iterdir()
+    (path,) = (tmp_path / "new" / "folder").glob(f"*{ending}")
     path.write_text(path.read_text()[:-40])
     assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
     assert scheduling.scheduled(_GEMM, _TOY, "flex") == first

@@ -116,7 +116,7 @@ def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
     count, online = draw(st.integers(1, _MOST)), draw(st.booleans())
     ahead = draw(st.booleans())
     sizes = {rank: _column(draw, space.sizes[rank], count, few=few) for rank in ("bh", "q", "c")}
-    if online and draw(st.booleans()):  # of a family all cut the axis, or none
+    if online and draw(st.booleans()):  # of a family all cut softmax's axis, or none
         sizes["c"] = np.minimum(sizes["c"], max(1, space.sizes["c"] - 1))
     elif online:
         sizes["c"] = sizes["c"] * 0 + space.sizes["c"]
@@ -132,7 +132,10 @@ def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
     else:
         branch = (outer, rows, q, z, s)
         again = Loops(keys.ranks, keys.tiles, keys.places)
-        branches = ((keys, k, logit), (softmax,), (again, v, attend))
+        some = _column(draw, space.sizes["c"], count, few=few)
+        cut = Loops(("c",), (np.minimum(some, max(1, space.sizes["c"] - 1)),), (ints(0),))
+        middle: Branch = (*([cut] * draw(st.booleans())), softmax)
+        branches = ((keys, k, logit), middle, (again, v, attend))
     branch = (*branch, Forked(branches, int(ahead)))
     found = Drawn(workload, group, Family(space, branch, {}))
     aliases = aliases_of(space, tree_of(found.alone(0)), ())

@@ -199,9 +199,9 @@ def test_lower_bounds_hold_for_each_candidate() -> None:
         assert int(totals.least()) <= int(totals.timed())
 
 
+@pytest.mark.usefixtures("anew")
 def test_the_same_from_two_processes() -> None:
     with ThreadPoolExecutor(2) as pool:
         options = Options(each=pool.map)
-        assert scheduled(_ASKED, _TOY, "flex", options, anew=True) == scheduled(
-            _ASKED, _TOY, "flex", anew=True
-        )
+        found = scheduled(_ASKED, _TOY, "flex", options)
+        assert found == scheduled(_ASKED, _TOY, "flex")

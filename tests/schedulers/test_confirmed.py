@@ -72,6 +72,14 @@ def test_the_softmax_of_what_stays_on_chip_is_the_best_there() -> None:
     assert result.run.elements == 2 * 6 * 512 * 512
 
 
+@pytest.mark.parametrize("dataflow", ["flat-h", "flash"])
+def test_a_fused_softmax_is_cut_where_that_saves_a_pass(dataflow: str) -> None:
+    """Of 64 keys, two passes for three: one for statistics, one to normalise."""
+    workload = attention_workload(1, 2, 64, 16)
+    result = simulate(workload, load_accelerator("edge_tpu"), dataflow)
+    assert result.run.elements == 2 * 2 * 64 * 64
+
+
 @pytest.mark.parametrize(
     ("dataflow", "stationarity"),
     some(

@@ -13,11 +13,12 @@ from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints, ta
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Do, Group, Keep, nodes
+from simaccel.mapping.tree import Do, Group, Keep, Mapping, nodes
+from simaccel.schedulers import make_mapping
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
 from simaccel.schedulers.choosing import UNLIMITED, Candidates, NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, einsum_families
-from simaccel.schedulers.problems import Options
+from simaccel.schedulers.problems import Judge, Options
 from simaccel.schedulers.search import Goal, ranked
 from simaccel.schedulers.sizes import tile_sizes
 from simaccel.workload import Workload, gemm
@@ -127,6 +128,36 @@ def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
     assert Goal.of(on, Options(), workload.alone(["FF1"])).slack == 0
     assert Goal.of(on, Options(patience=5), workload).slack == 0
     assert Goal.of(on, Options(objective="energy"), workload).slack == 0
+
+
+def _counted(asked: list[Mapping]) -> Judge:
+    def cycles(workload: Workload, mapping: Mapping) -> int:
+        asked.append(mapping)
+        return int(estimate(workload, mapping, _toy()).cycles)
+
+    return cycles
+
+
+def test_the_machine_runs_nothing_twice() -> None:
+    asked: list[Mapping] = []
+    options = Options(judge=_counted(asked))
+    make_mapping(attention_workload(1, 1, 5, 3), _toy(), "flat", options)
+    assert asked
+    assert all(one not in asked[:at] for at, one in enumerate(asked))
+
+
+def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
+    """Two GEMMs that the array bounds: what a search may leave of each is more than it does."""
+    workload = make_workload(
+        einsum("FF1", "H r f", "X r e", "W1 e f", r=24, e=18, f=20),
+        einsum("FF2", "Y r o", "H r f", "W2 f o", r=24, o=18, f=20),
+    )
+    asked: list[Mapping] = []
+    goal = Goal.of(_toy(), Options(judge=_counted(asked)), workload)
+    Search(replace(goal, slack=1e6)).group(workload, "FF1")
+    assert len(asked) == 1
+    Search(replace(goal, slack=0.0, ran={})).group(workload, "FF1")
+    assert len(asked) > 1 + 2
 
 
 Figures = tuple[int, int, int]

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.report.figures.style import SERIES_COLOURS, new_figure
+from simaccel.report.figures.axes import wrapped
+from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 3.3, 2.4
+_LABELS_INCHES: Final = 0.6
+"""Left of the axes, which a title begins with."""
+_MOST_LINEAR: Final = 3
+"""Ranges of the objective up to which its axis is linear."""
 _MOST_NAMED: Final = 8
 """Curves that get a name; of more, all are grey."""
 
@@ -36,7 +41,13 @@ def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -
         values = [value / curve[-1][1] for _, value in (*curve, curve[-1])]
         colour = SERIES_COLOURS[at % len(SERIES_COLOURS)] if few else "grey"
         axes.step(counts, values, where="post", color=colour, label=name if few else None)
-    axes.set(xscale="log", yscale="log", title=title)
+    axes.set(xscale="log")
+    most = max((curve[0][1] / curve[-1][1] for curve in curves), default=1.0)
+    if most > _MOST_LINEAR:
+        axes.set(yscale="log")
+    else:
+        axes.ticklabel_format(axis="y", useOffset=False)
+    axes.set_title(wrapped(title, _WIDTH_INCHES - _LABELS_INCHES), fontsize=SMALL_POINTS)
     axes.set_xlabel("mappings judged")
     name = "EDP" if objective == "edp" else objective
     axes.set_ylabel(f"best {name} so far / final")

@@ -1,0 +1,83 @@
+"""`--explain` and `--plot`: how the searches of a mapping went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from simaccel.mapspace.costs import Objective
+    from simaccel.schedulers.accounts import Account
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is told of the searches: a table (or JSON), and a figure."""
+
+    explain: bool
+    plot: str | None
+    accounts: list[Account] = field(default_factory=list)
+
+    def given(self) -> dict[str, object]:
+        """Give the options that were used."""
+        every = {"--explain": self.explain or None, "--plot": self.plot}
+        return {name: value for name, value in every.items() if value is not None}
+
+    def require_file(self, *, force: bool, inputs: list[Path]) -> None:
+        """Refuse a figure that can't be written, before anything is searched.
+
+        Raises:
+            InputError: no figure has its ending, or it may not be replaced.
+
+        """
+        if self.plot is not None:
+            from simaccel.report.figures.style import require_figure_target
+
+            require_figure_target(self.plot, force=force, inputs=inputs)
+
+    def draw(self, objective: Objective, title: str, *, force: bool, inputs: list[Path]) -> None:
+        """Draw how the searches went on, if that is wanted."""
+        if self.plot is None:
+            return
+        from simaccel.report.figures.convergence import draw_convergence
+        from simaccel.report.figures.style import save_figure, style
+
+        curves = [("+".join(one.operators), one.curve, one.judged) for one in self.accounts]
+        with style():
+            figure = draw_convergence(curves, objective, title)
+            save_figure(figure, self.plot, force=force, inputs=inputs)
+
+    def table(self, objective: Objective) -> Table:
+        """Tabulate the searches."""
+        from simaccel.report.accounts import accounts_table
+
+        return accounts_table(self.accounts, objective)
+
+    def json(self) -> dict[str, Any]:
+        """Return the searches as JSON."""
+        from simaccel.report.accounts import account_json
+
+        return {"searches": [account_json(one) for one in self.accounts]}
+
+
+def told_options(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``--explain``, of which ``text`` says what it does, and ``--plot``: ``told``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_told(*, explain: bool, plot: str | None, **given: Any) -> None:  # noqa: ANN401 - what click passes
+            command(told=Told(explain, plot), **given)
+
+        drawn = "Draw how the search went on, as .png, .svg or .pdf."
+        plot_option = click.option("--plot", metavar="FILE", help=drawn)
+        return click.option("--explain", is_flag=True, help=text)(plot_option(with_told))
+
+    return add
