@@ -241,16 +241,31 @@ class Chain:
         last: _Ran | None = None
         for run in self.layers:
             before, more = run[0].place - 1, run[0].times - 1
-            last, windows = _ran(run, self.ways, last, self.accelerator)
+            last, windows = self._ran(run, last)
             _add(found, run, windows, before, 1)
             if more and self.ways[run[0].place] != Overlapped():
-                last, windows = _ran(run, self.ways, last, self.accelerator)
+                last, windows = self._ran(run, last)
             _add(found, run, windows, run[-1].place, more)
         least = [
             bound * link.times if way in (Overlapped(), _FIRST) else 0
             for bound, link, way in zip(bounds, self.links, self.ways, strict=True)
         ]
         return list(map(max, found, least))
+
+    def _ran(self, run: Sequence[Link], last: _Ran | None) -> tuple[_Ran | None, list[Window]]:
+        """Go through groups in time; return the last, and the cycles of each."""
+        found: list[Window] = []
+        for link in run:
+            begin = _begin(last, link, self.ways[link.place])
+            units = Units(link.family, self.accelerator)
+            space = link.family.space
+            times = timeline(link.top, space, units, self.accelerator, begin)
+            gate = ZERO if begin is None else begin.x[_ENDED]
+            delay = ZERO if begin is None else times.get(_STORED) - begin.x[_STORED]
+            began = gate + delay
+            last = _Ran(link, times, began, larger(times.end(), began))
+            found.append((int(up(delay)), int(up(last.ended - began))))
+        return last, found
 
     def bound(self, works: Sequence[Mapping[str, int]]) -> int:
         """Return cycles that no run is shorter than, of the work of each group by resource.
@@ -325,23 +340,6 @@ def _add(
             found[before] += times * delay
         found[link.place] += times * cycles
         before = link.place
-
-
-def _ran(
-    run: Sequence[Link], ways: Sequence[Overlapped], last: _Ran | None, accelerator: Accelerator
-) -> tuple[_Ran | None, list[Window]]:
-    """Go through groups in time; return the last, and the cycles of each."""
-    found: list[Window] = []
-    for link in run:
-        begin = _begin(last, link, ways[link.place])
-        units = Units(link.family, accelerator)
-        times = timeline(link.top, link.family.space, units, accelerator, begin)
-        gate = ZERO if begin is None else begin.x[_ENDED]
-        delay = ZERO if begin is None else times.get(_STORED) - begin.x[_STORED]
-        began = gate + delay
-        last = _Ran(link, times, began, larger(times.end(), began))
-        found.append((int(up(delay)), int(up(last.ended - began))))
-    return last, found
 
 
 _ENDED = "end of the group before"

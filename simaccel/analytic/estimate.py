@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ from simaccel.analytic.least import least
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
-from simaccel.analytic.trips import COMPARED
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.around import Life, lives
@@ -216,24 +215,13 @@ class Totals:
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 
 
-_EACH: Final = 24
-"""Candidates that plain numbers time faster, one by one, than arrays do together."""
-
-
 def _timed(family: Family, accelerator: Accelerator) -> Ints:
     return known_times(family, accelerator, lambda: _timed_anew(family, accelerator))
 
 
 def _timed_anew(family: Family, accelerator: Accelerator) -> Ints:
-    shape = family.shape
-    if 1 < np.prod(shape) <= _EACH:
-        found = np.empty(shape, dtype=np.int64)
-        for place in np.ndindex(shape):
-            one = take(family, tuple(ints([at]) for at in place))
-            found[place] = _timed_anew(one, accelerator).ravel()[0]
-        return ints(found)
     units = Units(family, accelerator)
-    times = timeline(bodies(family), family.space, units, accelerator, depth=COMPARED)
+    times = timeline(bodies(family), family.space, units, accelerator)
     return ints(np.ceil(times.end()))
 
 
@@ -242,7 +230,11 @@ def evaluate(family: Family, accelerator: Accelerator) -> Totals:
     return Totals(family, accelerator, count(family, accelerator))
 
 
-def estimate(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> Estimate:
+def estimate(
+    workload: Workload,
+    mapping: Mapping,
+    accelerator: Accelerator,
+) -> Estimate:
     """Predict a mapping of a whole workload.
 
     Raises:

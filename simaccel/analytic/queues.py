@@ -96,7 +96,8 @@ class Queues(Traffic):
         found = self.coming(tiled, 0)
         for place in range(tiled.most):
             later, here = self.coming(tiled, place + 1), self.coming(tiled, place)
-            self.x["next", tiled.key, place] = pick(tiled.own, later, here)
+            if later is not here:
+                self.x["next", tiled.key, place] = pick(tiled.own, later, here)
         for n, mine in tiled.having(where) if self.round.last else ():
             self._follow(tiled, n, mine)
         return found

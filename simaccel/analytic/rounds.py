@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.analytic.pointwise import anywhere, pick, plain, smaller, without
+from simaccel.analytic.pointwise import anywhere, pick, plain, smaller
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies
 from simaccel.analytic.times import Sizes
 from simaccel.analytic.trips import Trips
@@ -93,16 +93,16 @@ class Round:
 
     @property
     def ends(self) -> Bools:
-        """Where the loop outside has no iteration behind this one, or one of other sizes."""
+        """Where the loop outside goes on with an iteration of other sizes."""
         if self.outside is None:
-            return TRUE
+            return FALSE
         sizes, there, _ = self.outside.after(1)
-        found = without(there)
+        found: Bools = FALSE
         for rank, size in sizes.items():
             here = self.outside.sizes[rank]
             if size is not here:
                 found = found | (size != here)
-        return found
+        return found & there
 
     def merged(self, where: Bools, other: Round) -> Round:
         """Take another iteration of the same loop where something does not hold."""

@@ -23,6 +23,9 @@ from simaccel.analytic.rounds import Context, Round, merged
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import (
     ARRAY,
+    DMA_OUT,
+    NOC_OUT,
+    OUT,
     READ,
     SFU,
     UNASKED,
@@ -32,7 +35,7 @@ from simaccel.analytic.times import (
     Sizes,
     Times,
 )
-from simaccel.analytic.trips import ESTIMATED, Depth, Steady
+from simaccel.analytic.trips import Steady
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER
@@ -44,10 +47,9 @@ def timeline(
     units: Units,
     accelerator: Accelerator,
     begin: Begin | None = None,
-    depth: Depth = ESTIMATED,
 ) -> Timeline:
     """Go through a family whose loops have one order, from ``begin`` on or where nothing was."""
-    found = Timeline(units, accelerator, begin, depth)
+    found = Timeline(units, accelerator, begin)
     if begin is not None:
         taken_over(found.x, top, begin.slots)
     sizes: Sizes = {rank: plain(ints(size)) for rank, size in space.sizes.items()}
@@ -60,19 +62,15 @@ def timeline(
 class Timeline(Queues):
     """Bodies, loops and work in time."""
 
-    def __init__(
-        self, units: Units, accelerator: Accelerator, begin: Begin | None, depth: Depth
-    ) -> None:
+    def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
         super().__init__(units, accelerator, begin)
-        self.depth = depth
         self.begun: dict[str, Bools] = {}
 
     def end(self) -> Floats:
-        """Return when all engines are done."""
+        """Return when all engines are done; what was loaded is used."""
         found = ZERO
-        for key, time in self.x.items():
-            if isinstance(key, str) and key.startswith("at "):
-                found = larger(found, time)
+        for engine in (ARRAY, SFU, OUT, DMA_OUT, NOC_OUT):
+            found = larger(found, self.get(engine))
         return found
 
     def body(self, body: Bodies, here: Round) -> None:
@@ -150,7 +148,7 @@ class Timeline(Queues):
         assert trips is not None  # noqa: S101 - of a loop
         # a pipelined loop is cut where its iterations differ
         apart = body.slides or not self._begun(body.adders)
-        steady = Steady(trips, self.depth, [line.key for line in self.lines.values()])
+        steady = Steady(trips, [line.key for line in self.lines.values()])
         for done in range(steady.most):
             here = steady.left(done)
             if not anywhere(here):
@@ -162,8 +160,7 @@ class Timeline(Queues):
             if apart and not done:
                 loop.finish()
             steady.went(done, here, self.x)
-        tail = first.ends * body.most_slots if self.depth.ends else ints(0)
-        ago, more, left = steady.before(self.x, tail)
+        ago, more, left = steady.before(self.x, first.ends * body.most_slots)
         if anywhere(more):
             self.skip(ago, more)
         return left

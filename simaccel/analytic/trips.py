@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
@@ -14,27 +12,11 @@ from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, 
 from simaccel.analytic.schedule import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.times import ARRAY, SFU, STORES, ZERO, Times
 
+_FEW = 1
+"""Iterations of a loop that are gone through, beyond the slots of its tiles and a period."""
 _STEADY = 2
 _STORING = 4
 """Iterations more, at most, where a store from before the loop delays its loads."""
-
-
-@dataclass(frozen=True)
-class Depth:
-    """How many iterations of a loop are gone through before it is taken to go on evenly.
-
-    ``few``: beyond the slots of its tiles and a period. ``ends``: the last ones as well, where
-    the tiles that are asked for meanwhile are not like those before.
-    """
-
-    few: int
-    ends: bool
-
-
-COMPARED: Final = Depth(1, ends=False)
-"""For candidates of a search."""
-ESTIMATED: Final = Depth(2, ends=True)
-"""For a mapping."""
 
 
 class Trips:
@@ -111,18 +93,18 @@ def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
 
 
 class Steady:
-    """The full iterations of a loop until each, or each period, takes as long as the one before.
+    """The full iterations of a loop until each takes as long as the one before.
 
     ``names`` what is kept of a channel.
     """
 
-    def __init__(self, trips: Trips, depth: Depth, names: Sequence[Callable[[str], str]]) -> None:
+    def __init__(self, trips: Trips, names: Sequence[Callable[[str], str]]) -> None:
         self.trips, self.period = trips, trips.period
         self.history: list[Times] = []
         """The times before each iteration."""
-        self.gone, self.settled, self.by_period = plain(ints(0)), FALSE, FALSE
+        self.gone, self.settled = plain(ints(0)), FALSE
         self.names, self.stores = names, FALSE
-        self.few = depth.few + trips.slots + self.period
+        self.few = _FEW + trips.slots + self.period
         self.most = min(trips.most, int(np.max(self.few)) + _STORING)
 
     def left(self, done: int) -> Bools:
@@ -138,13 +120,6 @@ class Steady:
             self.stores = beside_a_store(self.history, now, self.trips, self.names)
             here = here & without(self.stores)
             self.settled |= grows_evenly(self.history[-2], self.history[-1], now, here)
-            for n in self.trips.periods:
-                if n > 1 and done + 1 >= 2 * n + 1:
-                    mine = here & (self.period == n) & without(self.settled)
-                    if anywhere(mine):
-                        even = grows_evenly(self.history[-2 * n], self.history[-n], now, mine)
-                        self.settled |= even
-                        self.by_period |= even
 
     def before(self, now: Times, tail: Ints) -> tuple[Times, Floats, Ints]:
         """Return the times a period ago, how many such periods follow, and iterations after them.
@@ -152,8 +127,7 @@ class Steady:
         ``tail``: of how many full iterations at the end each has to be gone through; where it is
         0, the last period may be a part of one.
         """
-        alike = self.settled & without(self.by_period)
-        period = pick(alike, 1, smaller(self.period, larger(self.gone, 1)))
+        period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
         left = larger(self.trips.full - self.gone, 0)
         whole = larger(left - tail, 0) // period
         more = pick(tail > 0, whole, left / period)

@@ -41,7 +41,7 @@ MANY: Final = 64
 _FIRST: Final = 32
 _MOST: Final = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
-_TOGETHER: Final = 128
+_TOGETHER: Final = 64
 """Candidates that are timed in one go at least, with those that come next: hardly slower."""
 Values = npt.NDArray[np.float64]
 
