@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
+    dry_run_option,
     experiment_options,
     force_option,
     json_option,
@@ -56,6 +58,7 @@ def estimate(asked: Asked, as_json: bool) -> None:
     help="Say how the search went, and of a mapspace what limits the best.",
 )
 @click.option("--plot", metavar="FILE", help="Draw how the search went on, as .png, .svg or .pdf.")
+@dry_run_option
 @force_option
 @json_option
 def map_workload(
@@ -65,6 +68,7 @@ def map_workload(
     jobs: Jobs,
     explain: bool,
     plot: str | None,
+    dry_run: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -75,6 +79,9 @@ def map_workload(
     require_stdout_free(output, "-o", others={"--json": as_json, "--explain": explain})
     inputs = asked.inputs()
     _require_files(output, plot, force=force, inputs=inputs)
+    if dry_run:
+        _show_outlook(asked, {"-o": output, "--plot": plot}, as_json=as_json)
+        return
     nests = _nest_inputs(asked) if asked.searches() else None
     read = asked.read() if nests is None else None
     from simaccel.cli.mapped import Wanted, map_dataflow
@@ -97,6 +104,20 @@ def map_workload(
         map_nests(asked, nests, jobs, wanted)
     elif read is not None:
         map_dataflow(asked, read, jobs, wanted)
+
+
+def _show_outlook(asked: Asked, files: Mapping[str, str | None], *, as_json: bool) -> None:
+    """Say what there is to search."""
+    from simaccel.cli.outlook import show_outlook
+    from simaccel.experiment.outlook import outlook
+    from simaccel.mapping.tree import Mapping as Tree
+    from simaccel.report.titles import experiment_title
+
+    workload, accelerator, dataflow = inputs = asked.read()
+    name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
+    found = outlook(*inputs, asked.options)
+    title = experiment_title(workload, accelerator, name)
+    show_outlook(title, [(name, found)], files, runs=False, as_json=as_json)
 
 
 def _nest_inputs(asked: Asked) -> NestInputs:

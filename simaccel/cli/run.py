@@ -15,6 +15,7 @@ from simaccel.cli.faults import fault, require_none, require_stdout_free
 from simaccel.cli.generate import generates
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
+    dry_run_option,
     experiment_options,
     fast_forward_option,
     force_option,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     help=f"Decode steps of a generation that are simulated (default {LENGTHS}).",
 )
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
-@click.option("--dry-run", is_flag=True, help="Say what the run would cost, and do not run.")
+@dry_run_option
 @fast_forward_option
 @jobs_options(OF_A_SEARCH)
 @json_option
@@ -95,7 +96,8 @@ def run(
     _require_files(asked, trace, table, force=force, as_json=as_json)
     given = asked.workload.estimates()
     if dry_run:
-        _forecast(asked, jobs, fast_forward=fast_forward, as_json=as_json)
+        files = {"--trace": trace, "--csv": table}
+        _forecast(asked, jobs, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
     from simaccel.experiment.run import result_json
@@ -192,36 +194,55 @@ def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, *, quiet: bool) -> Input
         return workload, accelerator, scheduled(workload, accelerator, dataflow, options)
 
 
-def _forecast(asked: Asked, jobs: Jobs, *, fast_forward: bool, as_json: bool) -> None:
-    from simaccel.experiment.forecast import forecast
-    from simaccel.experiment.scheduling import scheduled
+def _forecast(
+    asked: Asked,
+    jobs: Jobs,
+    files: Mapping[str, str | None],
+    *,
+    fast_forward: bool,
+    as_json: bool,
+) -> None:
+    """Say what there is to search; where that is soon done, search, and start the machine."""
+    from simaccel.cli.outlook import show_outlook
+    from simaccel.experiment.outlook import outlook
     from simaccel.mapping.tree import Mapping as Tree
-    from simaccel.program.lowering import lower
-    from simaccel.report.costs import forecast_json, forecast_table
     from simaccel.report.titles import experiment_title
 
+    workload, accelerator, dataflow = inputs = asked.read()
+    found = outlook(*inputs, asked.options)
+    name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
+    title = experiment_title(workload, accelerator, name)
+    if not found.is_soon:
+        show_outlook(title, [(name, found)], files, runs=True, as_json=as_json)
+        return
+    from simaccel.experiment.forecast import forecast
+    from simaccel.experiment.scheduling import scheduled
+    from simaccel.program.lowering import lower
+    from simaccel.report.costs import forecast_json, forecast_table
+    from simaccel.report.outlook import outlook_json
+
     started = time.perf_counter()
-    workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, quiet=False)
+    workload, accelerator, dataflow = _searched(asked, inputs, jobs, quiet=False)
     mapping = (
         dataflow
         if isinstance(dataflow, Tree)
         else scheduled(workload, accelerator, dataflow, asked.options)
     )
     seconds = time.perf_counter() - started
-    program = lower(workload, mapping)
     expected = forecast(
         workload,
         accelerator,
         mapping,
-        program,
+        lower(workload, mapping),
         fast_forward=fast_forward,
         scheduling_seconds=seconds,
     )
     if as_json:
-        show_json(forecast_json(expected))
+        searched = outlook_json([(name, found)], files, runs=True)
+        show_json({**searched, **forecast_json(expected)})
     else:
-        title = experiment_title(workload, accelerator, mapping.dataflow)
-        show(f"{title}: not run", forecast_table(expected))
+        written = (f"would write {path} ({option})" for option, path in files.items() if path)
+        show(f"{title}: not run", forecast_table(expected), *written)
 
 
 def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:

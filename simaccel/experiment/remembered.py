@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 from simaccel.errors import SimaccelError
 from simaccel.experiment.cache import cache_folder
@@ -37,19 +38,28 @@ def remembered(
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
     one with a plug-in, whose code the key doesn't have.
     """
-    folder = cache_folder()
-    timed = options.effort.budget_seconds is not None
-    if folder is None or timed or _is_plugged(workload, dataflow):
+    path = place_of(workload, accelerator, dataflow, options)
+    if path is None:
         return search()
-    path = folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
     with suppress(SimaccelError):  # not there, or damaged
         if path.is_file() and not anew:
             return load_mapping(path, workload)
     found = search()
     with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         save_mapping(found, path)
     return found
+
+
+def place_of(
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
+) -> Path | None:
+    """Return where the mapping is kept once it is found; None if it is not."""
+    folder = cache_folder()
+    timed = options.effort.budget_seconds is not None
+    if folder is None or timed or _is_plugged(workload, dataflow):
+        return None
+    return folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
 
 
 def _is_plugged(workload: Workload, dataflow: str) -> bool:
