@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -16,6 +16,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.options import (
+    dry_run_option,
     experiment_options,
     fast_forward_option,
     force_option,
@@ -83,6 +84,7 @@ def _lost(task: Task) -> Compared:
     metavar="FILE",
     help="Draw utilisation and stalls (.png, .svg or .pdf); of --sweep buffer bounds, too.",
 )
+@dry_run_option
 @force_option
 @jobs_options(AT_A_TIME)
 @fast_forward_option
@@ -99,6 +101,7 @@ def compare(
     target: float | None,
     table: str | None,
     plot: str | None,
+    dry_run: bool,
     force: bool,
     jobs: Jobs,
     fast_forward: bool,
@@ -113,7 +116,7 @@ def compare(
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
-    _require_together(pareto, exhibit, target, each)
+    _require_together(pareto, exhibit, target, each, dry_run=dry_run)
     cores = os.cpu_count() or 1
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
@@ -127,6 +130,9 @@ def compare(
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     tasks = _tasks(asked, sweep, each, files, fast_forward=fast_forward)
+    if dry_run:
+        _show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json)
+        return
     from simaccel.cli.kept import keeping
     from simaccel.experiment.parallel import noted
     from simaccel.verbs.comparing import run_task
@@ -148,17 +154,35 @@ def compare(
     ctx.exit(_exit_code(rows))
 
 
+def _show_outlook(tasks: Sequence[Task], files: Mapping[str, str | None], *, as_json: bool) -> None:
+    """Say what there is to search."""
+    from simaccel.cli.outlook import outlooks_of, show_outlook
+    from simaccel.verbs.comparing import title_of
+
+    searches = outlooks_of(tasks, [_name(task.row) for task in tasks])
+    show_outlook(title_of(tasks), searches, files, runs=True, as_json=as_json)
+
+
 def _finished(row: Compared) -> str:
     """Say what a finished run was, and how it went."""
+    went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
+    return f"{_name(row)}: {went}"
+
+
+def _name(row: Compared) -> str:
+    """Say which run it is."""
     point = "" if row.point is None else row.point.text
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
-    name = ", ".join(part for part in (point, length, row.dataflow) if part)
-    went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
-    return f"{name}: {went}"
+    return ", ".join(part for part in (point, length, row.dataflow) if part)
 
 
 def _require_together(
-    pareto: str | None, exhibit: Exhibit | None, target: float | None, each: str | None
+    pareto: str | None,
+    exhibit: Exhibit | None,
+    target: float | None,
+    each: str | None,
+    *,
+    dry_run: bool,
 ) -> None:
     """Refuse options that don't go together."""
     faults = []
@@ -166,6 +190,8 @@ def _require_together(
         faults.append(fault("--exhibit", exhibit, "nothing beside --pareto"))
     if target is not None and exhibit != "bandwidth":
         faults.append(fault("--target", target, "nothing without --exhibit bandwidth"))
+    if dry_run and (pareto is not None or exhibit == "bandwidth"):
+        faults.append(fault("--dry-run", "given", "nothing beside --pareto or --exhibit bandwidth"))
     if each is not None and (pareto is not None or exhibit is not None):
         faults.append(fault("--each", each, "nothing beside --pareto or --exhibit"))
     require_none(faults)

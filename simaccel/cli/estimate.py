@@ -12,6 +12,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
+    dry_run_option,
     experiment_options,
     force_option,
     json_option,
@@ -22,7 +23,8 @@ from simaccel.cli.told import Told, told_options
 from simaccel.files.targets import STDOUT, require_distinct, require_target
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import NestInputs
+    from simaccel.cli.asked import Inputs, NestInputs
+    from simaccel.cli.mapped import Wanted
 
 
 @click.command(cls=Command)
@@ -52,6 +54,7 @@ def estimate(asked: Asked, as_json: bool) -> None:
 )
 @jobs_options(OF_A_SEARCH)
 @told_options("Say how the search went, and of a mapspace what limits the best.")
+@dry_run_option
 @force_option
 @json_option
 def map_workload(
@@ -60,6 +63,7 @@ def map_workload(
     output: str | None,
     jobs: Jobs,
     told: Told,
+    dry_run: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -69,8 +73,9 @@ def map_workload(
     """
     require_stdout_free(output, "-o", others={"--json": as_json, "--explain": told.explain})
     inputs = asked.inputs()
+    told.require_shown({"--dry-run": dry_run})
     _require_files(output, told, force=force, inputs=inputs)
-    nests = _nest_inputs(asked) if asked.searches() else None
+    nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None
     from simaccel.cli.mapped import Wanted, map_dataflow
     from simaccel.cli.nests import map_nests
@@ -78,9 +83,8 @@ def map_workload(
     from simaccel.mapping.text import tree_text
 
     text = mapping_text if output == STDOUT else tree_text
-    output = None if output == STDOUT else output
     wanted = Wanted(
-        output=output,
+        output=None if output == STDOUT else output,
         told=told,
         force=force,
         inputs=inputs,
@@ -89,8 +93,25 @@ def map_workload(
     )
     if nests is not None:
         map_nests(asked, nests, jobs, wanted)
+    elif read is not None and dry_run:
+        _show_outlook(asked, read, wanted)
     elif read is not None:
         map_dataflow(asked, read, jobs, wanted)
+
+
+def _show_outlook(asked: Asked, read: Inputs, wanted: Wanted) -> None:
+    """Say what there is to search."""
+    from simaccel.cli.outlook import show_outlook
+    from simaccel.experiment.outlook import outlook
+    from simaccel.mapping.tree import Mapping as Tree
+    from simaccel.report.titles import experiment_title
+
+    workload, accelerator, dataflow = read
+    name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
+    found = outlook(*read, asked.options, anew=asked.searches() and wanted.asks_more)
+    title = experiment_title(workload, accelerator, name)
+    files = {"-o": wanted.output, "--plot": wanted.told.plot}
+    show_outlook(title, [(name, found)], files, runs=False, as_json=wanted.as_json)
 
 
 def _nest_inputs(asked: Asked) -> NestInputs:

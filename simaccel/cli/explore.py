@@ -19,7 +19,13 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.loads import load_of, read_load, whole_load
-from simaccel.cli.options import force_option, json_option, set_option, workload_options
+from simaccel.cli.options import (
+    dry_run_option,
+    force_option,
+    json_option,
+    set_option,
+    workload_options,
+)
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
 from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED, PRICES, STRATEGIES
@@ -294,7 +300,7 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
     "--store", metavar="DIR", help="Keep what was run in this folder, and run it no more."
 )
 @jobs_options(AT_A_TIME)
-@click.option("--dry-run", is_flag=True, help="Say what it would cost, and keep nothing.")
+@dry_run_option
 @click.option("--csv", "table", metavar="FILE", help="Write all designs as CSV; - is the output.")
 @click.option("--parquet", metavar="FILE", help="Write all designs as Parquet.")
 @click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")

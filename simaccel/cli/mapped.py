@@ -42,6 +42,11 @@ class Wanted:
     text: Callable[[Mapping], str]
     """What is printed where nothing is written."""
 
+    @property
+    def asks_more(self) -> bool:
+        """Whether more is wanted than the mapping, for which a mapspace is searched anew."""
+        return bool(self.told.given() or self.as_json or self.output)
+
     def save(self, mapping: Mapping) -> None:
         """Write the mapping where that is wanted."""
         if self.output is not None:

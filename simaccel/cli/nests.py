@@ -40,7 +40,7 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
     told = wanted.told
     with jobs.working() as team, Bar("searching") as bar:
         options = replace(asked.options, each=team.each, watch=bar.show, note=told.accounts.append)
-        if not (told.given() or wanted.as_json or wanted.output):
+        if not wanted.asks_more:
             mapping = scheduled(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
             return

@@ -40,6 +40,11 @@ fast_forward_option = click.option(
     default=True,
     help="Skip repetitions (exact; on) or simulate each of them.",
 )
+dry_run_option = click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what there is to do, and about what it costs; do and keep nothing.",
+)
 mapping_option = click.option(
     "--mapping", metavar="FILE", help="Take this mapping (see `simaccel map`); no scheduler."
 )

@@ -15,6 +15,7 @@ from simaccel.cli.faults import fault, require_none, require_stdout_free
 from simaccel.cli.generate import generates
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
+    dry_run_option,
     experiment_options,
     fast_forward_option,
     force_option,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     help=f"Decode steps of a generation that are simulated (default {LENGTHS}).",
 )
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
-@click.option("--dry-run", is_flag=True, help="Say what the run would cost, and do not run.")
+@dry_run_option
 @fast_forward_option
 @jobs_options(OF_A_SEARCH)
 @told_options("Say how the search of the mapping went, also of one that was found before.")
@@ -97,10 +98,12 @@ def run(
     if generates(asked, tokens, lengths, others, **how):
         return
     _require_files(asked, trace, table, told, force=force, as_json=as_json)
-    _require_told(told, dry_run=dry_run, quiet=quiet or table == STDOUT)
+    hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
+    told.require_shown(hidden)
     given = asked.workload.estimates()
     if dry_run:
-        _forecast(asked, jobs, told, fast_forward=fast_forward, as_json=as_json)
+        files = {"--trace": trace, "--csv": table, "--plot": told.plot}
+        _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
     from simaccel.experiment.run import result_json
@@ -150,17 +153,6 @@ def _require_files(
         require_target(trace, force=force, inputs=asked.inputs())
     if table is not None:
         require_target(table, force=force, inputs=asked.inputs(), text=True)
-
-
-def _require_told(told: Told, *, dry_run: bool, quiet: bool) -> None:
-    """Refuse to explain where nothing is run, or nothing is printed."""
-    given = told.given()
-    if dry_run:
-        allowed = "nothing with --dry-run; `simaccel map` says it without a run"
-        require_none(fault(o, v, allowed) for o, v in given.items())
-    elif quiet:
-        allowed = "nothing with --quiet or --csv -"
-        require_none(fault(o, v, allowed) for o, v in given.items() if o == "--explain")
 
 
 def _run(
@@ -218,36 +210,55 @@ def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, told: Told, *, quiet: bo
         return workload, accelerator, mapping
 
 
-def _forecast(asked: Asked, jobs: Jobs, told: Told, *, fast_forward: bool, as_json: bool) -> None:
-    from simaccel.experiment.forecast import forecast
-    from simaccel.experiment.scheduling import scheduled
+def _forecast(
+    asked: Asked,
+    jobs: Jobs,
+    told: Told,
+    files: Mapping[str, str | None],
+    *,
+    fast_forward: bool,
+    as_json: bool,
+) -> None:
+    """Say what there is to search; where that is soon done, search, and start the machine."""
+    from simaccel.cli.outlook import show_outlook
+    from simaccel.experiment.outlook import outlook
     from simaccel.mapping.tree import Mapping as Tree
-    from simaccel.program.lowering import lower
-    from simaccel.report.costs import forecast_json, forecast_table
     from simaccel.report.titles import experiment_title
 
+    workload, accelerator, dataflow = inputs = asked.read()
+    found = outlook(*inputs, asked.options)
+    name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
+    title = experiment_title(workload, accelerator, name)
+    if not found.is_soon:
+        show_outlook(title, [(name, found)], files, runs=True, as_json=as_json)
+        return
+    from simaccel.experiment.forecast import forecast
+    from simaccel.experiment.scheduling import scheduled
+    from simaccel.program.lowering import lower
+    from simaccel.report.costs import forecast_json, forecast_table
+    from simaccel.report.outlook import outlook_json, written_lines
+
     started = time.perf_counter()
-    workload, accelerator, dataflow = _searched(asked, asked.read(), jobs, told, quiet=False)
+    workload, accelerator, dataflow = _searched(asked, inputs, jobs, told, quiet=False)
     mapping = (
         dataflow
         if isinstance(dataflow, Tree)
         else scheduled(workload, accelerator, dataflow, asked.options)
     )
     seconds = time.perf_counter() - started
-    program = lower(workload, mapping)
     expected = forecast(
         workload,
         accelerator,
         mapping,
-        program,
+        lower(workload, mapping),
         fast_forward=fast_forward,
         scheduling_seconds=seconds,
     )
     if as_json:
-        show_json(forecast_json(expected))
+        searched = outlook_json([(name, found)], files, runs=True)
+        show_json({**searched, **forecast_json(expected)})
     else:
-        title = experiment_title(workload, accelerator, mapping.dataflow)
-        show(f"{title}: not run", forecast_table(expected))
+        show(f"{title}: not run", forecast_table(expected), *written_lines(files))
 
 
 def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:

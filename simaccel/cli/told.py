@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from simaccel.cli.faults import fault, require_none
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +44,16 @@ class Told:
             from simaccel.report.figures.style import require_figure_target
 
             require_figure_target(self.plot, force=force, inputs=inputs)
+
+    def require_shown(self, hidden: Mapping[str, bool]) -> None:
+        """Refuse to explain where options hide it: nothing is searched, or nothing printed.
+
+        Raises:
+            InputError: names each of them that is given.
+
+        """
+        given = [option for option, there in hidden.items() if there and self.explain]
+        require_none(fault("--explain", "given", f"nothing with {option}") for option in given)
 
     def draw(self, objective: Objective, title: str, *, force: bool, inputs: list[Path]) -> None:
         """Draw how the searches went on, if that is wanted."""

@@ -43,7 +43,7 @@ def remembered(
     ``told`` is handed the account of each search, whenever it was; the note of the options, that of
     one which is done now.
     """
-    path = _path(workload, accelerator, dataflow, options)
+    path = place_of(workload, accelerator, dataflow, options)
     known = None if path is None else _known(path, workload)
     if known is not None:
         mapping, accounts = known
@@ -74,7 +74,7 @@ def remember(
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
     one with a plug-in, whose code the key doesn't have.
     """
-    path = _path(workload, accelerator, dataflow, options)
+    path = place_of(workload, accelerator, dataflow, options)
     if path is None:
         return
     with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
@@ -121,15 +121,20 @@ def _accounts(path: Path) -> list[Account]:
     ]
 
 
-def _path(
+def place_of(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
 ) -> Path | None:
-    """Return where a mapping is kept, if it is."""
+    """Return where the mapping is kept once it is found; None if it is not."""
     folder = cache_folder()
     timed = options.effort.budget_seconds is not None
     if folder is None or timed or _is_plugged(workload, dataflow):
         return None
     return folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
+
+
+def is_kept(path: Path) -> bool:
+    """Say whether a mapping is there, and how it was searched."""
+    return path.is_file() and _beside(path).is_file()
 
 
 def _is_plugged(workload: Workload, dataflow: str) -> bool:

@@ -6,7 +6,7 @@ activity and each change books the cycles since the last one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Final, Protocol
@@ -65,12 +65,12 @@ class Listener(Protocol):
     ) -> None:
         """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
 
-    def served(
-        self, channel: str, start: int, use: int, pause: int, cycles: int, times: int
-    ) -> None:
-        """Note uses of a channel from ``start`` on, each with a pause after it.
+    def served(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
+        """Note uses of a channel from ``start`` on; before, it has served ``told`` cycles.
 
-        Each takes ``use`` cycles, of which ``cycles`` are service.
+        ``uses`` are three numbers for each: when it ended, when the next one began, and the cycles
+        of service by then. The first may take no cycles; where the pause after a use does, it goes
+        on with the next. Only during this call ``uses`` is as it is.
         """
 
     def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:

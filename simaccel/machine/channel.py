@@ -8,7 +8,6 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows
 from simaccel.machine.batches import Batches
 from simaccel.machine.clock import Alarm, Clock
-from simaccel.machine.lanes import ChannelLane
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 from simaccel.machine.turns import Entry, Turns
 
@@ -22,18 +21,21 @@ class Channel(Stateful):
     STATE = ("turns", "waiting")
     GAUGES = ("served_cycles", "alarm", "turns")
     COUNTERS = ("served_cycles",)
-    RECORDS = ("seen",)
-    WIRING = ("clock", "lane")
+    RECORDS = ("seen", "idle_since", "log")
+    WIRING = ("clock",)
 
     def __init__(self, clock: Clock, turns: Turns | Batches) -> None:
         self.clock = clock
         self.turns = turns
         self.seen = 0
+        self.idle_since = 0
+        """When the last use ended, if nobody uses the channel now."""
         self.served_cycles = 0
         self.waiting: list[tuple[Entry, simpy.Event]] = []
         self.alarm: tuple[int, Alarm] | None = None
-        self.lane: ChannelLane | None = None
-        """Who tells a listener, if there is one."""
+        self.log: list[int] | None = None
+        """For a lane, if there is one: when each use ended, when the next one began, and the cycles
+        of service of all uses by then."""
 
     def request(self, cycles: int, direction: int, owner: str) -> Entry:
         """Ask for ``cycles`` of service."""
@@ -42,8 +44,10 @@ class Channel(Stateful):
             entry.finished = True
             return entry
         self.catch_up()
-        if self.lane is not None and not self.turns.ring:
-            self.lane.begin(self.seen)
+        if self.log is not None and not self.turns.ring:
+            self.log.append(self.idle_since)  # one by one takes half the time
+            self.log.append(self.seen)
+            self.log.append(self.served_cycles)
         self.served_cycles += cycles
         self.turns.add(entry)
         if self.alarm is not None and self.clock.cycle + cycles < self.alarm[0]:
@@ -51,13 +55,11 @@ class Channel(Stateful):
         return entry
 
     def catch_up(self) -> None:
-        """Bring the ring up to the present cycle; a lane wants to know when nobody was left."""
+        """Bring the ring up to the present cycle."""
         now = self.clock.cycle
         if now > self.seen:
             if self.turns.ring:
-                idle = self.turns.advance(now - self.seen)
-                if self.lane is not None and not self.turns.ring:
-                    self.lane.idle_since = now - idle
+                self.idle_since = now - self.turns.advance(now - self.seen)
             self.seen = now
 
     def done(self, entry: Entry) -> bool:

@@ -7,7 +7,7 @@ trace does.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from simaccel.machine.accounts import Listener
 from simaccel.machine.batches import Batches
@@ -17,9 +17,9 @@ from simaccel.machine.turns import Turns
 
 
 class Lane(Stateful):
-    """The time since which nothing has been told, and what was counted by then."""
+    """The time since which nothing has been told."""
 
-    COUNTERS = ("since", "told")
+    RECORDS: ClassVar[tuple[str, ...]] = ("since",)  # at a flush it is now
     WIRING = ("name", "clock", "listener")
 
     def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
@@ -27,31 +27,26 @@ class Lane(Stateful):
         self.clock = clock
         self.listener = listener
         self.since = 0
-        self.told = 0
-        """Cycles of service that the listener has heard of."""
+
+    def tell(self) -> None:
+        """Tell what is over, if that has not been told at once."""
 
     def flush(self, now: int) -> None:
         """Tell what happened up to ``now``."""
         raise NotImplementedError
 
-    def counters(self) -> Numbers:
-        """Return how far the listener has heard; true at a flush only."""
-        return self.since, self.told
-
     def skip(self, skip: Skip) -> None:
         """Take the periods as told: the listener repeats them."""
-        for index, amount in skip.growth():
-            if index:
-                self.told += amount
-            else:
-                self.since += amount
+        self.since += skip.cycles
 
 
 class Server(Protocol):
     """What a lane sees of a channel."""
 
     turns: Turns | Batches
+    idle_since: int
     served_cycles: int
+    log: list[int] | None
 
     def catch_up(self) -> None:
         """Bring the turns up to the present cycle."""
@@ -60,61 +55,51 @@ class Server(Protocol):
 class ChannelLane(Lane):
     """In use from a request to an idle channel until everybody is served.
 
-    A use and the pause after it are told together, when the next use begins.
+    Uses and the pauses after them are told together, many at once.
     """
 
     GAUGES = ("channel",)
-    RECORDS = ("idle_since", "use", "pause", "cycles", "times")  # nothing is left of it at a flush
+    COUNTERS = ("told",)
+    RECORDS = (*Lane.RECORDS, "log")  # nothing is left of it at a flush
 
     def __init__(self, name: str, clock: Clock, listener: Listener, channel: Server) -> None:
         super().__init__(name, clock, listener)
         self.channel = channel
-        self.idle_since = 0
-        """When the last use ended, if nobody uses the channel now."""
-        self.use = self.pause = self.cycles = 0
-        """The cycles of the last uses, of the pauses after them, and of service in each use."""
-        self.times = 0
-        """How many uses with pauses like that have not been told."""
+        self.log: list[int] = []
+        self.told = 0
+        """Cycles of service that the listener has heard of."""
+        channel.log = self.log
 
-    def begin(self, now: int) -> None:
-        """Note a request to an idle channel; without a pause it goes on with the use before."""
-        idle = self.idle_since
-        if now > idle:
-            served = self.channel.served_cycles
-            use, pause, cycles = idle - self.since, now - idle, served - self.told
-            if use != self.use or pause != self.pause or cycles != self.cycles:
-                self._tell()
-                self.use, self.pause, self.cycles = use, pause, cycles
-            self.times += 1
-            self.since, self.told = now, served
-
-    def _tell(self) -> None:
-        if self.times:
-            use, pause, times = self.use, self.pause, self.times
-            start = self.since - (use + pause) * times
-            self.listener.served(self.name, start, use, pause, self.cycles, times)
-            self.times = 0
+    def tell(self) -> None:
+        """Tell the uses after which the channel has been asked again, with the pauses between."""
+        log = self.log
+        if log:
+            log[0] = max(log[0], self.since)
+            self.listener.served(self.name, self.since, self.told, log)
+            self.since, self.told = log[-2:]
+            log.clear()
 
     def flush(self, now: int) -> None:
         """Tell what happened up to ``now``."""
         channel = self.channel
         channel.catch_up()
-        self._tell()
         if now <= self.since:
             return
         served, ring = channel.served_cycles, channel.turns.ring
         if ring:
             served -= sum(entry.remaining for entry in ring)
-        idle = now if ring else self.idle_since
-        cycles = served - self.told
-        self.listener.served(self.name, self.since, idle - self.since, now - idle, cycles, 1)
-        self.since, self.told = now, served
-        self.idle_since = now
+        self.log += now if ring else channel.idle_since, now, served
+        self.tell()
 
     def skip(self, skip: Skip) -> None:
         """Take the periods as told, a pause at their end too."""
         super().skip(skip)
-        self.idle_since = self.since
+        for _, served in skip.growth():
+            self.told += served
+
+    def counters(self) -> Numbers:
+        """Return how much service the listener has heard of; true at a flush only."""
+        return (self.told,)
 
     def gauges(self) -> Numbers:
         """Return what was asked for so far, and how far the turns are by now."""

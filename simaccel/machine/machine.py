@@ -170,13 +170,11 @@ class Machine:
     def _make_lanes(self, listener: Listener) -> list[Lane]:
         """Let channels and tiles tell the listener what they do."""
         clock, wires = self.clock, self.wires
-        for name, channel in self.channels().items():
-            channel.lane = ChannelLane(name, clock, listener, channel)
+        served = [ChannelLane(name, clock, listener, one) for name, one in self.channels().items()]
         claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
         around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
         for tile in dict.fromkeys([*claimed, *around]):
             wires.occupancy.lanes[tile] = TileLane(f"tile {tile}", clock, listener)
-        served = [channel.lane for channel in self.channels().values() if channel.lane]
         tiles = wires.occupancy.lanes.values()
         lanes = dict.fromkeys(self.plans, "engine")
         lanes |= dict.fromkeys(self.channels(), "channel")
@@ -244,6 +242,8 @@ class Machine:
         work = sum(self._work(engine, _trips(engine.plan)) for engine in self.engines)
         chunks = count(1)
         while self.clock.run_some(_CHUNK):
+            for lane in self.lanes:
+                lane.tell()
             if self.listener is not None and next(chunks) % _CHECKPOINT == 0:
                 self._flush(self.clock.cycle)
                 if self.teller is not None:

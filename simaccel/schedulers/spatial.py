@@ -117,7 +117,7 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
     found = []
     for at, choice in enumerate(choices):
         target = choice[0]
-        shape = _shape(target)
+        shape = shape_of(target)
         if shape not in seen:
             name = f"{target.einsum.name} ({at + 1} of {len(choices)})"
 
@@ -160,7 +160,7 @@ def _best(choice: Choice, options: Options) -> Mapped:
         EmptyMapspaceError: there is no mapping within the constraints.
 
     """
-    searches = [(target, room) for target in choice for room in _rooms(target.hierarchy)]
+    searches = [(target, room) for target in choice for room in rooms_of(target.hierarchy)]
     strategy = choice[0].strategy
     every: dict[Strategy, Searched] = {}
     empty: EmptyMapspaceError | None = None
@@ -297,7 +297,7 @@ def _objective(
     return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective], cycles
 
 
-def _rooms(hierarchy: Hierarchy) -> list[Hierarchy]:
+def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
     """Return the hierarchies to search: as it is, and with room for two slots where they help."""
     found = [hierarchy]
     first, *others = hierarchy.memories
@@ -325,7 +325,8 @@ def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
             yield level
 
 
-def _shape(target: Target) -> object:
+def shape_of(target: Target) -> object:
+    """Return what einsums have in common that are searched once."""
     einsum = target.einsum
     operands = (*einsum.inputs, einsum.output)
     widths = tuple(target.tensors[one.tensor].bits for one in operands)

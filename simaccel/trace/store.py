@@ -59,9 +59,10 @@ class BlockIndex:
 def block_index(rows: Events, n_lanes: int) -> BlockIndex:
     """Summarise a block; lanes without a row in it have three zeros."""
     first, last = np.zeros((2, n_lanes), dtype=np.int64)
-    first[rows["lane"][::-1]] = rows["start"][::-1]  # of a lane's rows, the last assigned stays
-    last[rows["lane"]] = rows["end"]
-    return BlockIndex(np.bincount(rows["lane"], minlength=n_lanes), first, last)
+    lane = rows["lane"].astype(np.intp)
+    first[lane[::-1]] = rows["start"][::-1]  # of a lane's rows, the last assigned stays
+    last[lane] = rows["end"]
+    return BlockIndex(np.bincount(lane, minlength=n_lanes), first, last)
 
 
 def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[str, Growing]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 
 from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
-from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
-from simaccel.trace.chunks import Block, write_block
+from simaccel.machine.accounts import Cause, EngineCycles, Wait
+from simaccel.trace.chunks import Block, LastRow, edges_of
 from simaccel.trace.datasets import Growing
 from simaccel.trace.interrupts import undisturbed
 from simaccel.trace.opening import MAX_CYCLE, TraceError
@@ -42,26 +42,10 @@ from simaccel.trace.superblock import cut
 _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
 _SIZE = ROW.size
 _pack_row, _pack_use = ROW.pack_into, USE.pack_into
+_MANY = 40
+"""Numbers of uses of a channel that are put down faster together."""
 BEGUN = ".begun"
 """How the file ends that is written first, until a reader could open it."""
-
-
-class _Open:
-    """The last row of one lane: what it says and whether it may still grow."""
-
-    __slots__ = ("cause", "end", "held", "ids", "number", "row", "served", "site", "wait")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.row = -1
-        self.end = 0
-        self.cause = Cause.IDLE
-        self.wait = NO_WAIT
-        self.ids = (0, 0, 0)
-        """The numbers of the wait's texts."""
-        self.site = 0
-        self.held = 0
-        self.served = 0
 
 
 class TraceWriter:
@@ -103,7 +87,7 @@ class TraceWriter:
         """Rows of the present block."""
         self._closed_rows = 0
         """Rows before this one don't grow any more: a segment may end or begin there."""
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, LastRow] = {}
         self._waits: dict[Wait, tuple[int, int, int]] = {}
         self._kinds: list[str] = [""]
         """The kind of each lane, by its number."""
@@ -173,36 +157,44 @@ class TraceWriter:
         last.cause, last.site = cause, site
         self._add(last, start, end)
 
-    def served(
-        self, channel: str, start: int, use: int, pause: int, cycles: int, times: int
-    ) -> None:
-        """Note uses of a channel from ``start`` on, each with a pause after it."""
+    def served(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
+        """Note uses of a channel from ``start`` on; before, it has served ``told`` cycles."""
         last = self._open.get(channel) or self._lane(channel, "channel")
-        used, idle, end = self._used, start + use, start + use + pause
-        fits = times == 1 and start < idle < end <= MAX_CYCLE and used <= self._last_pair
-        if fits and not (last.end == start and last.cause is Cause.BUSY):  # mostly
-            n, at = last.number, used * _SIZE
-            _pack_use(self._bytes, at, n, start, idle, _BUSY, cycles, n, idle, end, _IDLE)
-            self._used = used + 2
-            last.row, last.end = self._written + used + 1, end
-            last.cause, last.served = Cause.IDLE, 0
+        if len(uses) > _MANY:
+            self._many_uses(last, start, told, uses)
             return
-        while times:
-            first, done = self._used, min(times, (self._block_rows - self._used) // 2)
-            end = start + done * (use + pause)
-            grows = last.end == start and last.cause is Cause.BUSY
-            if grows or not (use and pause and done) or end > MAX_CYCLE:
-                done, end = 1, start + use + pause
-                self._use(last, start, start + use, Cause.BUSY, cycles)
-                self._use(last, start + use, end, Cause.IDLE, 0)
-            else:
-                self._block.put_uses(first, last.number, start, use, pause, cycles, done)
-                self._used = first + 2 * done
-                last.row, last.end = self._written + self._used - 1, end
+        n, numbers = last.number, iter(uses)
+        for idle, end, total in zip(numbers, numbers, numbers, strict=True):
+            used, cycles = self._used, total - told
+            fits = start < idle < end <= MAX_CYCLE and used <= self._last_pair
+            if fits and not (last.end == start and last.cause is Cause.BUSY):  # mostly
+                at = used * _SIZE
+                _pack_use(self._bytes, at, n, start, idle, _BUSY, cycles, n, idle, end, _IDLE)
+                self._used = used + 2
+                last.row, last.end = self._written + used + 1, end
                 last.cause, last.served = Cause.IDLE, 0
-            start, times = end, times - done
+            else:
+                self._use(last, start, idle, Cause.BUSY, cycles)
+                self._use(last, idle, end, Cause.IDLE, 0)
+            start, told = end, total
 
-    def _use(self, last: _Open, start: int, end: int, cause: Cause, cycles: int) -> None:
+    def _many_uses(self, last: LastRow, start: int, told: int, uses: Sequence[int]) -> None:
+        """Put uses down row by row of the first pair, then all others at once."""
+        edges, cycles = edges_of(start, told, uses)
+        first, middle, end = (int(edge) for edge in edges[:3])
+        self._use(last, first, middle, Cause.BUSY, int(cycles[0]))
+        self._use(last, middle, end, Cause.IDLE, 0)
+        row, end_row = 2, len(cycles) - bool(edges[-2] == edges[-1])
+        while row < end_row:
+            used = self._with_room(int(edges[-1]))
+            after = min(end_row, row + self._block_rows - used)
+            self._block.put_uses(used, last.number, row, edges[row : after + 1], cycles[row:after])
+            self._used = used + after - row
+            last.row, last.end = self._written + self._used - 1, int(edges[after])
+            last.cause = Cause.BUSY if after % 2 else Cause.IDLE
+            last.served, row = int(cycles[after - 1]), after
+
+    def _use(self, last: LastRow, start: int, end: int, cause: Cause, cycles: int) -> None:
         """Add a row of a channel, or let the last one grow."""
         if start == end:
             return
@@ -224,12 +216,12 @@ class TraceWriter:
         last.cause, last.held = Cause.BUSY if n_bytes else Cause.IDLE, n_bytes
         self._add(last, start, end)
 
-    def _lane(self, name: str, kind: str) -> _Open:
-        lane = self._open[name] = _Open(self._intern("lanes", name))
+    def _lane(self, name: str, kind: str) -> LastRow:
+        lane = self._open[name] = LastRow(self._intern("lanes", name))
         self._kinds += [kind] * (lane.number == len(self._kinds))
         return lane
 
-    def _add(self, lane: _Open, start: int, end: int) -> None:
+    def _add(self, lane: LastRow, start: int, end: int) -> None:
         """Begin a row with what the lane does now."""
         used = self._used
         if used > self._last_pair or end > MAX_CYCLE:
@@ -345,7 +337,7 @@ class TraceWriter:
         rows = self._block.rows[: self._used]
         self._take(rows.nbytes)
         if self._used:
-            write_block(self._columns, self._block.rows, self._used, self._written)
+            self._block.write(self._columns, self._used, self._written)
             at = self._written // self._block_rows - self._stored["index"]
             self._index[at:] = [block_index(rows, len(self._tables["lanes"]))]
 

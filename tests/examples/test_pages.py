@@ -28,7 +28,7 @@ GUIDE = REPOSITORY / "docs" / "guide"
 PAGES = [README, *sorted(GUIDE.glob("*.md"))]
 UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
 README_LINES = 200
-FILES = {"yaml", "csv", "text"}
+FILES = {"yaml", "text"}
 
 NAMES = [page.relative_to(REPOSITORY).as_posix() for page in PAGES]
 

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping as Items
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -195,7 +196,7 @@ class _Listener:
     def interval(self, *_: str | int | Cause | Wait) -> None:
         self.heard += 1
 
-    def served(self, *_: str | int) -> None:
+    def served(self, *_: str | int | Sequence[int]) -> None:
         self.heard += 1
 
     def held(self, *_: str | int) -> None:

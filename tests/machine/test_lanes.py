@@ -21,8 +21,7 @@ def _told(heard: Heard) -> list[tuple[object, ...]]:
 def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelLane, Heard]:
     clock, heard = Clock(), Heard()
     channel = Channel(clock, Turns(quantum, turnaround))
-    channel.lane = ChannelLane("c", clock, heard, channel)
-    return channel, channel.lane, heard
+    return channel, ChannelLane("c", clock, heard, channel), heard
 
 
 def _at(clock: Clock, cycle: int, call: Callable[[], object]) -> None:

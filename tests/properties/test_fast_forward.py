@@ -1,7 +1,7 @@
 """With fast-forward every figure is the same integer, and the trace tells the same story."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -34,16 +34,19 @@ class Heard:
         """Keep a row."""
         self.rows.append(Row(engine, (start, end, cause, wait, site, 0)))
 
-    def served(
-        self, channel: str, start: int, use: int, pause: int, cycles: int, times: int
-    ) -> None:
-        """Keep rows."""
-        assert 0 <= cycles <= use
-        assert times > 0
-        for at in range(start, start + times * (use + pause), use + pause):
-            idle, end = at + use, at + use + pause
-            rows = [Row(channel, (at, idle, True, None, 0, cycles))] * (use > 0)
-            self.rows += [*rows, *[Row(channel, (idle, end, False, None, 0, 0))] * (pause > 0)]
+    def served(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
+        """Keep rows; without a pause a use goes on with the next."""
+        since, before = start, told
+        for at in range(0, len(uses), 3):
+            idle, end, total = uses[at : at + 3]
+            assert start <= idle <= end
+            assert 0 <= total - told <= idle - start
+            start, told = end, total
+            if idle < end or at + 3 == len(uses):
+                rows = [Row(channel, (since, idle, True, None, 0, total - before))]
+                self.rows += rows * (since < idle)
+                self.rows += [Row(channel, (idle, end, False, None, 0, 0))] * (idle < end)
+                since, before = end, total
 
     def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
         """Keep a row."""

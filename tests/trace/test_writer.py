@@ -62,6 +62,31 @@ def test_neighbours_of_one_activity_are_one_row_except_at_borders(tmp_path: Path
         assert [(e["start"], e["end"]) for e in trace.events()] == [(0, 13), (13, 14)]
 
 
+ENDS = [(3 + 5 * at, 7 + 5 * at - 2 * (at % 3), 10 + at) for at in range(60)]
+USES = [2, 2, 10, *(number for use in ENDS for number in use)]
+"""No use at first; then some end when the next begins, some before."""
+
+
+def _uses_told(path: Path, pieces: list[int]) -> list[tuple[int, ...]]:
+    """Tell the uses in pieces; give all rows, neighbours of one kind as one."""
+    with TraceWriter(path, HEADER, block_rows=16) as writer:
+        start = told = at = 0
+        for n in [*pieces, len(USES)]:
+            part = [max(one, start) for one in USES[at : at + 3 * n]]
+            if part:
+                writer.served("dram0", start, told, part)
+                start, told, at = part[-2], part[-1], at + 3 * n
+        writer.finish(start, {}, {}, {"dram0": told})
+    with Trace.open(path) as trace:
+        return [(e["start"], e["end"], e["cause"], e["served"]) for e in trace.events()]
+
+
+def test_many_uses_at_once_are_the_same_rows_as_one_by_one(tmp_path: Path) -> None:
+    each = _uses_told(tmp_path / "a.h5", [1] * 60)
+    assert _uses_told(tmp_path / "b.h5", []) == each
+    assert _uses_told(tmp_path / "c.h5", [3, 1, 25, 14]) == each
+
+
 def test_a_row_costs_a_few_bytes(tmp_path: Path) -> None:
     lengths = [(7 * n * n) % 101 + 1 for n in range(60_000)]
     script = padded([Row("array", n, IDLE if n % 3 else BUSY) for n in lengths])

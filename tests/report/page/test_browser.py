@@ -1,6 +1,7 @@
 """The page in a real browser: what it loads, draws, and answers to wheel, pointer and keys."""
 
 import json
+import math
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -219,6 +220,11 @@ def test_dragging_with_shift_and_clicking_the_overview(page: Page) -> None:
     assert (near + far) / 2 == pytest.approx(end / 4, rel=0.02)
     browser.find_element(By.TAG_NAME, "body").send_keys(Keys.BACKSPACE)
     assert _window(browser) == [0, end]
+    right = ScrollOrigin.from_element(overview, width // 4, 0)
+    _pointer(browser).scroll_from_origin(right, 0, -500).perform()
+    near, far = _window(browser)
+    assert far - near < end / 2
+    assert (near + 0.75 * (far - near)) == pytest.approx(0.75 * end, rel=0.01)
 
 
 def test_keys_buttons_and_boxes_set_the_window(page: Page) -> None:
@@ -245,6 +251,13 @@ def test_keys_buttons_and_boxes_set_the_window(page: Page) -> None:
     assert _window(browser) == whole
     browser.find_element(By.ID, "back").click()
     assert _window(browser)[1] == 13_100_388
+    _run(browser, "location.hash = 'cycles=2000-5000'")
+    assert _window(browser) == [2000, 5000]
+    body.send_keys("-")
+    first, last = _window(browser)
+    link = browser.find_element(By.ID, "link").get_attribute("href")
+    assert link is not None
+    assert link.endswith(f"#cycles={math.floor(first)}-{math.ceil(last)}")
 
 
 @each

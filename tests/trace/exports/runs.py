@@ -98,10 +98,11 @@ def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator
             writer.announce({**dict.fromkeys(ENGINES, "engine"), **lanes})
             tell(writer, script)
             for name, in_use in channels.items():
-                at = 0
+                at = told = 0
                 for length, busy, n in in_use:
-                    writer.served(name, at, length * busy, length * (not busy), n, 1)
-                    at += length
+                    end, total = at + length, told + n
+                    writer.served(name, at, told, [end if busy else at, end, total])
+                    at, told = end, total
             for name, held in tiles.items():
                 at = 0
                 for length, n_bytes in held:

@@ -1,0 +1,44 @@
+"""`--dry-run` of run, map and compare: what there is to search, before anything is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from simaccel.cli.output import show, show_json
+from simaccel.errors import SimaccelError
+
+if TYPE_CHECKING:
+    from simaccel.experiment.outlook import Outlook
+    from simaccel.report.outlook import Outlooks
+    from simaccel.verbs.comparing import Task
+
+Files = Mapping[str, str | None]
+"""What would be written, by option."""
+
+
+def show_outlook(
+    title: str, searches: Outlooks, files: Files, *, runs: bool, as_json: bool
+) -> None:
+    """Print what searches have before them; ``runs``: what they find then runs on the machine."""
+    from simaccel.report.outlook import outlook_json, outlook_lines, outlook_table
+
+    if as_json:
+        show_json(outlook_json(searches, files, runs=runs))
+    else:
+        lines = outlook_lines(searches, files, runs=runs)
+        show(f"{title}: not run", outlook_table(searches), *lines)
+
+
+def outlooks_of(tasks: Sequence[Task], names: Sequence[str]) -> Outlooks:
+    """Look at the searches of several runs; one that can't be is named with its reason."""
+    from simaccel.experiment.outlook import outlook
+
+    found: list[tuple[str, Outlook | str]] = []
+    for name, task in zip(names, tasks, strict=True):
+        given = task.workload, task.accelerator, task.dataflow, task.options
+        try:
+            found.append((name, outlook(*given)))
+        except SimaccelError as error:
+            found.append((name, str(error)))
+    return found

@@ -1,0 +1,198 @@
+"""Outlooks: what a command has to search before it starts, and about how long that takes.
+
+Counted is what there is to search. The time comes from rates: of mapspaces one is measured here and
+now by a short search; of dataflows they are published (``SECONDS``), as one operator may take a
+hundred times as long as another that looks much like it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from simaccel.experiment.remembered import is_kept, place_of
+from simaccel.hardware import Accelerator
+from simaccel.hardware.dataflow import parse_constraints
+from simaccel.mapping.tree import Mapping
+from simaccel.mapspace.nests import EmptyMapspaceError, Target, map_einsum
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
+from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.problems import parts
+from simaccel.schedulers.search import Goal
+from simaccel.schedulers.spatial import choices, rooms_of, shape_of
+from simaccel.workload import Einsum, Vector, Workload
+
+SECONDS: Final = {
+    "attention": 1.5,
+    "window": 6.0,
+    "1x1 convolution": 0.8,
+    "product": 0.4,
+    "vector operator": 0.15,
+}
+"""CPU seconds that the search of one took on the machine of ``benchmarks/README.md``: attentions
+of BERT 0.6 to 3, convolutions of ResNet-50 with windows 1 to 24, without 0.2 to 2.3, products of
+BERT 0.2 to 0.9. A window that goes over one channel takes no longer than none."""
+_FACTORS: Final = {"naive": 0.1, "strips": 0.1, "best": 2.0}
+"""Dataflows that take less, having no tiles to choose, or more."""
+RUN_SECONDS: Final = 0.05
+"""CPU seconds an operator takes on the machine: of a BERT block, and of ResNet-50."""
+_SOON: Final = 2.0
+"""Seconds of a search that nobody needs to be warned of."""
+_PATIENCE: Final = 3_000
+"""Of the short search of a mapspace. With eight times as much one took 2 to 4 times as long: the
+square root."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What a search has before it.
+
+    ``distinct``: pieces of work that are searched, as those that are alike are searched once;
+    ``space``: their candidates, of which most are left out unseen; ``seconds``: CPU time, about;
+    None where nothing is known of it. ``kept``: where the mapping is kept on disk, if it is;
+    ``remembered``: it is there already.
+    """
+
+    operators: int
+    distinct: int = 0
+    space: int = 0
+    seconds: float | None = 0.0
+    how: str = "nothing to search"
+    kept: Path | None = None
+    remembered: bool = False
+
+    @property
+    def is_soon(self) -> bool:
+        """Whether the search is over before anybody waits for it."""
+        return self.seconds is not None and self.seconds <= _SOON
+
+    @property
+    def run_seconds(self) -> float:
+        """CPU seconds that a run of what is found takes, about: published, too."""
+        return RUN_SECONDS * self.operators
+
+
+def outlook(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping,
+    options: Options,
+    *,
+    anew: bool = False,
+) -> Outlook:
+    """Return what the search of a workload's mapping, where none is given, has before it.
+
+    ``anew``: it is searched even where a mapping is remembered.
+
+    Raises:
+        SimaccelError: as of ``make_mapping``, as far as that is known before the search.
+
+    """
+    if isinstance(dataflow, Mapping):
+        return Outlook(operators=len(workload.operators), how="the mapping is given")
+    kept = place_of(workload, accelerator, dataflow, options)
+    found = Outlook(operators=len(workload.operators), kept=kept)
+    if kept is not None and is_kept(kept) and not anew:
+        return replace(found, remembered=True, how="remembered")
+    if dataflow in MAPSPACES:
+        return _of_mapspace(found, workload, accelerator, dataflow, options)
+    if dataflow in DATAFLOWS.own:
+        return _of_trees(found, workload, accelerator, dataflow, options)
+    return replace(found, seconds=None, how="not known of a plug-in")
+
+
+def _of_trees(
+    found: Outlook, workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
+) -> Outlook:
+    """Count the pieces of a workload, those alike once, and their grids."""
+    search = Search(Goal.of(accelerator, options, workload))
+    pieces: dict[tuple[int, ...], tuple[str, int]] = {}
+    for part in parts(workload):
+        names = (part,) if isinstance(part, str) else part
+        each = [_searched(search, workload, name) for name in names]
+        kind = "attention" if len(names) > 1 else _kind(workload, names[0])
+        space = sum(math.prod(family.shape) for one in each for family in one.families)
+        pieces.setdefault(tuple(id(one.known) for one in each), (kind, space))
+    kinds = Counter(kind for kind, _ in pieces.values())
+    factor = _FACTORS.get(dataflow.partition("-")[0], 1.0)
+    rates = (f"{SECONDS[kind] * factor:.2g} s per {kind}" for kind in SECONDS if kinds[kind])
+    sooner = f"; less with a patience of {options.patience:,}" if options.patience else ""
+    return replace(
+        found,
+        distinct=len(pieces),
+        space=sum(space for _, space in pieces.values()) if factor >= 1 else 0,
+        seconds=factor * sum(n * SECONDS[kind] for kind, n in kinds.items()),
+        how=f"published: {', '.join(rates)}{sooner}",
+    )
+
+
+def _searched(search: Search, workload: Workload, name: str) -> Searched:
+    if isinstance(workload.operator(name), Vector):
+        return search.vector(workload, name)
+    return search.einsum(workload, name)
+
+
+def _kind(workload: Workload, name: str) -> str:
+    operator = workload.operator(name)
+    if isinstance(operator, Vector):
+        return "vector operator"
+    slides = _slides(operator)
+    sums = [rank for rank in operator.ranks if rank not in operator.output.ranks]
+    if all(
+        any(operator.ranks[r] > 1 for r in sums if (r in slides) is one) for one in (True, False)
+    ):
+        return "window"
+    return "1x1 convolution" if slides else "product"
+
+
+def _slides(einsum: Einsum) -> set[str]:
+    """Return the ranks of the window that slides over an input, whatever its size."""
+    dims = [dim.terms for one in einsum.inputs for dim in one.projection if len(dim.terms) > 1]
+    return {rank for terms in dims for rank, _ in terms if rank not in einsum.output.ranks}
+
+
+def _of_mapspace(
+    found: Outlook, workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
+) -> Outlook:
+    """Count the einsums, those alike once, and try the search of one with little patience."""
+    asked, effort = parse_constraints(options.constraints), options.effort
+    strategy = next(name for name in MAPSPACES if name == dataflow)
+    every = choices(workload, accelerator, strategy, asked, options.stationarity)  # type: ignore[arg-type]
+    distinct = list({shape_of(one[0]): one for one in every}.values())
+    sizes = [sum(map(_size, one)) for one in distinct]
+    searches = sum(len(one) * len(rooms_of(one[0].hierarchy)) for one in distinct)
+    found = replace(found, distinct=len(distinct), space=sum(sizes))
+    if not distinct:
+        return found
+    if effort.budget_seconds is not None:
+        seconds = effort.budget_seconds * searches
+        return replace(found, seconds=seconds, how=f"{searches} searches with that budget")
+    largest = distinct[sizes.index(max(sizes))]
+    seconds, patience = _tried(largest[0], effort)
+    more = math.sqrt(effort.patience / patience)
+    how = (
+        f"measured: {seconds:.1g} s with a patience of {patience:,} tilings, about {more:.1f} "
+        f"times as long with {effort.patience:,}; {searches} searches"
+    )
+    return replace(found, seconds=seconds * more * searches, how=how)
+
+
+def _size(target: Target) -> int:
+    return sum(space.size() for space in target.problem().spaces)
+
+
+def _tried(target: Target, effort: Effort) -> tuple[float, int]:
+    """Search with little patience; return the CPU seconds, and the patience of which they are."""
+    short = replace(effort, patience=min(_PATIENCE, effort.patience))
+    started = time.process_time()
+    with suppress(EmptyMapspaceError):  # it says so when it is searched
+        found = map_einsum(target, short).found
+        if found.complete:
+            short = effort
+    return time.process_time() - started, short.patience

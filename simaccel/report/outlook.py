@@ -1,0 +1,105 @@
+"""What searches have before them: a table, lines and JSON, the same for every command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from simaccel.experiment.outlook import Outlook
+from simaccel.report.layout import add_row, make_table
+from simaccel.report.units import cycles_text, rounded_count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Outlooks = Sequence[tuple[str, Outlook | str]]
+"""Searches by name, or the reason why one can't be."""
+Files = Mapping[str, str | None]
+"""What would be written, by option."""
+
+
+def outlook_table(searches: Outlooks) -> Table:
+    """Tabulate searches that have not begun."""
+    figures = ("operators", "distinct", "candidates", "CPU time")
+    table = make_table(("search",), figures, ("how it is known",))
+    for name, one in searches:
+        if isinstance(one, str):
+            add_row(table, (name, "", "", "", "", one))
+            continue
+        about = "unknown" if one.seconds is None else _about(one.seconds)
+        counts = (cycles_text(one.operators), cycles_text(one.distinct), rounded_count(one.space))
+        if one.remembered:
+            counts, about = (counts[0], "", ""), "0 s"
+        add_row(table, (name, *counts, about, one.how))
+    return table
+
+
+def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
+    """Sum searches up, and say what would be written where.
+
+    ``runs``: what they find then runs on the machine.
+    """
+    able = _able(searches)
+    again = sum(one.remembered for one in able)
+    about = f"about {_about(_search_seconds(able))} of CPU time to search"
+    if runs:
+        about += f", {_about(_run_seconds(able))} to run"
+    lines = [f"{about}; {again} of {_number(able, 'mapping')} remembered"]
+    folders = {str(one.kept.parent) for one in able if one.kept is not None and not one.remembered}
+    lines += [f"mappings that are found are kept in {folder}" for folder in sorted(folders)]
+    return [*lines, *written_lines(files)]
+
+
+def written_lines(files: Files) -> list[str]:
+    """Say what would be written where."""
+    return [f"would write {path} ({name})" for name, path in files.items() if path]
+
+
+def _number(many: Sequence[object], what: str) -> str:
+    return f"{len(many)} {what}{'s' * (len(many) != 1)}"
+
+
+def outlook_json(searches: Outlooks, files: Files, *, runs: bool) -> dict[str, Any]:
+    """Return searches that have not begun as one JSON object (``--dry-run --json``)."""
+    able = _able(searches)
+    return {
+        "searches": [
+            {"name": name, "problem": one}
+            if isinstance(one, str)
+            else {
+                "name": name,
+                "operators": one.operators,
+                "distinct": one.distinct,
+                "candidates": one.space,
+                "seconds": one.seconds,
+                "how": one.how,
+                "remembered": one.remembered,
+            }
+            for name, one in searches
+        ],
+        "search_seconds": _search_seconds(able),
+        "run_seconds": _run_seconds(able) if runs else 0.0,
+        "writes": [path for path in files.values() if path],
+    }
+
+
+def _search_seconds(searches: Sequence[Outlook]) -> float:
+    """Sum CPU seconds where they are known."""
+    return sum(one.seconds or 0.0 for one in searches)
+
+
+def _run_seconds(searches: Sequence[Outlook]) -> float:
+    return sum(one.run_seconds for one in searches)
+
+
+def _about(seconds: float) -> str:
+    """Write seconds that are known roughly.
+
+    >>> _about(0.042), _about(2.71), _about(163.5)
+    ('0.042 s', '2.7 s', '160 s')
+    """
+    return f"{float(f'{seconds:.2g}'):,g} s"
+
+
+def _able(searches: Outlooks) -> list[Outlook]:
+    return [one for _, one in searches if isinstance(one, Outlook)]

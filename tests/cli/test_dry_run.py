@@ -1,0 +1,141 @@
+"""`--dry-run`: what there is to search is counted by hand; nothing is searched or written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import DATAFLOWS
+from tests.cli.conftest import Call
+from tests.cli.test_bad_input import refused
+
+NETWORK = "--hw edge --workload resnet50"
+SMALL = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMACCEL_CACHE", str(tmp_path / "cache"))
+
+
+def _json(cli: Call, line: str) -> dict[str, Any]:
+    result = cli(f"{line} --dry-run --json")
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+@pytest.fixture
+def unsearched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no dataflow search."""
+
+    def search(*_: object) -> None:
+        raise AssertionError("a search")
+
+    for name in ("flat", "flex"):
+        monkeypatch.setitem(DATAFLOWS.own, name, search)
+
+
+@pytest.mark.usefixtures("unsearched")
+@pytest.mark.parametrize("command", ["run", "map", "compare --dataflow flat"])
+def test_a_network_is_counted_before_it_is_searched(cli: Call, command: str) -> None:
+    found = _json(cli, f"{command} {NETWORK}")
+    (one,) = found["searches"]
+    # 54 layers; of the 21 shapes the first of three stages differ once more by their stride
+    assert (one["operators"], one["distinct"]) == (54, 24)
+    assert one["candidates"] > 1_000_000
+    assert not one["remembered"]
+    # 8 of them have windows, 15 none, and one is a product
+    assert one["seconds"] == pytest.approx(8 * 6 + 15 * 0.8 + 0.4)
+    assert one["how"].startswith("published: 6 s per window")
+    assert found["search_seconds"] == one["seconds"]
+    assert (found["run_seconds"] > 0) == (command != "map")
+
+
+def test_what_was_found_is_remembered_and_goes_on_to_the_run(cli: Call, tmp_path: Path) -> None:
+    assert not _json(cli, f"map {SMALL}")["searches"][0]["remembered"]
+    assert not (tmp_path / "cache").exists()
+    assert cli(f"map {SMALL}").exit_code == 0
+    for command in ("map", "run"):
+        found = _json(cli, f"{command} {SMALL}")
+        assert found["searches"][0]["remembered"]
+        assert found["search_seconds"] == 0
+    assert found["array_folds"] > 0
+    assert "1 of 1 mapping remembered" in cli(f"map {SMALL} --dry-run").stdout
+
+
+def test_what_will_be_searched_again_is_not_remembered(cli: Call, tmp_path: Path) -> None:
+    """Where half is deleted of what was kept; and of a mapspace, where more is asked for."""
+    spatial = "--hw toy_linear --workload gemm --shape M=4,K=2,N=3 --mapspace pfm"
+    for line in (f"map {SMALL}", f"map {spatial}"):
+        assert cli(line).exit_code == 0
+        assert "1 of 1 mapping remembered" in cli(f"{line} --dry-run").stdout
+    for more in ("-o", "--plot"):
+        line = f"map {spatial} {more} {tmp_path / 'search.svg'} --dry-run"
+        assert "0 of 1 mapping remembered" in cli(line).stdout
+    for beside in (tmp_path / "cache").glob("*.json"):
+        beside.unlink()
+    assert "0 of 1 mapping remembered" in cli(f"map {SMALL} --dry-run").stdout
+
+
+def test_runs_that_are_compared_are_named(cli: Call) -> None:
+    line = "compare --hw edge --workload bert --scope la --seq-len 64,128 --dataflow flat,naive"
+    found = _json(cli, line)
+    names = [one["name"] for one in found["searches"]]
+    assert names == [f"{n} tokens, {flow}" for n in (64, 128) for flow in ("flat", "naive")]
+    assert [one["seconds"] for one in found["searches"]] == pytest.approx([1.5, 0.15] * 2)
+    shown = cli(f"{line} --dry-run").stdout
+    assert "about 3.3 s of CPU time to search" in shown
+
+
+def test_a_run_that_cannot_be_has_its_reason(cli: Call) -> None:
+    product = "compare --hw toy --workload gemm --shape M=1,K=1,N=1,B=2 --dataflow flat"
+    (one,) = _json(cli, product)["searches"]
+    assert "operator gemm: an elementwise product" in one["problem"]
+    assert "an elementwise product" in cli(f"{product} --dry-run").stdout
+
+
+def test_a_mapspace_is_tried_for_a_moment(cli: Call, tmp_path: Path) -> None:
+    line = "map --hw eyeriss_like --workload gemm --shape M=8,K=4,N=4"
+    (one,) = _json(cli, f"{line} --mapspace pfm")["searches"]
+    assert (one["name"], one["operators"], one["distinct"]) == ("pfm", 1, 1)
+    assert one["candidates"] > 1
+    assert one["seconds"] > 0
+    assert f"with {Effort.patience:,}" in one["how"]
+    (timed,) = _json(cli, f"{line} --budget-seconds 7")["searches"]
+    assert timed["seconds"] >= 7
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_are_named_and_not_written(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "mapping.yaml"
+    assert f"would write {file} (-o)" in cli(f"map {SMALL} --dry-run -o {file}").stdout
+    assert _json(cli, f"compare {SMALL} --csv {file}")["writes"] == [str(file)]
+    figure = tmp_path / "search.svg"
+    for command in ("run", "map"):
+        line = f"{command} {SMALL} --plot {figure}"
+        assert _json(cli, line)["writes"] == [str(figure)]
+        assert f"would write {figure} (--plot)" in cli(f"{line} --dry-run").stdout
+    assert not file.exists()
+    assert not figure.exists()
+
+
+def test_nothing_is_explained_of_what_is_not_searched(cli: Call) -> None:
+    for command in ("run", "map"):
+        (message,) = refused(cli(f"{command} {SMALL} --explain --dry-run"))
+        assert message.endswith("--explain: got 'given'; allowed: nothing with --dry-run")
+
+
+def test_a_given_mapping_leaves_nothing_to_search(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "mapping.yaml"
+    assert cli(f"map {SMALL} -o {file}").exit_code == 0
+    (one,) = _json(cli, f"run {SMALL} --mapping {file}")["searches"]
+    assert (one["distinct"], one["seconds"], one["how"]) == (0, 0, "the mapping is given")
+
+
+def test_fronts_have_no_dry_run(cli: Call) -> None:
+    for option in ("--pareto cycles,energy", "--exhibit bandwidth"):
+        (message,) = refused(cli(f"compare --hw edge --workload bert {option} --dry-run"))
+        assert message.endswith("nothing beside --pareto or --exhibit bandwidth")
