@@ -133,9 +133,10 @@ class Queues(Traffic):
         if tiled.maker is not None and ahead:
             where = where & tiled.spills & self.round.summed(ahead, tiled.maker.reduced)
         if anywhere(where):
-            was = self.slid
+            was, arrival = self.slid, ("next", tiled.key, place)
             self.slid = slid if ahead else was
-            self.load(tiled, sizes, self.released(tiled, slot), where, ("next", tiled.key, place))
+            self.x.setdefault(arrival, UNASKED)
+            self.load(tiled, sizes, self.released(tiled, slot), where, arrival)
             self.slid = was
 
     def _follow(self, tiled: Tiled, ahead: int, where: Bools) -> None:
