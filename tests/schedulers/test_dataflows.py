@@ -197,7 +197,7 @@ def test_a_single_token(dataflow: str) -> None:
 
 @pytest.mark.parametrize("dataflow", ["flat-r", "flash"])
 def test_pipelined_mappings_compute_attention(dataflow: str) -> None:
-    workload, on = la(1, 7), toy("4 KiB")
+    workload, on = la(2, 9), toy("4 KiB")
     mapping = make_mapping(workload, on, dataflow, Options(pipeline=True))
     tile = fused(workload, mapping)
     assert tile.ahead == 1
