@@ -201,15 +201,20 @@ class Timeline(Queues):
                 self.x[ready] = pick(here, coming, self.get(ready))
 
     def close(self, tiles: list[Tiled]) -> None:
-        """Let the tiles of a body go, what was made in them to its memory, and ask for others."""
+        """Let the tiles of a body go, and what was made in them to its memory.
+
+        What was only read goes first: its slots are free before others have been stored.
+        """
         sizes = self.round.sizes
-        for tiled in reversed(tiles):
+        self.let_go([tiled for tiled in tiles if tiled.read and not tiled.stores])
+        made = [tiled for tiled in tiles if not tiled.read or tiled.stores]
+        for tiled in reversed(made):
             if tiled.maker is not None and tiled.level != BUFFER:
                 self.store(tiled, sizes, tiled.view.kind)
             else:
                 for view in tiled.stores:
                     self.store(tiled, sizes, view.kind)
-        self.let_go(tiles)
+        self.let_go(made)
 
     def _work(self, work: Work, sizes: dict[str, Ints]) -> None:
         engine = SFU if work.do.unit == "sfu" else ARRAY
