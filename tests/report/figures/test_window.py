@@ -173,10 +173,10 @@ def test_an_operator_that_does_not_repeat_is_shown_from_its_beginning() -> None:
 
 
 def test_the_edge_trace_shows_its_fill_and_one_of_765_periods(edge: Trace) -> None:
-    """By the file: one stretch of 33,635 cycles from cycle 34,271 on, in the only operator."""
+    """By the file: one stretch of 33,266 cycles from cycle 34,271 on, in the only operator."""
     longest = max(edge.segments(), key=lambda one: one.end - one.start)
-    assert (longest.start, longest.period_cycles, longest.repeats) == (34_271, 33_635, 764)
-    assert default_window(edge) == Window(0, 34_271 + 33_635, 33_635, 765)
+    assert (longest.start, longest.period_cycles, longest.repeats) == (33_902, 33_266, 764)
+    assert default_window(edge) == Window(0, 33_902 + 33_266, 33_266, 765)
     assert default_window(edge, "L+softmax+A") == default_window(edge)
 
 
@@ -198,10 +198,10 @@ def test_an_operator_is_worked_on_from_its_first_busy_cycle_to_its_last(trace: T
 @pytest.mark.parametrize(
     ("start", "end", "fault"),
     [
-        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 533"),
-        (534, None, r"first cycle: got 534; allowed: a cycle of the run, 0 to 533"),
-        (None, 535, r"last cycle: got 535; allowed: a cycle after the first one, up to 534"),
-        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 534"),
+        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 465"),
+        (466, None, r"first cycle: got 466; allowed: a cycle of the run, 0 to 465"),
+        (None, 467, r"last cycle: got 467; allowed: a cycle after the first one, up to 466"),
+        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 466"),
         (-5, 0, r"first cycle: got -5.*\n.*last cycle: got 0"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_window_outside_of_the_run_is_refused(
 
 
 def test_an_open_window_goes_to_the_border_of_the_run(toy: Trace) -> None:
-    assert asked_window(toy, 530, None) == Window(530, toy.cycles)
+    assert asked_window(toy, 460, None) == Window(460, toy.cycles)
     assert asked_window(toy, None, 1) == Window(0, 1)
     with pytest.raises(InputError, match=r"operator: got 'L\+sofmax'; allowed: did you mean 'L\+"):
         asked_window(toy, None, None, "L+sofmax")

@@ -190,6 +190,11 @@ def test_a_command_shows_one_execution(trace: Trace) -> None:
             assert any(first <= start and end <= last for first, last in busy)
 
 
+def _sure(place: Place) -> Place:
+    """Return a place without a window that is only about where it is."""
+    return place if place.exact else replace(place, window=None)
+
+
 def test_fast_forward_changes_nothing(tmp_path: Path) -> None:
     """Counting in repetitions finds what counting in an unrolled run finds."""
     workload, accelerator = gemm(batch=6, m=24, k=17, n=13), load_accelerator("toy")
@@ -198,7 +203,7 @@ def test_fast_forward_changes_nothing(tmp_path: Path) -> None:
         path = tmp_path / f"{fast_forward}.h5"
         record(path, workload, accelerator, "flex", fast_forward=fast_forward)
         with Trace.open(path) as trace:
-            found.append(loops(trace))
+            found.append([_sure(place) for place in loops(trace)])
             assert bool(trace.n_segments) == fast_forward
     assert found[0] == found[1]
 

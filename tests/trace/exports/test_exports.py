@@ -250,7 +250,7 @@ def test_what_a_slice_is_called() -> None:
     assert shown.slices["dma_in2"][1].name == "load V queue 2"
     assert shown.slices["array"][3].name.startswith("compute S = Q K over bh=1")
     assert shown.slices["sfu"][-1].name == "waits (drain)"
-    assert (shown.about["from"], shown.about["to"], shown.about["accelerator"]) == (0, 534, "toy")
+    assert (shown.about["from"], shown.about["to"], shown.about["accelerator"]) == (0, 466, "toy")
 
 
 def test_csv_is_what_rfc_4180_says(tmp_path: Path) -> None:
