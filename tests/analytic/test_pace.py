@@ -153,7 +153,7 @@ def test_a_store_between_loads_turns_the_dram_around_twice_a_batch(rate: int, cy
     """
     ran, predicted = _steady(one_tile, on(4, rate, turnaround=3), {})
     assert ran == cycles
-    assert predicted == (cycles if rate != 2 else pytest.approx(cycles, rel=0.12))  # noqa: PLR2004 - 71 for 64
+    assert predicted == (cycles if rate != 2 else pytest.approx(cycles, rel=0.12))
 
 
 def test_latency_hides_behind_the_other_transfers() -> None:
