@@ -163,7 +163,6 @@ class Timeline(Queues):
         ago, more, left = steady.before(self.x, first.ends * body.most_slots)
         if anywhere(more):
             self.skip(ago, more)
-            self.take_back(body, first.at(trips.full - 1), (more > 0) & (left == 0))
         return left
 
     def _begun(self, adders: Collection[str]) -> bool:

@@ -129,9 +129,8 @@ class Steady:
         """
         period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
         left = larger(self.trips.full - self.gone, 0)
-        whole = larger(left - tail, 0) // period
-        more = pick(tail > 0, whole, left / period)
-        left = pick(tail > 0, left - whole * period, 0)
+        more = larger(left - tail, 0) // period
+        left = left - more * period
         if not anywhere(more):
             return now, more, left
         return state_before(self.history, self.gone - period, now), more, left
