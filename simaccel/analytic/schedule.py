@@ -144,16 +144,22 @@ class Bodies:
         return self._last.get(tiled.key, self.items[-1]) is not self.items[-1]
 
     @cached_property
-    def most_slots(self) -> Ints:
-        """The most slots of any tile below that comes from a memory, by candidate."""
+    def own_slots(self) -> Ints:
+        """The most slots of a tile of its own that comes from a memory, at least 1."""
         found = ints(1)
         for tiled in self.tiles:
             if tiled.comes:
                 found = larger(found, pick(tiled.own, smaller(tiled.slots, RING), 1))
+        return plain(found)
+
+    @cached_property
+    def most_slots(self) -> Ints:
+        """The most slots of any tile below that comes from a memory, by candidate."""
+        found = self.own_slots
         for item in self.items:
             if isinstance(item, Bodies):
                 found = larger(found, item.most_slots)
-        return plain(found)
+        return found
 
     @cached_property
     def queues(self) -> frozenset[int]:

@@ -160,7 +160,7 @@ class Timeline(Queues):
             if apart and not done:
                 loop.finish()
             steady.went(done, here, self.x)
-        ago, more, left = steady.before(self.x, first.ends * body.most_slots)
+        ago, more, left = steady.before(self.x, first.ends * body.own_slots)
         if anywhere(more):
             self.skip(ago, more)
         return left

@@ -124,8 +124,7 @@ class Steady:
     def before(self, now: Times, tail: Ints) -> tuple[Times, Floats, Ints]:
         """Return the times a period ago, how many such periods follow, and iterations after them.
 
-        ``tail``: of how many full iterations at the end each has to be gone through; where it is
-        0, the last period may be a part of one.
+        ``tail``: how many full iterations at the end each has to be gone through at least.
         """
         period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
         left = larger(self.trips.full - self.gone, 0)
