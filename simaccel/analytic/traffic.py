@@ -114,6 +114,8 @@ class Line:
     """How many there were."""
     wrote: Bools = field(default_factory=lambda: FALSE)
     """Whether the last transfer was a store."""
+    turned: Floats = field(default_factory=lambda: ZERO)
+    """When the last loads got their turn behind a store."""
     stored: list[int] = field(default_factory=list)
     """Tiles of the last stores, which a later load of the program may go ahead of."""
 
@@ -323,10 +325,13 @@ class Traffic(Systolic):
                 self.x[kept, n, part] = pick(meets, getattr(later, part), value)
             self._delay_store(line, n, pick(meets, later.end - last, 0))
             turned = turned | meets
+            line.turned = pick(meets & (later.since != since), later.since, line.turned)
             wrote = pick(meets, later.end > end, wrote)
         line.wrote = wrote & (turned | without(there))
         if anywhere(before := there & without(turned) & wrote):
-            end = end + (move.service > 0) * line.pace.turn * before
+            turn = (move.service > 0) * line.pace.turn * before
+            line.turned = pick(before, start + turn, line.turned)
+            end = end + turn
         return end
 
     def _delay_store(self, line: Line, n: int, delay: Floats) -> None:
@@ -348,15 +353,16 @@ class Traffic(Systolic):
         """Return when a store is served: after a batch of loads, which then wait for it."""
         line = self.lines[move.memory]
         there, free = self._there(where), self.get(line.key(CHANNEL))
-        posted = after_loads(asked, free, move.service, line.wrote, line.pace)
+        posted = after_loads(asked, free, move.service, line.wrote, line.pace, line.turned)
         if anywhere(there & (free > asked + line.pace.loads)):
             for one in line.recent:
                 mine = there & self._counts(line, one) & (one.end > asked + line.pace.loads)
                 if anywhere(mine):
-                    delay = delay_of(one.end, asked, move.service, line.pace)
+                    delay = delay_of(one.end, asked, move.service, line.pace, line.turned)
                     self._shift(one, pick(mine, delay, 0))
-            delay = larger(delay_of(free, asked, move.service, line.pace), 0)
+            delay = larger(delay_of(free, asked, move.service, line.pace, line.turned), 0)
             self.x[line.key(CHANNEL)] = free + pick(there, delay, 0)
+        line.turned = pick(there, posted.since, line.turned)
         line.wrote = pick(there, posted.end > self.get(line.key(CHANNEL)), line.wrote)
         return posted
 

@@ -12,7 +12,7 @@ from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, 
 from simaccel.analytic.schedule import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.times import ARRAY, SFU, STORES, ZERO, Times
 
-_FEW = 1
+_FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles and a period."""
 _STEADY = 2
 _STORING = 4
