@@ -13,7 +13,7 @@ import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats, ints
-from simaccel.analytic.pointwise import anywhere, larger, pick, without
+from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, without
 from simaccel.analytic.schedule import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
@@ -56,6 +56,7 @@ class Request:
     arrival: Floats
     """When the tile is there."""
     number: Floats
+    move: Move
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +186,8 @@ class Traffic(Systolic):
         if move.on_chip:
             end = begin + move.longest
         else:
-            posted = self._behind_loads(begin, move, tiled.own)
+            ends = [one.end for one in self.lines[move.memory].recent]
+            posted, later = self._behind_loads(begin, move, tiled.own)
             end = larger(posted.end, begin + move.port)
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
@@ -205,6 +207,8 @@ class Traffic(Systolic):
             self.x[inside] = larger(self.get(inside), stored)
             self.use(tiled.outside, stored)
         self._count(move, tiled.own, loads=False)
+        if not move.on_chip:
+            self._serve_again(line, later, ends)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
         """Return when a slot of a tile is free; where ``early`` one release is still to come."""
@@ -252,7 +256,7 @@ class Traffic(Systolic):
         self.x[line.key(CHANNEL)] = larger(done, free)
         asked = begin if there is TRUE else pick(there, begin, -1.0)
         line.recent.append(
-            Request(asked, first, end, engine, tiled, end + move.latency, line.loads)
+            Request(asked, first, end, engine, tiled, end + move.latency, line.loads, move)
         )
         line.latest = larger(line.latest, asked)
         line.loads = line.loads + there
@@ -349,22 +353,67 @@ class Traffic(Systolic):
         slots = [(key, n) for n in range(1, RING + 1)]
         self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, delay)
 
-    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> Posted:
-        """Return when a store is served: after a batch of loads, which then wait for it."""
+    def _behind_loads(
+        self, asked: Floats, move: Move, where: Bools
+    ) -> tuple[Posted, list[Place]]:
+        """Return when a store is served: after a batch of loads, which then wait for it.
+
+        It gets its turn as well where loads run out, though a loader asks for its next one then:
+        such loads are returned, with whose they are.
+        """
         line = self.lines[move.memory]
         there, free = self._there(where), self.get(line.key(CHANNEL))
-        posted = after_loads(asked, free, move.service, line.wrote, line.pace, line.turned)
-        if anywhere(there & (free > asked + line.pace.loads)):
+        until, later = self._until(line, asked, there)
+        posted = after_loads(asked, until, move.service, line.wrote, line.pace, line.turned)
+        done = until
+        if anywhere(there & (until > asked + line.pace.loads)):
             for one in line.recent:
                 mine = there & self._counts(line, one) & (one.end > asked + line.pace.loads)
+                mine = mine & (one.end <= until)
                 if anywhere(mine):
                     delay = delay_of(one.end, asked, move.service, line.pace, line.turned)
                     self._shift(one, pick(mine, delay, 0))
-            delay = larger(delay_of(free, asked, move.service, line.pace, line.turned), 0)
-            self.x[line.key(CHANNEL)] = free + pick(there, delay, 0)
+            done = done + larger(delay_of(until, asked, move.service, line.pace, line.turned), 0)
+        self.x[line.key(CHANNEL)] = pick(there, done, free)
         line.turned = pick(there, posted.since, line.turned)
-        line.wrote = pick(there, posted.end > self.get(line.key(CHANNEL)), line.wrote)
-        return posted
+        line.wrote = pick(there, posted.end > done, line.wrote)
+        return posted, later
+
+    def _until(self, line: Line, asked: Floats, there: Bools) -> tuple[Floats, list[Place]]:
+        """Return when loads run out for the first time since a store waits, and those behind."""
+        free = self.get(line.key(CHANNEL))
+        if not anywhere(there & (free > asked)):
+            return free, []
+        late = [(one, there & self._counts(line, one) & (one.end > asked)) for one in line.recent]
+        late = [(one, mine) for one, mine in late if anywhere(mine)]
+        until = free
+        for one, mine in late:
+            until = pick(mine, smaller(until, one.end), until)
+        places = _in_order(late)
+        for place in places:
+            for one, mine in place.members:
+                until = pick(mine & (one.begin < until), larger(until, one.end), until)
+        later = [(one, mine & (one.begin >= until)) for one, mine in late]
+        return until, _in_order([(one, mine) for one, mine in later if anywhere(mine)])
+
+    def _serve_again(self, line: Line, later: list[Place], ends: list[Floats]) -> None:
+        """Serve loads behind a store, that were gone through before it.
+
+        ``ends``: when those of the line had ended.
+        """
+        channel = line.key(CHANNEL)
+        for place in later:
+            for one, mine in place.members:
+                begin = one.begin
+                for other, end in zip(line.recent, ends, strict=True):
+                    if other is not one and other.engine == one.engine:
+                        begin = pick(mine & (begin == end), other.end, begin)
+                one.begin = begin
+                one.free = pick(mine, self.get(channel), one.free)
+                start = larger(begin, self.get(channel))
+                end = larger(self._beside_stores(begin, start, one.move, mine), one.end)
+                self._shift(one, pick(mine, end - one.end, 0))
+                self.x[channel] = pick(mine, end, self.get(channel))
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
