@@ -37,7 +37,7 @@ from simaccel.analytic.times import (
 from simaccel.analytic.turns import Pace, Posted, after_loads, delay_of, meeting
 from simaccel.hardware import Accelerator
 
-_RECENT = 4
+_RECENT = 6
 """Loads of which a later one of the program may go ahead."""
 
 
