@@ -223,7 +223,10 @@ class Timeline(Queues):
             begin = self.get(engine)
             for key in keys:
                 begin = larger(begin, self.get(("ready", key)))
-            self.x[engine] = out = begin + block.cycles
+            self.x[engine] = out = begin + block.cycles + self.beside(begin, block)
+            if engine == SFU:
+                self.use_port(READ, begin, block.read, TRUE)
+                self.use_port(WRITE, begin, block.write, TRUE)
         else:
             out = self.folds(work, block, block.edges)
         self._finish(keys, work.keys[-1], out, block)

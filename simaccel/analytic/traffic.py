@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -117,6 +117,8 @@ class Line:
     """Whether the last transfer was a store."""
     turned: Floats = field(default_factory=lambda: ZERO)
     """When the last loads got their turn behind a store."""
+    stores: int = 0
+    """How many stores there were."""
     stored: list[int] = field(default_factory=list)
     """Tiles of the last stores, which a later load of the program may go ahead of."""
 
@@ -139,8 +141,6 @@ class Traffic(Systolic):
         self.gate = None if begin is None else begin.gate
         self.units = units
         self.slid: Bools = FALSE
-        self.present: Bools = TRUE
-        """Candidates that have the present iteration."""
         wrote = frozenset() if begin is None else begin.wrote
         self.lines = {
             name: Line(
@@ -167,10 +167,14 @@ class Traffic(Systolic):
             begin = larger(begin, gate.cycle)
         if tiled.outside is not None:
             begin = larger(begin, self.get(("ready", tiled.outside)))
+        late = None
         if move.on_chip:
             end = begin + move.longest
         else:
             end = self._served(begin, move, where, engine, tiled)
+            request = self.lines[move.memory].recent[-1]
+            late = partial(self._port_late, request)
+        self.use_port(READ if move.on_chip else WRITE, begin, move.port, where, late)
         past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
@@ -207,8 +211,12 @@ class Traffic(Systolic):
             self.x[inside] = larger(self.get(inside), stored)
             self.use(tiled.outside, stored)
         self._count(move, tiled.own, loads=False)
+        late = None
         if not move.on_chip:
             self._serve_again(line, later, ends)
+            line.stores += 1
+            late = partial(self._store_late, line, line.stores)
+        self.use_port(WRITE if move.on_chip else READ, begin, move.port, tiled.own, late)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
         """Return when a slot of a tile is free; where ``early`` one release is still to come."""
@@ -348,10 +356,35 @@ class Traffic(Systolic):
         last = larger(served, port)
         self.x[end] = served + delay
         delay = larger(self.x[end], port) - last
-        if not anywhere(delay):
-            return
-        slots = [(key, n) for n in range(1, RING + 1)]
-        self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, delay)
+        self._store_ends_later(key, last, delay)
+
+    def _store_ends_later(self, key: int, last: Floats, delay: Floats) -> None:
+        """Let what waits for the end of a store happen later."""
+        if anywhere(delay):
+            slots = [(key, n) for n in range(1, RING + 1)]
+            self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, delay)
+            for line in self.lines.values():
+                for one in line.recent:
+                    if one.tiled.key == key and anywhere(same := (one.begin == last) & (delay > 0)):
+                        one.begin = one.begin + pick(same, delay, 0)
+                        self._shift(one, pick(same, delay, 0))
+                        channel = line.key(CHANNEL)
+                        self.x[channel] = larger(
+                            self.get(channel), pick(same, one.end, self.get(channel))
+                        )
+
+    def _port_late(self, one: Request, served: Floats) -> None:
+        """Let a load end when its port has served it."""
+        self._shift(one, larger(served - one.end, 0))
+
+    def _store_late(self, line: Line, number: int, served: Floats) -> None:
+        """Let a store end when its port has served it."""
+        n = line.stores - number
+        if n < len(line.stored):
+            port = (line.key("store"), n, "port")
+            was = larger(self.get((line.key("store"), n, "end")), self.get(port))
+            self.x[port] = larger(self.get(port), served)
+            self._store_ends_later(line.stored[n], was, larger(served - was, 0))
 
     def _behind_loads(
         self, asked: Floats, move: Move, where: Bools
@@ -438,6 +471,9 @@ class Traffic(Systolic):
                 one.begin = pick(past, -1.0, one.begin)
             line.latest = pick(past, -1.0, line.latest)
         moved = more * self._interval(growth)
+        for uses in self.uses.values():
+            for use in uses:
+                use.begin = use.begin + moved
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
