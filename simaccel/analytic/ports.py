@@ -11,6 +11,7 @@ from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
 from simaccel.analytic.schedule import TRUE
 from simaccel.analytic.times import READ, WRITE, ZERO, Begin, State
 
+Late = Callable[[Floats, Floats], None]
 _RECENT = 8
 
 
@@ -20,8 +21,8 @@ class Use:
 
     begin: Floats
     left: Floats
-    late: Callable[[Floats], None] | None = None
-    """Is told when the port has served it, if that is later than it was."""
+    late: Late | None = None
+    """Is told when the port had served it, and when it has now."""
 
 
 class Ports(State):
@@ -43,7 +44,7 @@ class Ports(State):
         begin: Floats,
         cycles: Floats,
         where: Bools,
-        late: Callable[[Floats], None] | None = None,
+        late: Late | None = None,
     ) -> None:
         """Note a transfer."""
         where = where if self.present is TRUE else where & self.present
@@ -72,9 +73,10 @@ class Ports(State):
             here = (shared > 0) & self.present
             if not anywhere(here):
                 continue
+            was = use.begin + up(use.left)
             more = more + pick(here, up(shared * (turns - cycles)), 0)
             use.begin = pick(here, start + up(shared * turns), use.begin)
             use.left = pick(here, left - shared * (turns - mine), use.left)
             if use.late is not None:
-                use.late(use.begin + up(use.left))
+                use.late(was, use.begin + up(use.left))
         return more

@@ -117,8 +117,6 @@ class Line:
     """Whether the last transfer was a store."""
     turned: Floats = field(default_factory=lambda: ZERO)
     """When the last loads got their turn behind a store."""
-    stores: int = 0
-    """How many stores there were."""
     stored: list[int] = field(default_factory=list)
     """Tiles of the last stores, which a later load of the program may go ahead of."""
 
@@ -171,9 +169,8 @@ class Traffic(Systolic):
         if move.on_chip:
             end = begin + move.longest
         else:
-            end = self._served(begin, move, where, engine, tiled)
-            request = self.lines[move.memory].recent[-1]
-            late = partial(self._port_late, request)
+            request = self._served(begin, move, where, engine, tiled)
+            end, late = request.end, partial(self._load_late, request)
         self.use_port(READ if move.on_chip else WRITE, begin, move.port, where, late)
         past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
@@ -214,8 +211,7 @@ class Traffic(Systolic):
         late = None
         if not move.on_chip:
             self._serve_again(line, later, ends)
-            line.stores += 1
-            late = partial(self._store_late, line, line.stores)
+            late = partial(self._store_late, line, tiled.key)
         self.use_port(WRITE if move.on_chip else READ, begin, move.port, tiled.own, late)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
@@ -237,8 +233,10 @@ class Traffic(Systolic):
         name = ("used", key)
         self.x[name] = larger(self.get(name), end)
 
-    def _served(self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled) -> Floats:
-        """Return when a load has been served: the oldest first, sharing the channel with stores.
+    def _served(
+        self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled
+    ) -> Request:
+        """Return a load that is served: the oldest first, sharing the channel with stores.
 
         One that is asked for before others that were gone through goes ahead of them.
         """
@@ -263,15 +261,14 @@ class Traffic(Systolic):
             done = pick(place.later, ends, done)
         self.x[line.key(CHANNEL)] = larger(done, free)
         asked = begin if there is TRUE else pick(there, begin, -1.0)
-        line.recent.append(
-            Request(asked, first, end, engine, tiled, end + move.latency, line.loads, move)
-        )
+        found = Request(asked, first, end, engine, tiled, end + move.latency, line.loads, move)
+        line.recent.append(found)
         line.latest = larger(line.latest, asked)
         line.loads = line.loads + there
         if len(line.recent) > line.most:
             line.recent = [one for one in line.recent if anywhere(self._counts(line, one))]
             line.most = max(_RECENT, 2 * len(line.recent))
-        return end
+        return found
 
     @staticmethod
     def _counts(line: Line, one: Request) -> Bools:
@@ -373,18 +370,19 @@ class Traffic(Systolic):
                             self.get(channel), pick(same, one.end, self.get(channel))
                         )
 
-    def _port_late(self, one: Request, served: Floats) -> None:
+    def _load_late(self, one: Request, _: Floats, served: Floats) -> None:
         """Let a load end when its port has served it."""
         self._shift(one, larger(served - one.end, 0))
 
-    def _store_late(self, line: Line, number: int, served: Floats) -> None:
-        """Let a store end when its port has served it."""
-        n = line.stores - number
-        if n < len(line.stored):
-            port = (line.key("store"), n, "port")
-            was = larger(self.get((line.key("store"), n, "end")), self.get(port))
-            self.x[port] = larger(self.get(port), served)
-            self._store_ends_later(line.stored[n], was, larger(served - was, 0))
+    def _store_late(self, line: Line, key: int, was: Floats, served: Floats) -> None:
+        """Let a store end when its port has served it, and not when it ``was``."""
+        for n in range(len(line.stored)):
+            end, port = ((line.key("store"), n, part) for part in ("end", "port"))
+            mine = (self.get(port) == was) & (served > was)
+            if anywhere(mine):
+                last = larger(self.get(end), was)
+                self.x[port] = pick(mine, served, self.get(port))
+                self._store_ends_later(key, last, pick(mine, larger(served - last, 0), 0))
 
     def _behind_loads(
         self, asked: Floats, move: Move, where: Bools
