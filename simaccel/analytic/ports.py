@@ -9,10 +9,11 @@ from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
 from simaccel.analytic.schedule import TRUE
-from simaccel.analytic.times import READ, WRITE, ZERO, Begin, State
+from simaccel.analytic.times import ARRAY, FREE, READ, WRITE, ZERO, Begin, State
 
 Late = Callable[[Floats, Floats], None]
 _RECENT = 8
+_PAST = 4
 
 
 @dataclass(eq=False)
@@ -23,6 +24,16 @@ class Use:
     left: Floats
     late: Late | None = None
     """Is told when the port had served it, and when it has now."""
+
+
+@dataclass(eq=False)
+class Past:
+    """A block of an engine that was gone through."""
+
+    engine: str
+    begin: Floats
+    block: Block
+    where: Bools
 
 
 class Ports(State):
@@ -37,10 +48,12 @@ class Ports(State):
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""
         self.uses: dict[str, list[Use]] = {READ: [], WRITE: []}
+        self.blocks: list[Past] = []
 
     def use_port(
         self,
         port: str,
+        engine: str,
         begin: Floats,
         cycles: Floats,
         where: Bools,
@@ -49,7 +62,14 @@ class Ports(State):
         """Note a transfer."""
         where = where if self.present is TRUE else where & self.present
         uses = self.uses[port]
-        uses.append(Use(begin, pick(where, cycles, 0), late))
+        use = Use(begin, pick(where, cycles, 0), late)
+        for past in self.blocks:
+            mine = past.block.read if port == READ else past.block.write
+            if past.engine != engine and anywhere(2 * mine > past.block.cycles):
+                delay = self._turns([use], past.begin, past.block, mine, past.where)
+                for key in (past.engine, FREE) if past.engine == ARRAY else (past.engine,):
+                    self.x[key] = self.get(key) + delay
+        uses.append(use)
         if len(uses) > _RECENT:
             del uses[0]
 
@@ -58,10 +78,18 @@ class Ports(State):
         found = ZERO
         for port, mine in ((READ, block.read), (WRITE, block.write)):
             if self.uses[port] and anywhere(2 * mine > block.cycles):
-                found = larger(found, self._turns(self.uses[port], begin, block, mine))
+                where = self.present
+                found = larger(found, self._turns(self.uses[port], begin, block, mine, where))
         return found
 
-    def _turns(self, uses: list[Use], begin: Floats, block: Block, mine: Floats) -> Floats:
+    def done(self, engine: str, begin: Floats, block: Block) -> None:
+        """Note a block, for what is gone through behind it."""
+        if anywhere((2 * block.read > block.cycles) | (2 * block.write > block.cycles)):
+            self.blocks = [*self.blocks[1 - _PAST :], Past(engine, begin, block, self.present)]
+
+    def _turns(
+        self, uses: list[Use], begin: Floats, block: Block, mine: Floats, where: Bools
+    ) -> Floats:
         more = ZERO
         cycles = larger(block.cycles, 1)
         turns = larger(cycles, 2 * mine)
@@ -70,7 +98,7 @@ class Ports(State):
             left = larger(use.begin + use.left - start, 0)
             rest = larger(begin + more + cycles - start, 0) / cycles
             shared = smaller(rest, left / (turns - mine))
-            here = (shared > 0) & self.present
+            here = (shared > 0) & where
             if not anywhere(here):
                 continue
             was = use.begin + up(use.left)

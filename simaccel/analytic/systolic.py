@@ -35,6 +35,7 @@ class Systolic(Ports):
         behind = pick(edges.holds_sums, self.get(LEFT) - edges.hidden, ZERO)
         begin = larger(begin, behind)
         end = begin + block.cycles + self.beside(begin, block)
+        self.done(ARRAY, begin, block)
         self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
         self.x[LEFT] = larger(self.get(LEFT), end + edges.leaving)
         out = end + edges.tail + self.accelerator.tail_latency_cycles

@@ -224,9 +224,10 @@ class Timeline(Queues):
             for key in keys:
                 begin = larger(begin, self.get(("ready", key)))
             self.x[engine] = out = begin + block.cycles + self.beside(begin, block)
+            self.done(engine, begin, block)
             if engine == SFU:
-                self.use_port(READ, begin, block.read, TRUE)
-                self.use_port(WRITE, begin, block.write, TRUE)
+                self.use_port(READ, SFU, begin, block.read, TRUE)
+                self.use_port(WRITE, SFU, begin, block.write, TRUE)
         else:
             out = self.folds(work, block, block.edges)
         self._finish(keys, work.keys[-1], out, block)

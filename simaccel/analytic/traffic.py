@@ -171,7 +171,7 @@ class Traffic(Systolic):
         else:
             request = self._served(begin, move, where, engine, tiled)
             end, late = request.end, partial(self._load_late, request)
-        self.use_port(READ if move.on_chip else WRITE, begin, move.port, where, late)
+        self.use_port(READ if move.on_chip else WRITE, engine, begin, move.port, where, late)
         past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
@@ -212,7 +212,7 @@ class Traffic(Systolic):
         if not move.on_chip:
             self._serve_again(line, later, ends)
             late = partial(self._store_late, line, tiled.key)
-        self.use_port(WRITE if move.on_chip else READ, begin, move.port, tiled.own, late)
+        self.use_port(WRITE if move.on_chip else READ, engine, begin, move.port, tiled.own, late)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
         """Return when a slot of a tile is free; where ``early`` one release is still to come."""
@@ -472,6 +472,8 @@ class Traffic(Systolic):
         for uses in self.uses.values():
             for use in uses:
                 use.begin = use.begin + moved
+        for past in self.blocks:
+            past.begin = past.begin + moved
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
