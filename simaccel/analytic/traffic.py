@@ -13,7 +13,7 @@ import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats, ints
-from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, without
+from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.schedule import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
@@ -117,8 +117,8 @@ class Line:
     """Whether the last transfer was a store."""
     turned: Floats = field(default_factory=lambda: ZERO)
     """When the last loads got their turn behind a store."""
-    stored: list[int] = field(default_factory=list)
-    """Tiles of the last stores, which a later load of the program may go ahead of."""
+    stored: set[int] = field(default_factory=set)
+    """Tiles of stores, which a later load of the program may go ahead of."""
 
     @cached_property
     def pace(self) -> Pace:
@@ -145,11 +145,14 @@ class Traffic(Systolic):
                 at,
                 name,
                 wrote=TRUE if name in wrote else FALSE,
-                stored=[] if begin is None else list(EARLIER),
+                stored=set() if begin is None else set(EARLIER),
             )
             for name, at in accelerator.every_backing.items()
         }
         """The channels of DRAM and of the memories beside it."""
+        for line in self.lines.values() if begin is not None else ():
+            for n, key in enumerate(EARLIER):
+                self.x[line.key("store"), n, "tile"] = plain(ints(key))
         self.counters = COUNTERS | {
             line.key(what) for line in self.lines.values() for what in (DRAM, STORES)
         }
@@ -194,10 +197,10 @@ class Traffic(Systolic):
         if not move.on_chip:
             line = self.lines[move.memory]
             kept = line.key("store")
-            line.stored = [tiled.key, *line.stored[: len(EARLIER) - 1]]
-            newest = vars(posted) | {"port": begin + move.port}
+            line.stored.add(tiled.key)
+            newest = vars(posted) | {"port": begin + move.port, "tile": tiled.key}
             for part, time in newest.items():
-                for n in range(len(line.stored) - 1, 0, -1):
+                for n in range(len(EARLIER) - 1, 0, -1):
                     newer = self.get((kept, n - 1, part))
                     self.x[kept, n, part] = pick(tiled.own, newer, self.get((kept, n, part)))
                 self.x[kept, 0, part] = pick(tiled.own, time, self.get((kept, 0, part)))
@@ -211,7 +214,7 @@ class Traffic(Systolic):
         late = None
         if not move.on_chip:
             self._serve_again(line, later, ends)
-            late = partial(self._store_late, line, tiled.key)
+            late = partial(self._store_late, line)
         self.use_port(WRITE if move.on_chip else READ, engine, begin, move.port, tiled.own, late)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
@@ -317,7 +320,7 @@ class Traffic(Systolic):
         line, kept = self.lines[move.memory], self.lines[move.memory].key("store")
         turned, wrote = FALSE, line.wrote
         end = start + move.longest
-        for n in range(len(line.stored) - 1, -1, -1):
+        for n in range(len(EARLIER) - 1, -1, -1):
             last = self.get((kept, n, "end"))
             if not anywhere(ends := last > start):
                 continue
@@ -345,44 +348,48 @@ class Traffic(Systolic):
 
     def _delay_store(self, line: Line, n: int, delay: Floats) -> None:
         """Let one of the last stores end later, and what waits for its end."""
-        if n >= len(line.stored) or not anywhere(delay):
+        if not anywhere(delay):
             return
         end = (line.key("store"), n, "end")
-        key, served = line.stored[n], self.get(end)
-        port = self.get((line.key("store"), n, "port"))
+        served, port = self.get(end), self.get((line.key("store"), n, "port"))
         last = larger(served, port)
         self.x[end] = served + delay
-        delay = larger(self.x[end], port) - last
-        self._store_ends_later(key, last, delay)
+        self._store_ends_later(line, n, last, larger(self.x[end], port) - last)
 
-    def _store_ends_later(self, key: int, last: Floats, delay: Floats) -> None:
+    def _store_ends_later(self, line: Line, n: int, last: Floats, delay: Floats) -> None:
         """Let what waits for the end of a store happen later."""
-        if anywhere(delay):
-            slots = [(key, n) for n in range(1, RING + 1)]
-            self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, delay)
-            for line in self.lines.values():
-                for one in line.recent:
-                    if one.tiled.key == key and anywhere(same := (one.begin == last) & (delay > 0)):
-                        one.begin = one.begin + pick(same, delay, 0)
-                        self._shift(one, pick(same, delay, 0))
-                        channel = line.key(CHANNEL)
-                        self.x[channel] = larger(
-                            self.get(channel), pick(same, one.end, self.get(channel))
-                        )
+        if not anywhere(delay):
+            return
+        tile = self.get((line.key("store"), n, "tile"))
+        for key in line.stored:
+            mine = pick(tile == key, delay, 0)
+            if anywhere(mine):
+                slots = [(key, n) for n in range(1, RING + 1)]
+                self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, mine)
+                self._ask_later(line, key, last, mine)
 
-    def _load_late(self, one: Request, _: Floats, served: Floats) -> None:
-        """Let a load end when its port has served it."""
-        self._shift(one, larger(served - one.end, 0))
+    def _ask_later(self, line: Line, key: int, last: Floats, delay: Floats) -> None:
+        """Let loads be asked for later that take the slot of a store."""
+        for one in line.recent:
+            if one.tiled.key == key and anywhere(same := (one.begin == last) & (delay > 0)):
+                one.begin = one.begin + pick(same, delay, 0)
+                self._shift(one, pick(same, delay, 0))
+                free = self.get(line.key(CHANNEL))
+                self.x[line.key(CHANNEL)] = pick(same, larger(free, one.end), free)
 
-    def _store_late(self, line: Line, key: int, was: Floats, served: Floats) -> None:
+    def _load_late(self, one: Request, was: Floats, served: Floats) -> None:
+        """Let a load end when its port has served it, and not when it ``was``."""
+        self._shift(one, pick(served > was, larger(served - one.end, 0), 0))
+
+    def _store_late(self, line: Line, was: Floats, served: Floats) -> None:
         """Let a store end when its port has served it, and not when it ``was``."""
-        for n in range(len(line.stored)):
+        for n in range(len(EARLIER)):
             end, port = ((line.key("store"), n, part) for part in ("end", "port"))
             mine = (self.get(port) == was) & (served > was)
             if anywhere(mine):
                 last = larger(self.get(end), was)
                 self.x[port] = pick(mine, served, self.get(port))
-                self._store_ends_later(key, last, pick(mine, larger(served - last, 0), 0))
+                self._store_ends_later(line, n, last, pick(mine, larger(served - last, 0), 0))
 
     def _behind_loads(
         self, asked: Floats, move: Move, where: Bools
@@ -469,11 +476,7 @@ class Traffic(Systolic):
                 one.begin = pick(past, -1.0, one.begin)
             line.latest = pick(past, -1.0, line.latest)
         moved = more * self._interval(growth)
-        for uses in self.uses.values():
-            for use in uses:
-                use.begin = use.begin + moved
-        for past in self.blocks:
-            past.begin = past.begin + moved
+        self.move_on(pick(past, moved, 0))
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
