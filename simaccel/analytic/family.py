@@ -228,7 +228,7 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
 def alike(family: Family) -> list[Ints]:
     """Return the candidates, as flat indices, that can be timed together.
 
-    Their loops have one order, and what runs an iteration early does so in the same loop.
+    Their loops have one order, and branches stand in the same ones: a loop of one trip is none.
     """
     shape, keys = family.shape, [ints(0)]
     real: list[Bools] = []
@@ -239,7 +239,7 @@ def alike(family: Family) -> list[Ints]:
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
                 real.append(tile < sizes[rank])
                 sizes[rank] = np.minimum(tile, sizes[rank])
-        elif isinstance(node, Forked) and node.ahead:
+        elif isinstance(node, Forked):
             keys += [ints(one) for one in real]
     for inner in branches_of(family.branch):
         if isinstance(inner, Loops) and inner not in family.branch:

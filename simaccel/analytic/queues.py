@@ -121,7 +121,7 @@ class Queues(Traffic):
         used = self.get(("used", tiled.key))
         for n in range(tiled.most, 1, -1):
             later, here = self.get((tiled.key, n - 1)), self.get((tiled.key, n))
-            self.x[tiled.key, n] = pick(tiled.own, later, here)
+            self.x[tiled.key, n] = pick(tiled.own & tiled.more_than(n - 1), later, here)
         self.x[tiled.key, 1] = pick(tiled.own, used, self.get((tiled.key, 1)))
 
     def _ask(self, tiled: Tiled, where: Bools, *, ahead: int, place: int, slot: int) -> None:

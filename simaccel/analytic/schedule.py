@@ -81,7 +81,15 @@ class Tiled:
         """Whether it comes from a memory."""
         self.comes = self.read or (self.outside is None and self.may_spill)
         """Whether it comes from a memory, or sums in it come back."""
+        self._more: dict[int, Bools] = {}
         self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
+
+    def more_than(self, n: int) -> Bools:
+        """Return which candidates have more slots."""
+        if n not in self._more:
+            few = len(self.by_slots) == 1
+            self._more[n] = self.most > n if few else plain(self.slots > n)
+        return self._more[n]
 
     def having(self, where: Bools) -> Iterator[tuple[int, Bools]]:
         """Yield numbers of slots with the candidates of some that have so many."""
