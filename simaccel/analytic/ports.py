@@ -73,7 +73,8 @@ class Ports(State):
         use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
         for past in self.blocks:
             if past.engine != engine:
-                delay = self._turns([use], past.begin, past.block, port, past.where)
+                here = self._recent(past)
+                delay = self._turns([use], past.begin, past.block, port, here)
                 if anywhere(delay):
                     for key in (past.engine, FREE) if past.engine == ARRAY else (past.engine,):
                         self.x[key] = self.get(key) + delay
@@ -97,10 +98,13 @@ class Ports(State):
         where = waits & self.present
         if anywhere(where):
             self.blocks.append(Past(engine, begin, block, where, self.counts[_BLOCKS]))
-            count = self.counts[_BLOCKS] = self.counts[_BLOCKS] + where
-            self.blocks = [
-                one for one in self.blocks if anywhere(one.where & (count - one.number <= _PAST))
-            ]
+            self.counts[_BLOCKS] = self.counts[_BLOCKS] + where
+            self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+
+    def _recent(self, one: Past) -> Bools:
+        """Return where a block is one of the last."""
+        found: Bools = one.where & (self.counts[_BLOCKS] - one.number <= _PAST)
+        return found
 
     def _turns(
         self, uses: list[Use], begin: Floats, block: Block, port: str, where: Bools
