@@ -174,16 +174,20 @@ def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
     of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
     for _ in range(_TRIES):
         one = _mapping(draw, of, on)
-        if faults(of, one, on) or _is_merged(of, one):
-            continue
-        try:
-            Machine(on, lower(of, one))
-        except ProgramError as error:
-            if not any(known in str(error) for known in _LIMITS):
-                raise
-            continue
-        return Drawn(of, on, one)
+        if not (faults(of, one, on) or _is_merged(of, one) or _is_refused(of, one, on)):
+            return Drawn(of, on, one)
     return None
+
+
+def _is_refused(of: Workload, one: Mapping, on: Accelerator) -> bool:
+    """Say whether a legal mapping is beyond the machine's limits."""
+    try:
+        Machine(on, lower(of, one))
+    except ProgramError as error:
+        if not any(known in str(error) for known in _LIMITS):
+            raise
+        return True
+    return False
 
 
 def draw_held(seed: int, *, spatial: bool) -> Drawn | None:
@@ -200,7 +204,8 @@ def draw_held(seed: int, *, spatial: bool) -> Drawn | None:
         )
         keeps = tuple(Keep(name, slots=draw.choice([1, 1, 2])) for name in names)
         one = replace(one, body=(Around(keeps=keeps, groups=groups),))
-        if names and not faults(of, one, on) and not _is_merged(of, one):
+        legal = names and not faults(of, one, on) and not _is_merged(of, one)
+        if legal and not _is_refused(of, one, on):
             return Drawn(of, on, one)
     return None
 

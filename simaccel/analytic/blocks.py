@@ -23,11 +23,12 @@ from simaccel.analytic.array import (
     folded,
     matmul_of,
 )
-from simaccel.analytic.family import Bools, Fan, Floats, Ints, Path, ints
-from simaccel.analytic.pieces import Cuts, begins_sums, extent, number
+from simaccel.analytic.family import Bools, Floats, Ints, Kept, Path, ints
+from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.pointwise import anywhere, everywhere, identity, larger, pick, plain
 from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
-from simaccel.analytic.transfers import Cost, Transfer
+from simaccel.analytic.steps import Division
+from simaccel.analytic.transfers import Cost
 from simaccel.analytic.widths import Widths
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows
@@ -66,6 +67,7 @@ class Move:
         return larger(self.service, self.port)
 
 
+_ZERO: Ints = plain(ints(0))
 _FOLDS = ("cycles", "read_port", "write_port")
 _Cost = TypeVar("_Cost", Block, Edges)
 
@@ -220,7 +222,7 @@ class Units(Widths):
             return Block(most, costs["buffer_read"], costs["buffer_write"])
         cuts = self.cuts(path)
         if work.do.unit == "mac":
-            return self._pass(work, cuts, sizes)
+            return self._pass(work, sizes, begun)
         around = self._edges(path, cuts, sizes)
         which = self.family.held.get(path.leaf.operator)
 
@@ -245,68 +247,51 @@ class Units(Widths):
             return _plain(found(stationarity=path.leaf.stationarity or "ws"))
         return _plain(chosen(which, by_number(which, found)))
 
-    def _pass(self, work: Work, cuts: Cuts, sizes: dict[str, Ints]) -> Block:
+    def division(self, path: Path) -> Division:
+        """Return how PEs divide what arrives on the path of a leaf, the same each time."""
+        key = "division", id(path)
+        if key not in self.known:
+            self.known[key] = Division(self.cuts(path))
+        return self.known[key]  # type: ignore[return-value]
+
+    def _pass(self, work: Work, sizes: dict[str, Ints], begun: Bools) -> Block:
         """Return the cycles of PEs with memories, and of what they take from the buffer."""
-        seen = work.seen
-        first = next(
-            (n for n, e in enumerate(cuts.entries) if isinstance(e, Fan)), len(cuts.entries)
-        )
-        steps = ints(self.pace(self.accelerator, work.path, seen))
-        for rank in self.family.space.sizes:
-            size = sizes[rank]
-            boxes = [(ints(1), size)]
-            for at in range(first, len(cuts.entries)):
-                boxes = cuts.cut_once(boxes, rank, at)
-            laned = any(
-                isinstance(e, Fan) and e.level in ("vectors", "lanes") and e.rank == rank
-                for e in cuts.entries
-            )
-            each = rank in seen.ranks and not laned
-            steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
-        passes = self._passes(cuts, first)
-        read = write = down = up = ints(0)
-        for position, (_, view) in enumerate(seen.uses):
-            if not self._from_buffer(work, position):
+        seen, path, division = work.seen, work.path, self.division(work.path)
+        own = {rank: sizes[rank] for rank in division.full if rank in seen.ranks}
+        cycles = self.pace(self.accelerator, path, seen) * division.steps(own)
+        read = write = down = _ZERO
+        for position, ((use, view), bits) in enumerate(
+            zip(seen.uses, self.widths(path, seen), strict=True)
+        ):
+            if not self._from_buffer(path, use):
                 continue
-            whole = Transfer(
-                cuts=cuts,
-                view=view,
-                child=len(cuts.entries),
-                shared=self._outside(work, position) + 1,
-            )
-            if position < len(seen.inputs):
-                n_bytes = -(-whole.n_bytes(view.bits) // passes)
-                read, down = read + n_bytes, down + n_bytes
-            else:
-                every, anew = whole.sums(view.bits)
-                write = write + -(-every // passes)
-                up = write
-                again = -(-(every - anew * begins_sums(cuts, seen)) // passes)
-                read, down = read + again, down + again
+            accesses = partial(division.accesses, expanded(self.family.space, view), own, bits)
+            outer, piped = accesses(inner=False), accesses(inner=self._apart)
+            if position == len(seen.inputs):
+                write = outer
+                outer = outer - pick(begun, 0, accesses(inner=False, first=True))
+                piped = piped - pick(begun, 0, accesses(inner=self._apart, first=True))
+            read, down = read + outer, down + piped
         a = self.accelerator
         reads, writes = a.read_rate.cycles(read), a.write_rate.cycles(write)
-        most = larger(steps, larger(reads, writes))
+        most = larger(cycles, larger(reads, writes))
         most = larger(most, a.distribution_rate.cycles(down))
-        most = larger(most, a.collection_rate.cycles(up))
-        return Block(most, ints(reads), ints(writes))
+        most = larger(most, a.collection_rate.cycles(write))
+        return Block(most, reads, writes)
 
-    def _passes(self, cuts: Cuts, first: int) -> Ints:
-        """Return how many passes there are."""
-        return math.prod(
-            (number(cuts.pieces(rank, first)) for rank in self.family.space.sizes), start=ints(1)
-        )
+    @cached_property
+    def _apart(self) -> bool:
+        """Whether what several PEs need is sent to each of them."""
+        return not self.accelerator.noc.distribution.multicasts
 
-    def _outside(self, work: Work, position: int) -> int:
-        name = self.family.aliases.get(work.seen.uses[position][0], work.seen.uses[position][0])
-        found = -1
-        for at, entry in enumerate(work.path.entries):
-            if getattr(entry, "tensor", None) == name:
-                found = at
-        return found
-
-    def _from_buffer(self, work: Work, position: int) -> bool:
-        at = self._outside(work, position)
-        return at >= 0 and getattr(work.path.entries[at], "level", "") == BUFFER
+    def _from_buffer(self, path: Path, use: str) -> bool:
+        """Return whether the steps of PEs take an operand from the buffer."""
+        name = self.family.aliases.get(use, use)
+        kept = [e for e in path.entries if isinstance(e, Kept) and e.tensor == name]
+        if kept:
+            return kept[-1].level == BUFFER
+        held = self.tile_of(path, use)
+        return any(keep.tensor == held for keep in self.family.around)
 
     def correction(self, step: str, work: Work, view: View, sizes: dict[str, Ints]) -> Block:
         """Return the cost of a step in place on sums."""
@@ -320,21 +305,24 @@ class Units(Widths):
         self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, kind: str, *, up: bool
     ) -> Move:
         """Return the cost of bringing a tile of a tensor of a class, or of taking it away."""
-        if tiled.level == BUFFER:
-            later = FALSE if up or tiled.slide is None else slid
-            known = (id(tiled), up, kind, later is TRUE, *(identity(sizes[r]) for r in tiled.ranks))
-            if later is FALSE or later is TRUE:
-                if known not in self.known:
-                    self.kept += [sizes[rank] for rank in tiled.ranks]
-                    n_bytes, rows = self._tile(tiled, sizes, later, kind)
-                    self.known[known] = self._dram(n_bytes, kind, rows, up=up)
-                return self.known[known]  # type: ignore[return-value]
-            n_bytes, rows = self._tile(tiled, sizes, later, kind)
-            return self._dram(n_bytes, kind, rows, up=up)
-        key = (id(tiled), up)
-        if key not in self.known:
-            self.known[key] = self._to_pe(tiled, kind, up=up)
-        return self.known[key]  # type: ignore[return-value]
+        later = FALSE if up or tiled.slide is None else slid
+        if later is not FALSE and later is not TRUE:
+            return self._move(tiled, sizes, later, kind, up=up)
+        each = tiled.level == STREAM or (self._apart and tiled.level != BUFFER)
+        ranks = sizes if each else tiled.ranks
+        known = (id(tiled), up, kind, later is TRUE, *[identity(sizes[rank]) for rank in ranks])
+        if known not in self.known:
+            self.kept += [sizes[rank] for rank in ranks]
+            self.known[known] = self._move(tiled, sizes, later, kind, up=up)
+        return self.known[known]  # type: ignore[return-value]
+
+    def _move(
+        self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, kind: str, *, up: bool
+    ) -> Move:
+        if tiled.level != BUFFER:
+            return self._to_pe(tiled, sizes, slid, kind, up=up)
+        n_bytes, rows = self._tile(tiled, sizes, slid, kind)
+        return self._dram(n_bytes, kind, rows, up=up)
 
     def _tile(
         self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, kind: str
@@ -354,47 +342,59 @@ class Units(Widths):
         return ints(in_bytes(pick(slid, whole - reach * others, whole), width)), rows
 
     def _dram(
-        self, n_bytes: Ints, kind: str, rows: Rows | None = None, *, up: bool, pes: bool = False
+        self,
+        n_bytes: Ints,
+        kind: str,
+        rows: Rows | None = None,
+        *,
+        up: bool,
+        piped: Ints | None = None,
     ) -> Move:
         """Return the cost of a transfer with the memory of a class, from or to buffer or PEs."""
         accelerator = self.accelerator.backing(kind)
         service = accelerator.transfer_cycles(n_bytes, rows, write=up)
         rate = accelerator.read_rate if up else accelerator.write_rate
-        if pes:
+        if piped is not None:
             rate = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
             service=plain(ints(service)),
-            port=plain(ints(rate.cycles(n_bytes))),
+            port=plain(ints(rate.cycles(n_bytes if piped is None else piped))),
             latency=0 if up else accelerator.dram.latency_cycles,
             on_chip=False,
             memory=self.accelerator.memory(kind),
         )
 
-    def _to_pe(self, tiled: Tiled, kind: str, *, up: bool) -> Move:
-        """Return the mean transfer between PEs and the memory outside."""
-        accelerator = self.accelerator
-        cuts = self.cuts(tiled.path)
-        outside = -1
-        for at, entry in enumerate(tiled.path.entries[: tiled.at]):
-            if getattr(entry, "tensor", None) == tiled.tensor:
-                outside = at
-        streams = tiled.level == STREAM
-        child = len(cuts.entries) if streams else tiled.at
-        one = Transfer(cuts=cuts, view=tiled.view, child=child, shared=outside + 1)
-        times = self._passes(cuts, tiled.at) if streams else one.times
-        width = tiled.view.bits
-        n_bytes = one.sums(width)[0] if up else one.n_bytes(width)
-        n_bytes = -(-n_bytes // larger(times, 1))
-        tail = accelerator.tail_latency_cycles if up and outside >= 0 else 0
-        lead = 0 if up else accelerator.lead_latency_cycles
-        if outside < 0:
-            found = self._dram(n_bytes, kind, up=up, pes=True)
-            return replace(found, latency=found.latency + lead)
+    def _to_pe(
+        self, tiled: Tiled, sizes: dict[str, Ints], slid: Bools, kind: str, *, up: bool
+    ) -> Move:
+        """Return the cost of a transfer between PEs and the memory outside."""
+        accelerator, division = self.accelerator, self.division(tiled.path)
+        moved = partial(self._moved, tiled, division, sizes, slid)
+        n_bytes = moved(inner=False)
+        piped = moved(inner=True) if self._apart and not up else n_bytes
+        latency = accelerator.tail_latency_cycles if up else accelerator.lead_latency_cycles
+        if tiled.outside is None:
+            found = self._dram(n_bytes, kind, up=up, piped=piped)
+            return found if up else replace(found, latency=found.latency + latency)
         port = accelerator.write_rate if up else accelerator.read_rate
         pipe = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
-            service=plain(ints(pipe.cycles(n_bytes))),
+            service=plain(ints(pipe.cycles(piped))),
             port=plain(ints(port.cycles(n_bytes))),
-            latency=lead + tail,
+            latency=latency,
             on_chip=True,
         )
+
+    def _moved(
+        self, tiled: Tiled, division: Division, sizes: dict[str, Ints], slid: Bools, *, inner: bool
+    ) -> Ints:
+        """Return the bytes of a block of PEs: all, or less what windows had that slid."""
+        dims, bits = tiled.dims, tiled.view.bits
+        if tiled.level == STREAM:
+            return division.accesses(dims, division.block(sizes, sizes), bits, inner=inner)
+        block = division.block(sizes, sizes if inner else tiled.ranks)
+        spread = partial(division.spread, dims, block, bits, inner=inner)
+        if tiled.slide is None or slid is FALSE:
+            return spread()
+        less = spread(slide=tiled.slide)
+        return less if slid is TRUE else pick(slid, less, spread())

@@ -21,6 +21,7 @@ from simaccel.analytic.family import (
     family_of,
     ints,
     take,
+    without_empty,
 )
 from simaccel.analytic.known import known_times
 from simaccel.analytic.least import least
@@ -220,6 +221,7 @@ def _timed(family: Family, accelerator: Accelerator) -> Ints:
 
 
 def _timed_anew(family: Family, accelerator: Accelerator) -> Ints:
+    family = without_empty(family)
     units = Units(family, accelerator)
     times = timeline(bodies(family), family.space, units, accelerator)
     return ints(np.ceil(times.end()))

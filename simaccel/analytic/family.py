@@ -229,8 +229,11 @@ def alike(family: Family) -> list[Ints]:
     """Return the candidates, as flat indices, that can be timed together.
 
     Their loops have one order, and branches stand in the same ones: a loop of one trip is none.
+    PEs with memories get their tiles from the same places.
     """
     shape, keys = family.shape, [ints(0)]
+    if _in_pes(family):
+        keys += [ints(n.slots > 0) for n in branches_of(family.branch) if isinstance(n, Kept)]
     real: list[Bools] = []
     sizes: dict[str, Ints] = {rank: ints(size) for rank, size in family.space.sizes.items()}
     for node in family.branch:
@@ -248,6 +251,26 @@ def alike(family: Family) -> list[Ints]:
     _, group = np.unique(rows, axis=1, return_inverse=True)
     group = np.ravel(group)
     return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
+
+
+def without_empty(family: Family) -> Family:
+    """Return a family for PEs with memories without what none of its candidates keeps."""
+
+    def kept(branch: Branch) -> Branch:
+        found: list[Entry | Forked | Parted | Do] = []
+        for node in branch:
+            if isinstance(node, Forked | Parted):
+                found.append(replace(node, branches=tuple(map(kept, node.branches))))
+            elif not isinstance(node, Kept) or np.any(node.slots):
+                found.append(node)
+        return tuple(found)
+
+    return replace(family, branch=kept(family.branch)) if _in_pes(family) else family
+
+
+def _in_pes(family: Family) -> bool:
+    """Return whether a leaf is done by PEs with memories."""
+    return any(isinstance(node, Do) and node.unit == "mac" for node in branches_of(family.branch))
 
 
 def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:

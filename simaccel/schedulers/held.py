@@ -21,7 +21,7 @@ from simaccel.errors import SimaccelError
 from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
-from simaccel.schedulers.choosing import Candidates, capacity, with_one_slot
+from simaccel.schedulers.choosing import Candidates, capacity
 from simaccel.schedulers.confirming import Body
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.problems import mapping_of
@@ -241,9 +241,25 @@ class Place:
         own = {out: given for out, given in sources.items() if given in kept}
         families = [
             family_of(space, replace(self.group, tree=without(tree, kept, own)), keeps)
-            for tree in (self.group.tree, with_one_slot(self.group.tree))
+            for tree in (self.group.tree, tight(self.group.tree))
         ]
         return self.goal.candidates(families)
+
+
+def tight(tree: Tree) -> Tree:
+    """Return a tree with as few slots as it may have: one, or two where an iteration comes early.
+
+    What of it crosses from one iteration to the next needs the second.
+    """
+    most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
+    return tuple(
+        replace(node, slots=min(node.slots, most))
+        if isinstance(node, Keep)
+        else replace(node, branches=tuple(map(tight, node.branches)))
+        if isinstance(node, Fork | Part)
+        else node
+        for node in tree
+    )
 
 
 def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:

@@ -1,15 +1,17 @@
 """Candidates that are timed together take what each takes alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import Family, Ints, family_of, ints, take, with_arrays
+from simaccel.analytic.family import Family, Ints, Kept, family_of, ints, take, with_arrays
 from simaccel.hardware import Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Tree
-from simaccel.workload import Workload, build
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Spread, Tree
+from simaccel.workload import Workload, build, gemm
 
 _HEADS = {"bh": ("b", "h")}
 
@@ -80,3 +82,25 @@ def test_what_is_timed_together_takes_what_it_takes_alone(
     both = evaluate(_together(each), on).timed()
     assert both.tolist() == alone
     assert int(np.ravel(evaluate(take(_together(each), ints([1])), on).timed())[0]) == alone[1]
+
+
+def test_pes_get_each_candidates_tiles_from_where_it_keeps_them() -> None:
+    slow = ["dram.latency_cycles=50", "dram.bandwidth_bytes_per_second=1 GB/s"]
+    on = load_accelerator("eyeriss_like", slow)
+    workload, inside = gemm(m=20, k=12, n=10), (Loop("k", 5), Spread("k", 2, "rows"))
+    at_pes = tuple(Keep(tensor, "pe") for tensor in "ABC")
+    trees: list[Tree] = [
+        (Loop("m", 6), *kept, Loop("n", 4), *inside, *at_pes, Do("gemm", "mac"))
+        for kept in ((Keep("B"), Keep("C")), (Keep("C"),), (Keep("B"),))
+    ]
+    groups = [Group(operators=("gemm",), tree=tree) for tree in trees]
+    each = [family_of(space_of(workload, group), group) for group in groups]
+    slots = {"B": ints([1, 0, 1]), "C": ints([1, 1, 0])}
+    branch = tuple(
+        replace(node, slots=slots[node.tensor])
+        if isinstance(node, Kept) and node.level == "buffer"
+        else node
+        for node in each[0].branch
+    )
+    together = evaluate(replace(each[0], branch=branch), on).timed()
+    assert together.tolist() == [int(evaluate(family, on).timed()) for family in each]

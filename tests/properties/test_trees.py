@@ -64,11 +64,11 @@ def test_a_random_tree_on_a_spatial_array(seed: int) -> None:
     _check(seed, spatial=True)
 
 
-@given(st.integers(0, 2**32))
+@given(st.integers(0, 2**32), st.booleans())
 @settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
-def test_tensors_that_stay_from_group_to_group(seed: int) -> None:
-    """Values, and bytes by tensor and level; systolic arrays, as no dataflow does it on others."""
-    case = draw_held(seed, spatial=False)
+def test_tensors_that_stay_from_group_to_group(seed: int, spatial: bool) -> None:  # noqa: FBT001
+    """Values, and bytes by tensor and level."""
+    case = draw_held(seed, spatial=spatial)
     assume(case is not None)
     assert case is not None
     assert_computes(case.of, case.mapping)

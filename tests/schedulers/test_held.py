@@ -16,10 +16,11 @@ from simaccel.hardware.memory import GroupsSpec
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.text import parse_text, tree_text
-from simaccel.mapping.tree import Around, Mapping
+from simaccel.mapping.tree import Around, Do, Fork, Keep, Loop, Mapping, Tree
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.held import tight
 from simaccel.schedulers.tenants import tenants
 from simaccel.workload import Conv, Dimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, Node, conv, linked, pooling, residual
@@ -91,6 +92,16 @@ def test_a_tensor_is_held_where_it_fits_exactly(capacity: int) -> None:
     run = assert_counts(of, mapping, _on(capacity))
     assert run.peak_buffer_bytes <= capacity
     assert (_dram(run.moved) == 12) if capacity == 6 else (_dram(run.moved) >= 16)
+
+
+def test_what_crosses_into_the_next_iteration_keeps_two_slots() -> None:
+    def tree(ahead: int, few: int) -> Tree:
+        inside = (Loop("c", 8), Keep("K", slots=few), Do("L", "array"))
+        outside = (Loop("q", 8), Keep("S", slots=few + ahead))
+        return (*outside, Fork((inside, (Do("softmax", "sfu"),)), ahead))
+
+    assert tight(tree(0, 3)) == tree(0, 1)
+    assert tight(tree(1, 3)) == tree(1, 1)
 
 
 def test_lives_end_with_the_last_reader() -> None:

@@ -3,7 +3,8 @@
 ``python -m validation.frozen.run`` runs what ``before.csv`` has (made before mapping trees) and
 writes ``after.csv`` and the figures of ``README.md``. What was run is kept in ``out/frozen.csv``
 until the table is whole: a run that is stopped goes on where it was, unless the sources of the
-simulator have changed since. ``--only TEXT`` prints points with TEXT in their line and writes
+simulator have changed since. ``--every N`` takes each N-th point only: 5 has points of all
+accelerators and dataflows. ``--only TEXT`` prints points with TEXT in their line and writes
 nothing; ``--table`` writes the README's figures again.
 """
 
@@ -46,8 +47,8 @@ def measured(points: Sequence[Point], processes: int) -> Iterator[list[Row]]:
         yield from track(found, "points", total=len(points), console=Console(stderr=True))
 
 
-def completed(points: Sequence[Point], processes: int) -> Table:
-    """Measure what a stopped run has left, and give all."""
+def completed(points: Sequence[Point], processes: int, *, whole: bool) -> Table:
+    """Measure what a stopped run has left of some points; keep them if they are not all."""
     path = PART.with_name(f"{PART.stem}-{fingerprint()}.csv")
     path.parent.mkdir(exist_ok=True)
     found = read(path) if path.exists() else {}
@@ -60,7 +61,8 @@ def completed(points: Sequence[Point], processes: int) -> Table:
             table.writerows(lines(point, rows))
             stream.flush()
             found[point] = rows
-    path.unlink()
+    if whole:
+        path.unlink()
     return {point: found[point] for point in points}
 
 
@@ -78,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", metavar="TEXT")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--processes", type=int, default=1, metavar="N")
     asked = parser.parse_args(arguments)
     before = read(HERE / "before.csv")
@@ -87,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(summary({point: before[point] for point in chosen}, after))
         return 0
     if not asked.table:
-        write(completed(list(before), asked.processes), HERE / "after.csv")
+        points = list(before)[:: asked.every]
+        found = completed(points, asked.processes, whole=asked.every == 1)
+        write(found, HERE / "after.csv")
     text = summary(before, read(HERE / "after.csv"))
     write_figures("figures", text, HERE / "README.md")
     print(text)
