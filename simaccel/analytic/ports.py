@@ -87,8 +87,7 @@ class Ports(State):
     def beside(self, begin: Floats, block: Block) -> Floats:
         """Return what a block that begins at a time takes longer, as others use ports as well."""
         read, write = (
-            self._turns(self.uses[port], begin, block, port, self.present)
-            for port in (READ, WRITE)
+            self._turns(self.uses[port], begin, block, port, self.present) for port in (READ, WRITE)
         )
         return larger(read, write)
 

@@ -391,9 +391,7 @@ class Traffic(Systolic):
                 self.x[port] = pick(mine, served, self.get(port))
                 self._store_ends_later(line, n, last, pick(mine, larger(served - last, 0), 0))
 
-    def _behind_loads(
-        self, asked: Floats, move: Move, where: Bools
-    ) -> tuple[Posted, list[Place]]:
+    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> tuple[Posted, list[Place]]:
         """Return when a store is served: after a batch of loads, which then wait for it.
 
         It gets its turn as well where loads run out, though a loader asks for its next one then:
