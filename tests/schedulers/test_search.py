@@ -75,7 +75,7 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     return fastest
 
 
-_SHAPES = [(9, 7, 5), (16, 4, 6), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
+_SHAPES = [(7, 5, 4), (13, 4, 3), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
 
 
 @pytest.mark.parametrize(
