@@ -31,6 +31,7 @@ from benchmarks.measure import (
 )
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import Family, Ints, Kept, Loops, ints
+from simaccel.analytic.known import forget
 from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -201,18 +202,23 @@ _WORK: Final[dict[str, Callable[[Point], Work]]] = {
 
 
 def rates(point: Point) -> Row:
-    """Do the work once unmeasured, then so many times in CPU time."""
+    """Do the work once unmeasured, then so many times in CPU time, with nothing timed before."""
     work = _WORK[point["kind"].partition(" ")[0]](point)
-    work.do()
+
+    def cold() -> None:
+        forget()
+        work.do()
+
+    cold()
     seconds: list[float] = []
     for _ in range(point["repeats"]):
         started = time.process_time()
-        work.do()
+        cold()
         seconds.append(time.process_time() - started)
     return point | {
         "candidates": work.count,
         "cpu_seconds": median(seconds),
-        "shares": shares(work.do),
+        "shares": shares(cold),
     }
 
 
@@ -259,6 +265,7 @@ def report(rows: list[Row]) -> str:
         "a mapspace; `search`: "
         "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens "
         f"(or a prefill of 512 by {LLAMA}), the best few run on the machine. "
+        "No time of a family is known from before. "
         f"CPU time of one core, medians of {rows[0]['repeats']}. *Before* is the code before "
         "mapping trees, on the same machine in the same hour: it counted and estimated in one, and "
         "had one closed form for each kind of mapping. "

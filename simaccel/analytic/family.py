@@ -228,25 +228,14 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
 def alike(family: Family) -> list[Ints]:
     """Return the candidates, as flat indices, that can be timed together.
 
-    Their loops have one order, what runs an iteration early does so in the same loop, and PEs with
-    memories get their tiles from the same places.
+    Their loops have one order, and those of them that are loops at all are the same: candidates of
+    other depths would be gone through in the loops of each other. PEs with memories get their tiles
+    from the same places.
     """
     shape, keys = family.shape, [ints(0)]
     if _in_pes(family):
         keys += [ints(n.slots > 0) for n in branches_of(family.branch) if isinstance(n, Kept)]
-    real: list[Bools] = []
-    sizes: dict[str, Ints] = {rank: ints(size) for rank, size in family.space.sizes.items()}
-    for node in family.branch:
-        if isinstance(node, Loops):
-            keys += node.places
-            for rank, tile in zip(node.ranks, node.tiles, strict=True):
-                real.append(tile < sizes[rank])
-                sizes[rank] = np.minimum(tile, sizes[rank])
-        elif isinstance(node, Forked) and node.ahead:
-            keys += [ints(one) for one in real]
-    for inner in branches_of(family.branch):
-        if isinstance(inner, Loops) and inner not in family.branch:
-            keys += inner.places
+    _order_keys(family.branch, dict(family.space.sizes), keys)
     rows = np.stack([np.broadcast_to(key, shape).ravel() for key in keys])
     _, group = np.unique(rows, axis=1, return_inverse=True)
     group = np.ravel(group)
@@ -271,6 +260,23 @@ def without_empty(family: Family) -> Family:
 def _in_pes(family: Family) -> bool:
     """Return whether a leaf is done by PEs with memories."""
     return any(isinstance(node, Do) and node.unit == "mac" for node in branches_of(family.branch))
+
+
+def _order_keys(branch: Branch, sizes: dict[str, Any], keys: list[Ints]) -> None:
+    """Add the place of each loop by candidate, -1 where it makes one piece."""
+    fanned = False
+    for node in branch:
+        if isinstance(node, Loops):
+            for rank, tile, place in zip(node.ranks, node.tiles, node.places, strict=True):
+                keys.append(place if fanned else ints(np.where(tile < sizes[rank], place, -1)))
+                sizes[rank] = np.minimum(tile, sizes[rank])
+        elif isinstance(node, Fan):
+            fanned = True
+        elif isinstance(node, Cut):
+            sizes[node.rank] = node.size
+        elif isinstance(node, Forked | Parted):
+            for inner in node.branches:
+                _order_keys(inner, dict(sizes), keys)
 
 
 def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:

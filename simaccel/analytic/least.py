@@ -2,7 +2,8 @@
 
 The array works on one block after the other. In a fork it also waits for the vector operators that
 stand between two of its operators, and each of its stays there, a *phase*, is no shorter than the
-transfers of its own tiles that no slot can take before or after it.
+transfers of its own tiles that no slot can take before or after it. Where one tile of what is
+between them has a single slot, a vector operator and the array's only one take turns.
 """
 
 from __future__ import annotations
@@ -14,11 +15,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simaccel.analytic.family import Cut, Entry, Family, Fan, Forked, Ints, Kept, Loops, Path, ints
+from simaccel.analytic.family import (
+    Bools,
+    Cut,
+    Entry,
+    Family,
+    Fan,
+    Forked,
+    Ints,
+    Kept,
+    Loops,
+    Path,
+    ints,
+)
 from simaccel.analytic.pieces import Cuts, expanded, extent, number
 from simaccel.analytic.totals import Counts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
+from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
 
 
@@ -26,11 +40,13 @@ from simaccel.numbers import in_bytes
 class _Phases:
     """A unit's paths by phase, and the vector operators that it waits for between them.
 
-    ``inside``: entries of a path from here on are of its phase alone.
+    ``turns``: those that take turns with its only operator, and where they do. ``inside``: entries
+    of a path from here on are of its phase alone.
     """
 
     paths: list[list[Path]] = field(default_factory=lambda: [[]])
     between: list[str] = field(default_factory=list)
+    turns: list[tuple[str, Bools]] = field(default_factory=list)
     inside: int = 0
 
 
@@ -38,6 +54,8 @@ def least(family: Family, accelerator: Accelerator, counts: Counts) -> Ints:
     """Return what no estimate is below: the first load, phases, what is between, the last store."""
     phases = _phases(family)
     found = sum((counts.chains[name] for name in phases.between), start=ints(0))
+    for name, here in phases.turns:
+        found = found + here * counts.chains[name]
     for paths in phases.paths:
         found = found + _phase(family, accelerator, counts, paths, phases)
     return ints(found + first_loads(family, accelerator) + last_store(family, accelerator))
@@ -66,7 +84,47 @@ def _phases(family: Family) -> _Phases:
             found.paths.append([])
         found.paths[-1].append(path)
         waits = []
+    if is_plain:
+        found.turns = _turns(family, paths, outside)
     return found
+
+
+def _turns(
+    family: Family, paths: Sequence[Path], outside: Sequence[object]
+) -> list[tuple[str, Bools]]:
+    """Return the vector operators that share a tile with the array's only operator, and where.
+
+    Each iteration has a tile of its own, which both use: with one slot, neither begins a next one
+    before the other is done.
+    """
+    arrays = [path for path in paths if path.leaf.unit == "array"]
+    if len(arrays) != 1 or family.space.derived or any(isinstance(one, Cut) for one in outside):
+        return []
+    cut = {rank for one in outside if isinstance(one, Loops) for rank in one.ranks}
+    last = max((at for at, one in enumerate(outside) if not isinstance(one, Kept)), default=-1)
+    shared = [one for one in outside[last + 1 :] if isinstance(one, Kept) and one.level == BUFFER]
+    mine, found = _used(family, arrays[0]), []
+    for path in paths:
+        if path.leaf.unit != "sfu":
+            continue
+        seen, used = family.space.seen(path.leaf.operator), _used(family, path)
+        here = np.zeros((), dtype=np.bool_)
+        for keep in shared:
+            if keep.tensor not in mine or keep.tensor not in used:
+                continue
+            view, is_read = used[keep.tensor]
+            whole = not any(isinstance(one, Loops) for one in path.entries[len(outside) :])
+            if cut <= view.names and (is_read or whole):
+                here = here | (keep.slots == 1)
+        found.append((seen.name, here))
+    return found
+
+
+def _used(family: Family, path: Path) -> dict[str, tuple[View, bool]]:
+    """Return the tensors whose tiles an operator uses, and whether all of its passes read them."""
+    *inputs, output = family.space.seen(path.leaf.operator).uses
+    found = {family.aliases.get(output[0], output[0]): (output[1], False)}
+    return found | {family.aliases.get(name, name): (view, True) for name, view in inputs}
 
 
 def _phase(

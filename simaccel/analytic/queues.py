@@ -117,29 +117,11 @@ class Queues(Traffic):
                         self._ask(tiled, mine, ahead=n, place=n - 1, slot=1)
                         self._follow(tiled, n + 1, mine)
 
-    def take_back(self, body: Bodies, last: Round, where: Bools) -> None:
-        """Take back what was asked for behind the ``last`` full iteration that nothing follows.
-
-        A loop that goes on evenly has asked for such tiles; they came behind all others.
-        """
-        for tiled in body.tiles if anywhere(where) else ():
-            for n, mine in tiled.having(where & tiled.own) if tiled.read else ():
-                for place in range(n):
-                    beyond = mine & without(last.after(place + 1)[1])
-                    beyond = beyond & (self.coming(tiled, place) != UNASKED)
-                    if anywhere(beyond):
-                        self.x["next", tiled.key, place] = pick(
-                            beyond, UNASKED, self.coming(tiled, place)
-                        )
-                        move = self.units.move(tiled, last.sizes, TRUE, tiled.view.kind, up=False)
-                        channel = self.lines[move.memory].key(CHANNEL)
-                        self.x[channel] = self.get(channel) - beyond * move.service
-
     def _release(self, tiled: Tiled) -> None:
         used = self.get(("used", tiled.key))
         for n in range(tiled.most, 1, -1):
             later, here = self.get((tiled.key, n - 1)), self.get((tiled.key, n))
-            self.x[tiled.key, n] = pick(tiled.own, later, here)
+            self.x[tiled.key, n] = pick(tiled.own & tiled.more_than(n - 1), later, here)
         self.x[tiled.key, 1] = pick(tiled.own, used, self.get((tiled.key, 1)))
 
     def _ask(self, tiled: Tiled, where: Bools, *, ahead: int, place: int, slot: int) -> None:

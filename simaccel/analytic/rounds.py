@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.analytic.pointwise import anywhere, pick, plain, smaller
+from simaccel.analytic.pointwise import anywhere, pick, plain, smaller, without
 from simaccel.analytic.schedule import FALSE, TRUE, Bodies
 from simaccel.analytic.times import Sizes
 from simaccel.analytic.trips import Trips
@@ -93,16 +93,16 @@ class Round:
 
     @property
     def ends(self) -> Bools:
-        """Where the loop outside goes on with an iteration of other sizes."""
+        """Where the loop outside goes on with an iteration of other sizes, or has none."""
         if self.outside is None:
-            return FALSE
+            return TRUE
         sizes, there, _ = self.outside.after(1)
-        found: Bools = FALSE
+        found = without(there)
         for rank, size in sizes.items():
             here = self.outside.sizes[rank]
             if size is not here:
                 found = found | (size != here)
-        return found & there
+        return found
 
     def merged(self, where: Bools, other: Round) -> Round:
         """Take another iteration of the same loop where something does not hold."""

@@ -81,7 +81,15 @@ class Tiled:
         """Whether it comes from a memory."""
         self.comes = self.read or (self.outside is None and self.may_spill)
         """Whether it comes from a memory, or sums in it come back."""
+        self._more: dict[int, Bools] = {}
         self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
+
+    def more_than(self, n: int) -> Bools:
+        """Return which candidates have more slots."""
+        if n not in self._more:
+            few = len(self.by_slots) == 1
+            self._more[n] = self.most > n if few else plain(self.slots > n)
+        return self._more[n]
 
     def having(self, where: Bools) -> Iterator[tuple[int, Bools]]:
         """Yield numbers of slots with the candidates of some that have so many."""
@@ -144,16 +152,22 @@ class Bodies:
         return self._last.get(tiled.key, self.items[-1]) is not self.items[-1]
 
     @cached_property
-    def most_slots(self) -> Ints:
-        """The most slots of any tile below that comes from a memory, by candidate."""
+    def own_slots(self) -> Ints:
+        """The most slots of a tile of its own that comes from a memory, at least 1."""
         found = ints(1)
         for tiled in self.tiles:
             if tiled.comes:
                 found = larger(found, pick(tiled.own, smaller(tiled.slots, RING), 1))
+        return plain(found)
+
+    @cached_property
+    def most_slots(self) -> Ints:
+        """The most slots of any tile below that comes from a memory, by candidate."""
+        found = self.own_slots
         for item in self.items:
             if isinstance(item, Bodies):
                 found = larger(found, item.most_slots)
-        return plain(found)
+        return found
 
     @cached_property
     def queues(self) -> frozenset[int]:

@@ -7,11 +7,12 @@ from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Floats
 from simaccel.analytic.pointwise import larger, pick, without
 from simaccel.analytic.schedule import Work
-from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin, State
+from simaccel.analytic.ports import Ports
+from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin
 from simaccel.hardware import Accelerator
 
 
-class Systolic(State):
+class Systolic(Ports):
     """The array, with what is on its way into it and out of it."""
 
     def __init__(self, accelerator: Accelerator, begin: Begin | None) -> None:
@@ -33,7 +34,8 @@ class Systolic(State):
             begin = larger(begin, pick(edges.holds[number], shifted, come))
         behind = pick(edges.holds_sums, self.get(LEFT) - edges.hidden, ZERO)
         begin = larger(begin, behind)
-        end = begin + block.cycles
+        end = begin + block.cycles + self.beside(begin, block)
+        self.done(ARRAY, begin, block)
         self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
         self.x[LEFT] = larger(self.get(LEFT), end + edges.leaving)
         out = end + edges.tail + self.accelerator.tail_latency_cycles

@@ -160,10 +160,9 @@ class Timeline(Queues):
             if apart and not done:
                 loop.finish()
             steady.went(done, here, self.x)
-        ago, more, left = steady.before(self.x, first.ends * body.most_slots)
+        ago, more, left = steady.before(self.x, first.ends * body.own_slots)
         if anywhere(more):
             self.skip(ago, more)
-            self.take_back(body, first.at(trips.full - 1), (more > 0) & (left == 0))
         return left
 
     def _begun(self, adders: Collection[str]) -> bool:
@@ -224,7 +223,11 @@ class Timeline(Queues):
             begin = self.get(engine)
             for key in keys:
                 begin = larger(begin, self.get(("ready", key)))
-            self.x[engine] = out = begin + block.cycles
+            self.x[engine] = out = begin + block.cycles + self.beside(begin, block)
+            self.done(engine, begin, block)
+            if engine == SFU:
+                self.use_port(READ, SFU, begin, block.read, TRUE)
+                self.use_port(WRITE, SFU, begin, block.write, TRUE)
         else:
             out = self.folds(work, block, block.edges)
         self._finish(keys, work.keys[-1], out, block)

@@ -6,14 +6,14 @@ import functools
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats, ints
-from simaccel.analytic.pointwise import anywhere, larger, pick, without
+from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.schedule import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
@@ -37,7 +37,7 @@ from simaccel.analytic.times import (
 from simaccel.analytic.turns import Pace, Posted, after_loads, delay_of, meeting
 from simaccel.hardware import Accelerator
 
-_RECENT = 4
+_RECENT = 6
 """Loads of which a later one of the program may go ahead."""
 
 
@@ -56,6 +56,7 @@ class Request:
     arrival: Floats
     """When the tile is there."""
     number: Floats
+    move: Move
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +115,10 @@ class Line:
     """How many there were."""
     wrote: Bools = field(default_factory=lambda: FALSE)
     """Whether the last transfer was a store."""
-    stored: list[int] = field(default_factory=list)
-    """Tiles of the last stores, which a later load of the program may go ahead of."""
+    turned: Floats = field(default_factory=lambda: ZERO)
+    """When the last loads got their turn behind a store."""
+    stored: set[int] = field(default_factory=set)
+    """Tiles of stores, which a later load of the program may go ahead of."""
 
     @cached_property
     def pace(self) -> Pace:
@@ -136,19 +139,20 @@ class Traffic(Systolic):
         self.gate = None if begin is None else begin.gate
         self.units = units
         self.slid: Bools = FALSE
-        self.present: Bools = TRUE
-        """Candidates that have the present iteration."""
         wrote = frozenset() if begin is None else begin.wrote
         self.lines = {
             name: Line(
                 at,
                 name,
                 wrote=TRUE if name in wrote else FALSE,
-                stored=[] if begin is None else list(EARLIER),
+                stored=set() if begin is None else set(EARLIER),
             )
             for name, at in accelerator.every_backing.items()
         }
         """The channels of DRAM and of the memories beside it."""
+        for line in self.lines.values() if begin is not None else ():
+            for n, key in enumerate(EARLIER):
+                self.x[line.key("store"), n, "tile"] = plain(ints(key))
         self.counters = COUNTERS | {
             line.key(what) for line in self.lines.values() for what in (DRAM, STORES)
         }
@@ -164,10 +168,13 @@ class Traffic(Systolic):
             begin = larger(begin, gate.cycle)
         if tiled.outside is not None:
             begin = larger(begin, self.get(("ready", tiled.outside)))
+        late = None
         if move.on_chip:
             end = begin + move.longest
         else:
-            end = self._served(begin, move, where, engine, tiled)
+            request = self._served(begin, move, where, engine, tiled)
+            end, late = request.end, partial(self._load_late, request)
+        self.use_port(READ if move.on_chip else WRITE, engine, begin, move.port, where, late)
         past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
@@ -183,16 +190,17 @@ class Traffic(Systolic):
         if move.on_chip:
             end = begin + move.longest
         else:
-            posted = self._behind_loads(begin, move, tiled.own)
+            ends = [one.end for one in self.lines[move.memory].recent]
+            posted, later = self._behind_loads(begin, move, tiled.own)
             end = larger(posted.end, begin + move.port)
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
             line = self.lines[move.memory]
             kept = line.key("store")
-            line.stored = [tiled.key, *line.stored[: len(EARLIER) - 1]]
-            newest = vars(posted) | {"port": begin + move.port}
+            line.stored.add(tiled.key)
+            newest = vars(posted) | {"port": begin + move.port, "tile": tiled.key}
             for part, time in newest.items():
-                for n in range(len(line.stored) - 1, 0, -1):
+                for n in range(len(EARLIER) - 1, 0, -1):
                     newer = self.get((kept, n - 1, part))
                     self.x[kept, n, part] = pick(tiled.own, newer, self.get((kept, n, part)))
                 self.x[kept, 0, part] = pick(tiled.own, time, self.get((kept, 0, part)))
@@ -203,6 +211,11 @@ class Traffic(Systolic):
             self.x[inside] = larger(self.get(inside), stored)
             self.use(tiled.outside, stored)
         self._count(move, tiled.own, loads=False)
+        late = None
+        if not move.on_chip:
+            self._serve_again(line, later, ends)
+            late = partial(self._store_late, line)
+        self.use_port(WRITE if move.on_chip else READ, engine, begin, move.port, tiled.own, late)
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
         """Return when a slot of a tile is free; where ``early`` one release is still to come."""
@@ -223,8 +236,10 @@ class Traffic(Systolic):
         name = ("used", key)
         self.x[name] = larger(self.get(name), end)
 
-    def _served(self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled) -> Floats:
-        """Return when a load has been served: the oldest first, sharing the channel with stores.
+    def _served(
+        self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled
+    ) -> Request:
+        """Return a load that is served: the oldest first, sharing the channel with stores.
 
         One that is asked for before others that were gone through goes ahead of them.
         """
@@ -249,15 +264,14 @@ class Traffic(Systolic):
             done = pick(place.later, ends, done)
         self.x[line.key(CHANNEL)] = larger(done, free)
         asked = begin if there is TRUE else pick(there, begin, -1.0)
-        line.recent.append(
-            Request(asked, first, end, engine, tiled, end + move.latency, line.loads)
-        )
+        found = Request(asked, first, end, engine, tiled, end + move.latency, line.loads, move)
+        line.recent.append(found)
         line.latest = larger(line.latest, asked)
         line.loads = line.loads + there
         if len(line.recent) > line.most:
             line.recent = [one for one in line.recent if anywhere(self._counts(line, one))]
             line.most = max(_RECENT, 2 * len(line.recent))
-        return end
+        return found
 
     @staticmethod
     def _counts(line: Line, one: Request) -> Bools:
@@ -306,7 +320,7 @@ class Traffic(Systolic):
         line, kept = self.lines[move.memory], self.lines[move.memory].key("store")
         turned, wrote = FALSE, line.wrote
         end = start + move.longest
-        for n in range(len(line.stored) - 1, -1, -1):
+        for n in range(len(EARLIER) - 1, -1, -1):
             last = self.get((kept, n, "end"))
             if not anywhere(ends := last > start):
                 continue
@@ -323,42 +337,119 @@ class Traffic(Systolic):
                 self.x[kept, n, part] = pick(meets, getattr(later, part), value)
             self._delay_store(line, n, pick(meets, later.end - last, 0))
             turned = turned | meets
+            line.turned = pick(meets & (later.since != since), later.since, line.turned)
             wrote = pick(meets, later.end > end, wrote)
         line.wrote = wrote & (turned | without(there))
         if anywhere(before := there & without(turned) & wrote):
-            end = end + (move.service > 0) * line.pace.turn * before
+            turn = (move.service > 0) * line.pace.turn * before
+            line.turned = pick(before, start + turn, line.turned)
+            end = end + turn
         return end
 
     def _delay_store(self, line: Line, n: int, delay: Floats) -> None:
         """Let one of the last stores end later, and what waits for its end."""
-        if n >= len(line.stored) or not anywhere(delay):
-            return
-        end = (line.key("store"), n, "end")
-        key, served = line.stored[n], self.get(end)
-        port = self.get((line.key("store"), n, "port"))
-        last = larger(served, port)
-        self.x[end] = served + delay
-        delay = larger(self.x[end], port) - last
         if not anywhere(delay):
             return
-        slots = [(key, n) for n in range(1, RING + 1)]
-        self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, delay)
+        end = (line.key("store"), n, "end")
+        served, port = self.get(end), self.get((line.key("store"), n, "port"))
+        last = larger(served, port)
+        self.x[end] = served + delay
+        self._store_ends_later(line, n, last, larger(self.x[end], port) - last)
 
-    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> Posted:
-        """Return when a store is served: after a batch of loads, which then wait for it."""
+    def _store_ends_later(self, line: Line, n: int, last: Floats, delay: Floats) -> None:
+        """Let what waits for the end of a store happen later."""
+        if not anywhere(delay):
+            return
+        tile = self.get((line.key("store"), n, "tile"))
+        for key in line.stored:
+            mine = pick(tile == key, delay, 0)
+            if anywhere(mine):
+                slots = [(key, n) for n in range(1, RING + 1)]
+                self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, mine)
+                self._ask_later(line, key, last, mine)
+
+    def _ask_later(self, line: Line, key: int, last: Floats, delay: Floats) -> None:
+        """Let loads be asked for later that take the slot of a store."""
+        for one in line.recent:
+            if one.tiled.key == key and anywhere(same := (one.begin == last) & (delay > 0)):
+                one.begin = one.begin + pick(same, delay, 0)
+                self._shift(one, pick(same, delay, 0))
+                free = self.get(line.key(CHANNEL))
+                self.x[line.key(CHANNEL)] = pick(same, larger(free, one.end), free)
+
+    def _load_late(self, one: Request, was: Floats, served: Floats) -> None:
+        """Let a load end when its port has served it, and not when it ``was``."""
+        self._shift(one, pick(served > was, larger(served - one.end, 0), 0))
+
+    def _store_late(self, line: Line, was: Floats, served: Floats) -> None:
+        """Let a store end when its port has served it, and not when it ``was``."""
+        for n in range(len(EARLIER)):
+            end, port = ((line.key("store"), n, part) for part in ("end", "port"))
+            mine = (self.get(port) == was) & (served > was)
+            if anywhere(mine):
+                last = larger(self.get(end), was)
+                self.x[port] = pick(mine, served, self.get(port))
+                self._store_ends_later(line, n, last, pick(mine, larger(served - last, 0), 0))
+
+    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> tuple[Posted, list[Place]]:
+        """Return when a store is served: after a batch of loads, which then wait for it.
+
+        It gets its turn as well where loads run out, though a loader asks for its next one then:
+        such loads are returned, with whose they are.
+        """
         line = self.lines[move.memory]
         there, free = self._there(where), self.get(line.key(CHANNEL))
-        posted = after_loads(asked, free, move.service, line.wrote, line.pace)
-        if anywhere(there & (free > asked + line.pace.loads)):
+        until, later = self._until(line, asked, there)
+        posted = after_loads(asked, until, move.service, line.wrote, line.pace, line.turned)
+        done = until
+        if anywhere(there & (until > asked + line.pace.loads)):
             for one in line.recent:
                 mine = there & self._counts(line, one) & (one.end > asked + line.pace.loads)
+                mine = mine & (one.end <= until)
                 if anywhere(mine):
-                    delay = delay_of(one.end, asked, move.service, line.pace)
+                    delay = delay_of(one.end, asked, move.service, line.pace, line.turned)
                     self._shift(one, pick(mine, delay, 0))
-            delay = larger(delay_of(free, asked, move.service, line.pace), 0)
-            self.x[line.key(CHANNEL)] = free + pick(there, delay, 0)
-        line.wrote = pick(there, posted.end > self.get(line.key(CHANNEL)), line.wrote)
-        return posted
+            done = done + larger(delay_of(until, asked, move.service, line.pace, line.turned), 0)
+        self.x[line.key(CHANNEL)] = pick(there, done, free)
+        line.turned = pick(there, posted.since, line.turned)
+        line.wrote = pick(there, posted.end > done, line.wrote)
+        return posted, later
+
+    def _until(self, line: Line, asked: Floats, there: Bools) -> tuple[Floats, list[Place]]:
+        """Return when loads run out for the first time since a store waits, and those behind."""
+        free = self.get(line.key(CHANNEL))
+        if not anywhere(there & (free > asked)):
+            return free, []
+        late = [(one, there & self._counts(line, one) & (one.end > asked)) for one in line.recent]
+        late = [(one, mine) for one, mine in late if anywhere(mine)]
+        until = free
+        for one, mine in late:
+            until = pick(mine, smaller(until, one.end), until)
+        places = _in_order(late)
+        for place in places:
+            for one, mine in place.members:
+                until = pick(mine & (one.begin < until), larger(until, one.end), until)
+        later = [(one, mine & (one.begin >= until)) for one, mine in late]
+        return until, _in_order([(one, mine) for one, mine in later if anywhere(mine)])
+
+    def _serve_again(self, line: Line, later: list[Place], ends: list[Floats]) -> None:
+        """Serve loads behind a store, that were gone through before it.
+
+        ``ends``: when those of the line had ended.
+        """
+        channel = line.key(CHANNEL)
+        for place in later:
+            for one, mine in place.members:
+                begin = one.begin
+                for other, end in zip(line.recent, ends, strict=True):
+                    if other is not one and other.engine == one.engine:
+                        begin = pick(mine & (begin == end), other.end, begin)
+                one.begin = begin
+                one.free = pick(mine, self.get(channel), one.free)
+                start = larger(begin, self.get(channel))
+                end = larger(self._beside_stores(begin, start, one.move, mine), one.end)
+                self._shift(one, pick(mine, end - one.end, 0))
+                self.x[channel] = pick(mine, end, self.get(channel))
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
@@ -383,6 +474,7 @@ class Traffic(Systolic):
                 one.begin = pick(past, -1.0, one.begin)
             line.latest = pick(past, -1.0, line.latest)
         moved = more * self._interval(growth)
+        self.move_on(pick(past, moved, 0))
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value

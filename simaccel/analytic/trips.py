@@ -12,7 +12,7 @@ from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, 
 from simaccel.analytic.schedule import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.times import ARRAY, SFU, STORES, ZERO, Times
 
-_FEW = 1
+_FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles and a period."""
 _STEADY = 2
 _STORING = 4
@@ -124,14 +124,12 @@ class Steady:
     def before(self, now: Times, tail: Ints) -> tuple[Times, Floats, Ints]:
         """Return the times a period ago, how many such periods follow, and iterations after them.
 
-        ``tail``: of how many full iterations at the end each has to be gone through; where it is
-        0, the last period may be a part of one.
+        ``tail``: how many full iterations at the end each has to be gone through at least.
         """
         period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
         left = larger(self.trips.full - self.gone, 0)
-        whole = larger(left - tail, 0) // period
-        more = pick(tail > 0, whole, left / period)
-        left = pick(tail > 0, left - whole * period, 0)
+        more = larger(left - tail, 0) // period
+        left = left - more * period
         if not anywhere(more):
             return now, more, left
         return state_before(self.history, self.gone - period, now), more, left

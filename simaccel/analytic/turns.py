@@ -35,10 +35,12 @@ class Posted:
     end: Floats
 
 
-def after_loads(asked: Floats, busy: Floats, service: Ints, wrote: Bools, pace: Pace) -> Posted:
+def after_loads(
+    asked: Floats, busy: Floats, service: Ints, wrote: Bools, pace: Pace, turned: Floats = 0
+) -> Posted:
     """Return when a store is served that loads are served before, and beside, until ``busy``.
 
-    ``wrote``: whether the last transfer was a store.
+    ``wrote``: whether the last transfer was a store. ``turned``: when loads got their turn.
 
     >>> int(after_loads(10, 60, 5, False, Pace(100, 4, 7)).begin)
     67
@@ -46,22 +48,28 @@ def after_loads(asked: Floats, busy: Floats, service: Ints, wrote: Bools, pace: 
     >>> int(last), int(delay_of(60, 10, 5, Pace(20, 4, 7)))
     (76, 33)
     """
-    left = larger(busy - asked, 0)
+    waits = _counted_from(asked, turned, pace)
+    left = larger(busy - waits, 0)
     loads, stores = up(left / pace.loads), up(service / pace.stores)
     rounds = larger(smaller(loads - 1, stores), 0)
     before = smaller(service, rounds * pace.stores)
-    free = asked + left + rounds * 2 * pace.turn + before
+    free = larger(busy, asked) + rounds * 2 * pace.turn + before
     idle = (left == 0) & wrote
     begin = free + pick(idle, 0, pace.turn)
-    early = asked + stores * pace.loads + (2 * stores - 1) * pace.turn + service
+    early = waits + stores * pace.loads + (2 * stores - 1) * pace.turn + service
     done = stores < loads
     since = pick(left > 0, free - (left - rounds * pace.loads), asked)
     return Posted(since, pick(done, early, begin), pick(done, early, begin + service - before))
 
 
-def delay_of(end: Floats, asked: Floats, service: Ints, pace: Pace) -> Floats:
+def _counted_from(asked: Floats, turned: Floats, pace: Pace) -> Floats:
+    """Return since when a batch of loads counts for a store: it may come while they turn."""
+    return larger(asked, pick(asked + pace.turn >= turned, turned, 0))
+
+
+def delay_of(end: Floats, asked: Floats, service: Ints, pace: Pace, turned: Floats = 0) -> Floats:
     """Return the cycles by which a store delays a load that had ended at ``end``."""
-    loads = up((end - asked) / pace.loads) - 1
+    loads = up((end - _counted_from(asked, turned, pace)) / pace.loads) - 1
     rounds = larger(smaller(loads, up(service / pace.stores)), 0)
     found: Floats = rounds * 2 * pace.turn + smaller(service, rounds * pace.stores)
     return found

@@ -87,8 +87,10 @@ class WorkCounter:
             around = Cuts(self.space, _outside(path, cuts, axis or ""))
             for one in self.space.operators:
                 if seen.output.name in {v.name for v in one.inputs} and axis in one.reduced:
+                    was = self.found.busy["sfu"]
                     self._correct(cuts, one, steps["rescale"])
                     self._correct(cuts, one, steps["rescale"], frozenset({axis or ""}), -1)
+                    self.found.alone(seen.name, self.found.busy["sfu"] - was)
                     self._correct(around, one, steps["divide"])
 
     def _pass(self, path: Path, cuts: Cuts, seen: Seen, step: Step) -> None:

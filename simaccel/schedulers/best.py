@@ -137,8 +137,9 @@ def _searched(steps: Sequence[Step], count: int, left: float, total: Total = sum
         unknown = [step for step in way if step.body is None]
         if not unknown:
             return way
-        for step in unknown:
-            step.find(_alone_value(steps, step, total))
+        for step in sorted(unknown, key=lambda one: one.stop - one.start):
+            if step in _cheapest(steps, count, total):  # with what was found before it, too
+                step.find(_alone_value(steps, step, total))
 
 
 def _body(way: Sequence[Step]) -> list[Group | Around]:

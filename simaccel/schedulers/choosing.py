@@ -38,11 +38,9 @@ CLOSE: Final = 0.001
 """Where many candidates are about as good, one is taken that is so close to the best bound left."""
 MANY: Final = 64
 """Candidates of a grid that are estimated before one that is close is taken."""
-_FIRST: Final = 32
+_SOON: Final = 8
 _MOST: Final = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
-_TOGETHER: Final = 64
-"""Candidates that are timed in one go at least, with those that come next: hardly slower."""
 Values = npt.NDArray[np.float64]
 
 
@@ -182,9 +180,12 @@ class Candidates:
         """Candidates whose cycles have been estimated."""
         return int(np.count_nonzero(self.cycles >= 0))
 
-    def best(self, room: int) -> int | None:
-        """Return the number of the best that fits; then fewest DRAM bytes, least buffer."""
-        found = self.finalists(room, 1)
+    def best(self, room: int, slack: float = 0.0) -> int | None:
+        """Return the number of the best that fits; then fewest DRAM bytes, least buffer.
+
+        ``slack`` as of `finalists`.
+        """
+        found = self.finalists(room, 1, slack=slack)
         return found[0] if found else None
 
     def finalists(
@@ -224,57 +225,66 @@ class Candidates:
         if not fits.size:
             return fits
         order = np.lexsort((self.dram[fits], -self.space[fits], bounds))  # large tiles fill less
+        step = self.many
+        if slack:
+            first, step = self._promising(fits, bounds), _SOON
+            order = np.concatenate([first, order[~np.isin(order, first)]])
         fits, bounds = fits[order], bounds[order]
-        found, at, step, improved = below, 0, _FIRST, 0
+        left = np.minimum.accumulate(bounds[::-1])[::-1]  # the lowest bound from here on
+        judged = fits[self.cycles[fits] >= 0]
+        found = float(self._value(judged, self.cycles).min(initial=below))
+        at, improved = 0, 0
         self.ended = "all judged"
         while at < fits.size:
             close = at >= self.many and self.patience is None
-            if bounds[at] > min(found * (1 - CLOSE) if close else found, found - slack):
-                self.ended = "close" if bounds[at] <= found else "bounds"
+            if left[at] > min(found * (1 - CLOSE) if close else found, found - slack):
+                self.ended = "close" if left[at] <= found else "bounds"
                 break
             if self.patience is not None and at - improved >= self.patience:
                 self.ended = "patience"
                 break
             chunk = fits[at : at + step][bounds[at : at + step] <= found]
-            ahead = slice(at, at + max(step, _TOGETHER))
-            self._estimate(chunk[self.cycles[chunk] < 0], fits[ahead][bounds[ahead] <= found])
+            self._estimate(chunk[self.cycles[chunk] < 0])
             best = float(self._value(chunk, self.cycles).min()) if chunk.size else found
             if best < found:
                 found, improved = best, at + chunk.size
                 self._improved(best)
-            at, step = at + step, min(step * 2, _MOST)
-        self.left = min(found, float(bounds[at]) if at < fits.size else found)
+            at += step
+            step = min(at, _MOST)
+        self.left = min(found, float(left[at]) if at < fits.size else found)
         return fits[self.cycles[fits] >= 0]
+
+    def _promising(self, fits: Ints, bounds: Values) -> Ints:
+        """Return a few that have about the lowest bound, and the least DRAM traffic to wait for."""
+        low = np.flatnonzero(bounds <= bounds.min() * (1 + CLOSE))
+        some = fits[low]
+        return ints(low[np.lexsort((bounds[low], -self.space[some], self.dram[some]))][:_SOON])
 
     def estimated(self, which: Ints) -> Ints:
         """Return the estimated cycles of some candidates."""
-        self._estimate(which[self.cycles[which] < 0], which)
+        self._estimate(which[self.cycles[which] < 0])
         return self.cycles[which]
 
     def _improved(self, value: float) -> None:
         if not self.curve or value < self.curve[-1][1]:
             self.curve.append((self.timed, value))
 
-    def _estimate(self, which: Ints, together: Ints) -> None:
-        """Estimate candidates; those ``together`` with them are timed at once where they can be."""
+    def _estimate(self, which: Ints) -> None:
+        """Estimate candidates, those of a family together where they can be."""
         for number in range(len(self.families)):
             mine = which[self.family[which] == number]
-            if not mine.size:
-                continue
-            if (self.known[mine] < 0).any():
-                beside = together[self.family[together] == number]
-                self._time(number, mine, beside[self.known[beside] < 0])
+            unknown = mine[self.known[mine] < 0]
+            if unknown.size:
+                self._time(number, unknown)
             self.cycles[mine] = self.known[mine]
 
-    def _time(self, number: int, which: Ints, together: Ints) -> None:
-        """Time candidates of a family, ``which`` with all that can be timed with any of them."""
+    def _time(self, number: int, which: Ints) -> None:
+        """Time candidates of a family."""
         family, counts = self.families[number], self.totals[number].counts
-        asked = take(family, index_of(self.place[together], family.shape))
+        asked = take(family, index_of(self.place[which], family.shape))
         for places in alike(asked):
-            some = together[places]
-            if np.isin(some, which).any():
-                one = Totals(take(asked, places), self.accelerator, counts)
-                self.known[some] = np.maximum(one.timed(), self.least[some])
+            one = Totals(take(asked, places), self.accelerator, counts)
+            self.known[which[places]] = np.maximum(one.timed(), self.least[which[places]])
 
     def repeated(self) -> Candidates:
         """Return the same candidates, none of them judged; what is known is not estimated again."""
@@ -294,7 +304,7 @@ class Candidates:
     def every(self, room: int) -> list[Chosen]:
         """Return all candidates that fit, the best by the closed form first, with their bounds."""
         fits = self.first[self.space[self.first] <= room]
-        self._estimate(fits[self.cycles[fits] < 0], fits)
+        self._estimate(fits[self.cycles[fits] < 0])
         bounds = self._value(fits, self.bounds)
         found = [
             replace(self.chosen(int(number)), bound=float(bound))

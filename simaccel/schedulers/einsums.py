@@ -214,7 +214,7 @@ class Searched:
     def best(self, room: int) -> Chosen | None:
         """Return the best of the grid that fits into ``room`` bytes, by the closed form."""
         grid = self.candidates
-        number = grid.best(room)
+        number = grid.best(room, self.goal.slack)
         if number is None:
             return None
         chosen = grid.chosen(number)

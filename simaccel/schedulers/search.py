@@ -278,7 +278,10 @@ class _Nearby:
 
 
 def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: float) -> _Climb:
-    """Look near the best of a grid, and near the best of that, until nothing is better."""
+    """Look near the best of a grid, and near the best of that, until nothing is better.
+
+    Where the search of a part may leave something, until nothing is better by more than that.
+    """
     numbers = grid.finalists(room, _FEW + _OTHERS, below, slack)
     found = _Climb([grid.chosen(number) for number in numbers])
     if slack and found.firsts and found.firsts[0].value <= grid.bound(room) + slack:
@@ -298,7 +301,7 @@ def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: fl
             better = candidates.finalists(room, _FEW + _OTHERS, best * _NEAR)
             values = [candidates.chosen(number) for number in better]
             found.others.extend(values)
-            if not values or values[0].value >= best:
+            if not values or values[0].value >= best - nearby.goal.slack:
                 break
             best = values[0].value
             numbers = _different(candidates, better, _STARTS)

@@ -1,23 +1,29 @@
 """What no estimate is below: no run is below it either, and small cases by hand."""
 
+import math
+from dataclasses import replace
+from random import Random
 from textwrap import dedent
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simaccel.analytic.estimate import Totals, evaluate
-from simaccel.analytic.family import family_of
+from simaccel.analytic.family import family_of, ints, take, tree_of
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.program.lowering import lower
+from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.workload import Workload
 from tests.drawn_trees import draw_case
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
-from tests.program.programs import Case, attention_workload, case, fused_cases, gemm_cases
+from tests.program.programs import LA, Case, attention_workload, case, fused_cases, gemm_cases
 
 
 def totals(of: Workload, one: Mapping, on: Accelerator) -> Totals:
@@ -46,6 +52,26 @@ def test_no_run_of_a_drawn_tree_is_below(*, spatial: bool) -> None:
     assert compared > 4
 
 
+@settings(max_examples=5 * DRAWS)
+@given(
+    st.sampled_from([("L", "softmax"), ("softmax", "A"), LA]),
+    st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 17), st.integers(1, 9)),
+    accelerators(),
+    st.randoms(use_true_random=False),
+)
+def test_no_run_of_a_chain_is_below(
+    names: tuple[str, ...], sizes: tuple[int, int, int, int], on: Accelerator, rnd: Random
+) -> None:
+    workload = attention_workload(*sizes).alone(names)
+    chain = chain_of(workload, names)
+    assert chain is not None
+    for family in chain_families(chain, on):
+        number = ints(rnd.randrange(math.prod(family.shape)))
+        one = take(family, np.unravel_index(number, family.shape))
+        of = case(workload, replace(chain.group, tree=tree_of(one)))
+        assert evaluate(one, on).least() <= Machine(on, of.program).run().cycles
+
+
 ON = accelerator(
     sfu={"lanes": 1, "passes": 3, "latency_cycles": 0},
     dram={"bandwidth_bytes_per_second": gigabytes(1), "latency_cycles": 7},
@@ -56,10 +82,14 @@ DRAM has 1 byte per cycle and 7 cycles of latency, softmax takes 3 cycles an ele
 """
 
 
-def fused(text: str, rows: int, depth: int, batch: int = 1) -> tuple[int, int]:
-    """Return what the closed form says of an attention, and the machine; elements have 2 B."""
-    workload = attention_workload(batch, 1, rows, depth)
-    operators = ("L", "softmax", "A")
+def fused(
+    text: str, rows: int, depth: int, batch: int = 1, operators: tuple[str, ...] = LA
+) -> tuple[int, int]:
+    """Return what the closed form says of (a part of) an attention, and the machine.
+
+    Elements have 2 B.
+    """
+    workload = attention_workload(batch, 1, rows, depth).alone(operators)
     merged = mergeable(workload, operators)
     tree = parse_tree(dedent(text))
     of = case(workload, Group(operators=operators, tree=tree, merged=merged))
@@ -120,4 +150,47 @@ def test_only_as_many_tiles_as_have_slots_come_before_a_phase() -> None:
     moved = (16 - 2) * keys
     assert moved > 16 * (16 + 4 + 4 - 2), "the transfers take longer than the folds"
     assert least == 7 + rows + keys + (blocks * moved - 1) + blocks * (softmax + attend) + rows
+    assert least <= cycles
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_array_and_sfu_take_turns_at_a_tile_of_one_slot(slots: int) -> None:
+    softmax, attend, logit = 64 * 3, 2 * (8 + 4 + 4 - 2), 4 * (4 + 4 + 4 - 2)
+    tensor, scores = 8 * 4 * 2, 8 * 8 * 2
+    before = f"""
+    loop bh 1
+    keep S buffer x2, V buffer x3, P buffer x{slots}, Z buffer x3
+    fork
+      | do softmax sfu
+      | do A array os
+    """
+    least, cycles = fused(before, 8, 4, batch=3, operators=("softmax", "A"))
+    assert least <= cycles
+    assert (least == 7 + scores + 3 * (softmax + attend) + tensor) == (slots == 1)
+    behind = f"""
+    loop bh 1
+    keep Q buffer x3, K buffer x3, S buffer x{slots}, P buffer x2
+    fork
+      | do L array os
+      | do softmax sfu
+    """
+    least, cycles = fused(behind, 8, 4, batch=3, operators=("L", "softmax"))
+    assert least <= cycles
+    assert (least == 7 + 2 * tensor + 3 * (logit + softmax)) == (slots == 1)
+
+
+def test_the_array_waits_for_sums_that_are_rescaled() -> None:
+    text = """
+    keep Q buffer, Z buffer
+    loop c 4
+    keep K buffer x2, V buffer x2, S buffer
+    fork
+      | do L array os
+      | do softmax sfu
+      | do A array os
+    """
+    logit, online, attend = 2 * (4 + 4 + 4 - 2), 8 * 4 * 2, 2 * (4 + 4 + 4 - 2)
+    tile, tensor, rescaled = 4 * 4 * 2, 8 * 4 * 2, 8 * 4
+    least, cycles = fused(text, 8, 4)
+    assert least == 7 + tensor + tile + 2 * (logit + online + attend) + rescaled + tensor
     assert least <= cycles

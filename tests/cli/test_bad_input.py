@@ -428,7 +428,7 @@ def test_a_tile_larger_than_its_rank_is_refused(cli: Call, tmp_path: Path) -> No
 def test_a_mapping_that_does_not_fit_is_refused_with_its_tiles(
     cli: Call, tmp_path: Path, command: str
 ) -> None:
-    large = "--hw toy --workload gemm --shape M=90,K=70,N=50"
+    large = "--hw toy --workload gemm --shape M=30,K=24,N=20"
     file = _map(cli, tmp_path, f"{large} --set buffer.capacity_bytes=64~KiB")
     (message,) = refused(cli(f"{command} {large} --mapping {file}"))
     assert message.startswith("gemm: tiles need ")

@@ -111,13 +111,14 @@ def test_parts_of_a_model_add_up(cli: Call, tmp_path: Path) -> None:
 def test_utilisation_by_granularity_and_buffer(cli: Call, tmp_path: Path) -> None:
     plot = tmp_path / "granularity.pdf"
     asked = "--exhibit granularity --dataflow flat-h,flat-r --sweep buffer=3KiB,64KiB"
-    rows = json.loads(cli(f"compare {_ON} {asked} --plot {plot} --json").stdout)["rows"]
+    eight = _ON.replace("16", "8")
+    rows = json.loads(cli(f"compare {eight} {asked} --plot {plot} --json").stdout)["rows"]
     assert [(row["buffer_bytes"], row["dataflow"]) for row in rows] == [
         (size, name) for size in (3072, 65536) for name in ("flat-h", "flat-r")
     ]
     for row in rows:
         if row["utilisation"] is not None:
-            macs = 2 * 12 * 16 * 16 * 64
+            macs = 2 * 12 * 8 * 8 * 64
             assert row["utilisation"] == pytest.approx(macs / 1024 / row["cycles"])
             assert row["footprint_bytes"] <= row["buffer_bytes"]
 
@@ -141,13 +142,13 @@ def test_no_bandwidth_is_tried_that_no_memory_can_have(cli: Call) -> None:
 def test_more_than_can_be_reached_needs_no_bandwidth(cli: Call, tmp_path: Path) -> None:
     """At 16 tokens half of the array's columns are empty: 0.9 is never reached, 0.01 soon is."""
     plot = tmp_path / "bandwidth.png"
-    asked = f"compare {_ON} --exhibit bandwidth --dataflow naive-m --json"
+    asked = f"compare {_ON} --exhibit bandwidth --dataflow strips --json"
     (never,) = json.loads(cli(f"{asked} --target 0.9").stdout)["rows"]
     assert never["bytes_per_second"] is None
     assert 0 < never["utilisation"] < 0.9
     (soon,) = json.loads(cli(f"{asked} --target 0.01 --plot {plot}").stdout)["rows"]
     assert soon["utilisation"] >= 0.01
     less = soon["bytes_per_second"] / 1.1
-    again = f"run {_ON.replace('--jobs 1', '')} --dataflow naive-m --json"
+    again = f"run {_ON.replace('--jobs 1', '')} --dataflow strips --json"
     again += f" --set dram.bandwidth_bytes_per_second={int(less)}"
     assert json.loads(cli(again).stdout)["utilisation"] < 0.01

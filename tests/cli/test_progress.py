@@ -99,9 +99,9 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
         return make_mapping(workload, on, "naive")
 
     monkeypatch.setattr("simaccel.experiment.run.scheduled", searched)
-    _called("run --hw toy --workload bert --seq-len 8 --scope la --dataflow flex --quiet")
+    _called("run --hw toy --workload bert --seq-len 2 --scope la --dataflow flex --quiet")
     assert terminal.getvalue() == ""
-    _called("run --hw toy --workload bert --seq-len 8 --scope la --dataflow flex")
+    _called("run --hw toy --workload bert --seq-len 2 --scope la --dataflow flex")
     assert [line for line in _lines(terminal) if line.startswith("searched ")] == [
         "searched L: 7 mappings judged, best cycles 100",
         "searched softmax: 7 mappings judged, best cycles 101",

@@ -21,7 +21,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record two runs of one attention block and two of a GEMM, once for all tests."""
     folder = tmp_path_factory.mktemp("recorded")
     for name, line in {
-        "flex": f"{_attention()} --dataflow flex",
+        "naive": f"{_attention()} --dataflow naive-m",
         "flat": f"{_attention()} --dataflow flat-r",
         "gemm": GEMM.format(m=16),
         "longer": GEMM.format(m=20),
@@ -69,19 +69,19 @@ def test_info_says_all_of_a_file(cli: Call, traces: dict[str, Path]) -> None:
 
 
 def test_stalls_of_a_run(cli: Call, traces: dict[str, Path]) -> None:
-    shown = cli(f"trace stalls {traces['flex']}")
+    shown = cli(f"trace stalls {traces['naive']}")
     assert shown.exit_code == 0, shown.stderr
-    with Trace.open(traces["flex"]) as trace:
+    with Trace.open(traces["naive"]) as trace:
         cycles = trace.cycles
         names = [one["name"] for one in trace.figures["operators"]]
     assert names == ["L", "softmax", "A"]
-    assert f"dataflow flex: {cycles:,} cycles" in shown.stdout
+    assert f"dataflow naive-m: {cycles:,} cycles" in shown.stdout
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
     assert {*names, "total", "nothing", "array", "sfu", "dma_out"} <= rows.keys()
     assert "what if, for the whole run: the same program" in shown.stdout
-    plain = cli(f"trace stalls {traces['flex']} --no-what-if").stdout
+    plain = cli(f"trace stalls {traces['naive']} --no-what-if").stdout
     assert "what if" not in plain
-    each = cli(f"trace stalls {traces['flex']} --no-what-if --each").stdout
+    each = cli(f"trace stalls {traces['naive']} --no-what-if --each").stdout
     assert each.count("dma_out") > plain.count("dma_out") + 2
 
 
@@ -113,35 +113,35 @@ def test_stalls_as_json_are_the_runs_figures(cli: Call, traces: dict[str, Path])
 
 
 def test_stalls_of_an_operator_and_a_window(cli: Call, traces: dict[str, Path]) -> None:
-    shown = cli(f"trace stalls {traces['flex']} --operator softmax")
+    shown = cli(f"trace stalls {traces['naive']} --operator softmax")
     assert "what if, for softmax:" in shown.stdout
-    with Trace.open(traces["flex"]) as trace:
+    with Trace.open(traces["naive"]) as trace:
         end = trace.cycles
-    window = json.loads(cli(f"trace stalls {traces['flex']} --from 10 --to 200 --json").stdout)
+    window = json.loads(cli(f"trace stalls {traces['naive']} --from 10 --to 200 --json").stdout)
     assert (window["from"], window["to"], window["cycles"]) == (10, 200, 190)
     assert sum(one["cycles"] for one in window["operators"]) == 190
-    shown = cli(f"trace stalls {traces['flex']} --from 10 --to 200")
+    shown = cli(f"trace stalls {traces['naive']} --from 10 --to 200")
     assert f"cycles 10 to 200, 190 cycles of {end:,}" in shown.stdout
     assert "for the whole run, not only of this window" in shown.stdout
 
 
 def test_diff_adds_up(cli: Call, traces: dict[str, Path]) -> None:
-    shown = cli(f"trace diff {traces['flex']} {traces['flat']}")
+    shown = cli(f"trace diff {traces['naive']} {traces['flat']}")
     assert shown.exit_code == 0, shown.stderr
-    assert f"A: {traces['flex']}" in shown.stdout
-    assert "dataflow: flex in A, flat-r in B" in shown.stdout
-    found = json.loads(cli(f"trace diff {traces['flex']} {traces['flat']} --json").stdout)
+    assert f"A: {traces['naive']}" in shown.stdout
+    assert "dataflow: naive-m in A, flat-r in B" in shown.stdout
+    found = json.loads(cli(f"trace diff {traces['naive']} {traces['flat']} --json").stdout)
     assert sum(one["difference"] for one in found["causes"]) == found["difference"]
     assert [one["name"] for one in found["operators"]] == ["L+softmax+A"]
     other = json.loads(
-        cli(f"trace diff {traces['flex']} {traces['flat']} --engine sfu --json").stdout
+        cli(f"trace diff {traces['naive']} {traces['flat']} --engine sfu --json").stdout
     )
     assert other["engine"] == "sfu"
     assert sum(one["difference"] for one in other["causes"]) == found["difference"]
 
 
 def test_an_unknown_operator_is_refused(cli: Call, traces: dict[str, Path]) -> None:
-    (message,) = refused(cli(f"trace stalls {traces['flex']} --operator softmux"))
+    (message,) = refused(cli(f"trace stalls {traces['naive']} --operator softmux"))
     assert message == "command line: --operator: got 'softmux'; allowed: did you mean 'softmax'?"
 
 
@@ -243,7 +243,7 @@ def test_a_partial_trace_has_accounts_and_no_what_if(cli: Call, traces: dict[str
     found = json.loads(cli(f"trace info {traces['flat']} --json").stdout)
     names = [found[name] for name in ("workload", "accelerator", "dataflow")]
     assert names == ["t5", "toy", "flat-r"]
-    (message,) = refused(cli(f"trace diff {traces['flex']} {traces['flat']}"))
+    (message,) = refused(cli(f"trace diff {traces['naive']} {traces['flat']}"))
     assert message == f"{traces['flat']}: is partial: its run did not end; allowed: a whole trace"
 
 

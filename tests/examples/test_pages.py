@@ -1,8 +1,9 @@
 """Commands and code of the README and of the guide do what stands there.
 
 SIMACCEL_UPDATE_GOLDEN=1 writes what they print into the pages (`make golden`). A block with the
-comment `<!-- heavy -->` before it is run then only; one with `<!-- name.yaml -->` is that file, for
-the commands of the page. Whatever is searched is remembered for all pages and tests.
+comment `<!-- heavy -->` before it is run then and by `make validate` only; one with
+`<!-- name.yaml -->` is that file, for the commands of the page. Whatever is searched
+is remembered for all pages and tests.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from simaccel.cli import main
+from tests.draws import DRAWS
 from tests.examples.doctests import shown_again
 from tests.examples.documents import Block, blocks, rewrite, session, stable, timeless, trimmed
 
@@ -27,6 +29,7 @@ README = REPOSITORY / "README.md"
 GUIDE = REPOSITORY / "docs" / "guide"
 PAGES = [README, *sorted(GUIDE.glob("*.md"))]
 UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
+HEAVY = UPDATE or DRAWS > 1
 README_LINES = 200
 FILES = {"yaml", "text"}
 
@@ -96,7 +99,7 @@ def test_commands_print_what_stands_there(
     printed = {}
     _write_files(page, tmp_path)
     for number, block in enumerate(_blocks(page)):
-        if block.language == "console" and (UPDATE or not block.note):
+        if block.language == "console" and (HEAVY or not block.note):
             printed[number] = trimmed(_console(block))
     _compare(page, printed, stable)
 
@@ -118,7 +121,8 @@ def test_examples_print_what_stands_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _write_files(page, tmp_path)
-    found = {n: one.text for n, one in enumerate(_blocks(page)) if one.language == "pycon"}
+    shown = [(n, one) for n, one in enumerate(_blocks(page)) if one.language == "pycon"]
+    found = {n: one.text for n, one in shown if HEAVY or not one.note}
     _compare(page, shown_again(found, page.name), str)
 
 

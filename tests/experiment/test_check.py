@@ -25,7 +25,7 @@ from simaccel.workload import (
 from simaccel.workload.attention import Scope
 from tests.draws import some
 
-SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
+SMALL = Dimensions(hidden=6, heads=2, head_size=5, ff_size=7, layers=2)
 TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
 
 

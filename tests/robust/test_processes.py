@@ -12,6 +12,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests.draws import DRAWS
 from tests.robust.kills import GEMM, TINY, kill_some
 from tests.robust.processes import REPOSITORY, Server
 
@@ -171,9 +172,10 @@ def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path
 
 
 def test_kills_at_any_moment(server: Server, tmp_path: Path) -> None:
-    ends = kill_some(server, tmp_path, 4)
-    assert ends["whole"] + ends["killed"] == 16
-    assert ends["killed"] > 5
+    times = 3 if DRAWS == 1 else 4
+    ends = kill_some(server, tmp_path, times)
+    assert ends["whole"] + ends["killed"] == 4 * times
+    assert ends["killed"] > times
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -20,7 +20,7 @@ from simaccel.schedulers.choosing import Candidates, capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload, gemm
-from tests.draws import some
+from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload, mapping_of
 
 _TOY = load_accelerator("toy", ["dram.interleave_bytes=16 B"])
@@ -98,7 +98,7 @@ def test_no_mapping_is_below_the_floor() -> None:
     assert account.runner_up is None or account.runner_up >= account.value
 
 
-_ASKED = gemm(m=24, k=20, n=28)
+_ASKED = gemm(m=24, k=20, n=18)
 
 
 def _loops(*constraints: str) -> dict[str, int]:
@@ -172,7 +172,7 @@ def test_patience_is_never_better_than_all_and_never_out_of_its_grid(workload: W
 
 
 def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
-    """One in eleven of all that fit is estimated, however far from the best; few are otherwise."""
+    """Some of all that fit is estimated, however far from the best; few are otherwise."""
     judged = []
 
     def patience(n: int) -> Candidates:
@@ -184,7 +184,9 @@ def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
 
     short, whole = patience(1), patience(10**9)
     assert whole.left == min(n for n in whole.cycles if n >= 0)
-    some = whole.estimated(whole.first[whole.space[whole.first] <= capacity(_TOY)][::11])
+    some = whole.estimated(
+        whole.first[whole.space[whole.first] <= capacity(_TOY)][:: 11 if DRAWS > 1 else 37]
+    )
     assert short.left <= whole.left <= some.min()
     assert judged[0] < judged[1] < len(some)
 

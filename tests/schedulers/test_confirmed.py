@@ -19,6 +19,7 @@ from tests.trees import workload as make_workload
 from validation.search.monotone import compared, draw
 
 _ATTENTION = attention_workload(1, 2, 7, 3)
+_SMALLER = attention_workload(1, 2, 4, 2)
 _GEMM = gemm(m=13, k=19, n=11)
 _FEED_FORWARD = make_workload(
     einsum("FF1", "H r f", "X r e", "W1 e f", r=29, e=11, f=40),
@@ -35,12 +36,12 @@ def _run(
     return simulate(workload, on, dataflow, options=Options(objective=objective))
 
 
-@pytest.mark.parametrize(("dataflow", "room"), [("flex", "4 KiB"), ("flat", "4 KiB")])
+@pytest.mark.parametrize(("dataflow", "room"), some([("flex", "4 KiB"), ("flat", "4 KiB")]))
 def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) -> None:
     size = f"buffer.capacity_bytes={room}"
-    whole = _run(_ATTENTION, dataflow, size).run.cycles
+    whole = _run(_SMALLER, dataflow, size).run.cycles
     for one in "mbhr":
-        assert whole <= _run(_ATTENTION, f"{dataflow}-{one}", size).run.cycles
+        assert whole <= _run(_SMALLER, f"{dataflow}-{one}", size).run.cycles
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
     assert asked < max(_figure(one, objective) for one in results.values())
 
 
-@pytest.mark.parametrize(("workload", "room"), [(_ATTENTION, "1 KiB"), (_FEED_FORWARD, "2 KiB")])
+@pytest.mark.parametrize(("workload", "room"), [(_SMALLER, "512 B"), (_FEED_FORWARD, "2 KiB")])
 def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str) -> None:
     """Of an attention with what is around it, and a feed-forward pair with an activation."""
     size, slow = f"buffer.capacity_bytes={room}", "dram.bandwidth_bytes_per_second=2 GB/s"
@@ -131,7 +132,7 @@ def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str
         try:
             assert best.run.cycles <= _run(workload, other, size, slow).run.cycles
         except NothingFitsError:
-            assert room == "1 KiB"
+            assert room == "512 B"
 
 
 def test_best_is_never_worse_in_energy_times_delay() -> None:
@@ -169,7 +170,7 @@ def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, 
     """What the mapspaces inside picked is run, too."""
     m, k, n = shape
     on = load_accelerator("toy", ["dram.interleave_bytes=16 B", "buffer.capacity_bytes=300 B"])
-    options = Options(effort=Effort(objective="cycles", patience=300, exhaustive=3_000))
+    options = Options(effort=Effort(objective="cycles", patience=100, exhaustive=1_000))
     found = {
         name: simulate(gemm(m=m, k=k, n=n), on, name, options=options).run.cycles
         for name in ("pfm", "ruby-s", "ruby-t", "ruby")

@@ -75,15 +75,15 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     return fastest
 
 
-_SHAPES = [(9, 7, 5), (16, 4, 6), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
+_SHAPES = [(7, 5, 4), (16, 4, 6), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
 
 
 @pytest.mark.parametrize(
     ("shape", "rate"),
     [
-        *some((_SHAPES[0], rate) for rate in ("2 GB/s", "8 GB/s", "32 GB/s")),
+        *some(((_SHAPES[0], rate) for rate in ("2 GB/s", "8 GB/s", "32 GB/s")), 3),
         *some((shape, "2 GB/s") for shape in _SHAPES[1:3]),
-        *((shape, "32 GB/s") for shape in _SHAPES[3:]),
+        *some((shape, "32 GB/s") for shape in _SHAPES[3:]),
     ],
 )
 def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) -> None:

@@ -39,10 +39,10 @@ def test_every_design_is_the_run_of_its_own(tmp_path: Path) -> None:
 
 def test_workloads_have_weights_and_sizes_vary() -> None:
     one = explore(
-        build("bert", seq_len=4, scope="la"), "toy", {"workload.seq_len": [4, 8]}, "naive"
+        build("bert", seq_len=4, scope="la"), "toy", {"workload.seq_len": [4, 8]}, "naive-m"
     )
     cycles = [
-        simulate(build("bert", seq_len=n, scope="la"), "toy", "naive").run.cycles for n in (4, 8)
+        simulate(build("bert", seq_len=n, scope="la"), "toy", "naive-m").run.cycles for n in (4, 8)
     ]
     machine = [point.machine for point in one.points.points]
     assert [figures and figures["cycles"] for figures in machine] == cycles

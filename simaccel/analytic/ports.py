@@ -1,0 +1,138 @@
+"""Ports of the buffer that a block of a unit shares with transfers, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simaccel.analytic.blocks import Block
+from simaccel.analytic.family import Bools, Floats
+from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
+from simaccel.analytic.schedule import TRUE
+from simaccel.analytic.times import ARRAY, FREE, READ, WRITE, ZERO, Begin, State
+
+Late = Callable[[Floats, Floats], None]
+_RECENT = 8
+_PAST = 4
+_BLOCKS = "blocks"
+
+
+@dataclass(eq=False)
+class Use:
+    """A transfer that keeps a port busy for ``left`` cycles from ``begin`` on, if it is alone.
+
+    ``late`` is told when the port had served it, and when it has now. ``number``: how many there
+    had been.
+    """
+
+    begin: Floats
+    left: Floats
+    number: Floats
+    late: Late | None
+
+
+@dataclass(eq=False)
+class Past:
+    """A block of an engine that was gone through, by some candidates."""
+
+    engine: str
+    begin: Floats
+    block: Block
+    where: Bools
+    number: Floats
+
+
+class Ports(State):
+    """The ports' uses by transfers, and what a block beside them takes longer.
+
+    A port serves whoever asks in turns, so that of two each gets half. A fold that reads for more
+    than half of its cycles takes longer while a transfer reads too. A use that is gone through
+    behind the block puts off what the block's engine does next.
+    """
+
+    def __init__(self, begin: Begin | None) -> None:
+        super().__init__(begin)
+        self.present: Bools = TRUE
+        """Candidates that have the present iteration."""
+        self.uses: dict[str, list[Use]] = {READ: [], WRITE: []}
+        self.blocks: list[Past] = []
+        self.counts: dict[str, Floats] = dict.fromkeys((READ, WRITE, _BLOCKS), ZERO)
+        """How many uses of a port, and blocks, there were."""
+
+    def use_port(
+        self,
+        port: str,
+        engine: str,
+        begin: Floats,
+        cycles: Floats,
+        where: Bools,
+        late: Late | None = None,
+    ) -> None:
+        """Note a transfer."""
+        where = where if self.present is TRUE else where & self.present
+        use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
+        for past in self.blocks:
+            if past.engine != engine:
+                here = self._recent(past)
+                delay = self._turns([use], past.begin, past.block, port, here)
+                if anywhere(delay):
+                    for key in (past.engine, FREE) if past.engine == ARRAY else (past.engine,):
+                        self.x[key] = self.get(key) + delay
+        count = self.counts[port] = self.counts[port] + where
+        uses = self.uses[port]
+        uses.append(use)
+        if len(uses) > 2 * _RECENT:
+            self.uses[port] = [one for one in uses if anywhere(count - one.number <= _RECENT)]
+
+    def beside(self, begin: Floats, block: Block) -> Floats:
+        """Return what a block that begins at a time takes longer, as others use ports as well."""
+        read, write = (
+            self._turns(self.uses[port], begin, block, port, self.present) for port in (READ, WRITE)
+        )
+        return larger(read, write)
+
+    def done(self, engine: str, begin: Floats, block: Block) -> None:
+        """Note a block, for what is gone through behind it."""
+        waits = (2 * block.read > block.cycles) | (2 * block.write > block.cycles)
+        where = waits & self.present
+        if anywhere(where):
+            self.blocks.append(Past(engine, begin, block, where, self.counts[_BLOCKS]))
+            self.counts[_BLOCKS] = self.counts[_BLOCKS] + where
+            self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+
+    def _recent(self, one: Past) -> Bools:
+        """Return where a block is one of the last."""
+        found: Bools = one.where & (self.counts[_BLOCKS] - one.number <= _PAST)
+        return found
+
+    def _turns(
+        self, uses: list[Use], begin: Floats, block: Block, port: str, where: Bools
+    ) -> Floats:
+        """Return by how much a block is longer, and let uses be what is left of them."""
+        mine = block.read if port == READ else block.write
+        cycles = larger(block.cycles, 1)
+        where = where & (2 * mine > cycles)
+        more = ZERO
+        if not uses or not anywhere(where):
+            return more
+        turns = larger(cycles, 2 * mine)
+        for use in uses:
+            start = larger(use.begin, begin + more)
+            left = larger(use.begin + use.left - start, 0)
+            rest = larger(begin + more + cycles - start, 0) / cycles
+            shared = smaller(rest, left / (turns - mine))
+            here = (shared > 0) & where & (self.counts[port] - use.number <= _RECENT)
+            if not anywhere(here):
+                continue
+            was = use.begin + up(use.left)
+            more = more + pick(here, up(shared * (turns - cycles)), 0)
+            use.begin = pick(here, start + up(shared * turns), use.begin)
+            use.left = pick(here, left - shared * (turns - mine), use.left)
+            if use.late is not None:
+                use.late(was, use.begin + up(use.left))
+        return more
+
+    def move_on(self, moved: Floats) -> None:
+        """Let all uses and blocks be so much later."""
+        for one in (*self.blocks, *(use for uses in self.uses.values() for use in uses)):
+            one.begin = one.begin + moved
