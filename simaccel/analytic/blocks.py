@@ -39,6 +39,8 @@ from simaccel.numbers import in_bytes
 from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, Passes, Step
 
+_ZERO: Ints = plain(ints(0))
+
 
 @dataclass(frozen=True)
 class Block:
@@ -52,7 +54,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Move:
-    """One transfer: cycles at the memory outside and on the chip, latency, and where it goes."""
+    """One transfer: cycles at the memory outside, at a port of the buffer, and on a pipe to PEs.
+
+    ``latency``: until it is there; ``on_chip``: the memory outside is the buffer.
+    """
 
     service: Ints
     port: Ints
@@ -60,14 +65,14 @@ class Move:
     on_chip: bool
     memory: str = "dram"
     """The memory outside, by its name."""
+    pipe: Ints = _ZERO
 
     @cached_property
     def longest(self) -> Ints:
-        """Cycles if nothing else is on its way."""
+        """Cycles at memory and port if nothing else is on its way."""
         return larger(self.service, self.port)
 
 
-_ZERO: Ints = plain(ints(0))
 _FOLDS = ("cycles", "read_port", "write_port")
 _Cost = TypeVar("_Cost", Block, Edges)
 
@@ -341,24 +346,14 @@ class Units(Widths):
         reach = larger(sides[at] - c * sizes[rank], 0)
         return ints(in_bytes(pick(slid, whole - reach * others, whole), width)), rows
 
-    def _dram(
-        self,
-        n_bytes: Ints,
-        kind: str,
-        rows: Rows | None = None,
-        *,
-        up: bool,
-        piped: Ints | None = None,
-    ) -> Move:
-        """Return the cost of a transfer with the memory of a class, from or to buffer or PEs."""
+    def _dram(self, n_bytes: Ints, kind: str, rows: Rows | None = None, *, up: bool) -> Move:
+        """Return the cost of a transfer with the memory of a class, from or to the buffer."""
         accelerator = self.accelerator.backing(kind)
         service = accelerator.transfer_cycles(n_bytes, rows, write=up)
         rate = accelerator.read_rate if up else accelerator.write_rate
-        if piped is not None:
-            rate = accelerator.collection_rate if up else accelerator.distribution_rate
         return Move(
             service=plain(ints(service)),
-            port=plain(ints(rate.cycles(n_bytes if piped is None else piped))),
+            port=plain(ints(rate.cycles(n_bytes))),
             latency=0 if up else accelerator.dram.latency_cycles,
             on_chip=False,
             memory=self.accelerator.memory(kind),
@@ -373,17 +368,15 @@ class Units(Widths):
         n_bytes = moved(inner=False)
         piped = moved(inner=True) if self._apart and not up else n_bytes
         latency = accelerator.tail_latency_cycles if up else accelerator.lead_latency_cycles
+        rate = accelerator.collection_rate if up else accelerator.distribution_rate
+        pipe = plain(ints(rate.cycles(piped)))
         if tiled.outside is None:
-            found = self._dram(n_bytes, kind, up=up, piped=piped)
-            return found if up else replace(found, latency=found.latency + latency)
+            found = self._dram(n_bytes, kind, up=up)
+            latency = 0 if up else found.latency + latency
+            return replace(found, port=_ZERO, latency=latency, pipe=pipe)
         port = accelerator.write_rate if up else accelerator.read_rate
-        pipe = accelerator.collection_rate if up else accelerator.distribution_rate
-        return Move(
-            service=plain(ints(pipe.cycles(piped))),
-            port=plain(ints(port.cycles(n_bytes))),
-            latency=latency,
-            on_chip=True,
-        )
+        n_cycles = plain(ints(port.cycles(n_bytes)))
+        return Move(service=_ZERO, port=n_cycles, latency=latency, on_chip=True, pipe=pipe)
 
     def _moved(
         self, tiled: Tiled, division: Division, sizes: dict[str, Ints], slid: Bools, *, inner: bool

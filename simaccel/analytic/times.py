@@ -30,7 +30,8 @@ CHANNEL: Final = "channel"
 """When the DRAM channel has served all loads so far."""
 DRAM, STORES = "dram", "stores"
 READ, WRITE = "read port", "write port"
-COUNTERS: Final = frozenset({DRAM, STORES, READ, WRITE})
+DOWN, UP = "down the NoC", "up the NoC"
+COUNTERS: Final = frozenset({DRAM, STORES, READ, WRITE, DOWN, UP})
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,14 +13,15 @@ import numpy as np
 
 from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.family import Bools, Floats, ints
+from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.schedule import FALSE, RING, TRUE, Tiled
-from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
     ARRAY,
     CHANNEL,
     COUNTERS,
     DMA_OUT,
+    DOWN,
     DRAM,
     EARLIER,
     NOC_OUT,
@@ -28,6 +29,7 @@ from simaccel.analytic.times import (
     SFU,
     STORES,
     UNASKED,
+    UP,
     WRITE,
     ZERO,
     Begin,
@@ -36,6 +38,7 @@ from simaccel.analytic.times import (
 )
 from simaccel.analytic.turns import Pace, Posted, after_loads, delay_of, meeting
 from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import BUFFER
 
 _RECENT = 6
 """Loads of which a later one of the program may go ahead."""
@@ -131,7 +134,7 @@ class Line:
         return what if self.name == "dram" else f"{what} of {self.name}"
 
 
-class Traffic(Systolic):
+class Traffic(Pipes):
     """Tiles that come and go, with the slots that they wait for."""
 
     def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
@@ -175,6 +178,11 @@ class Traffic(Systolic):
             request = self._served(begin, move, where, engine, tiled)
             end, late = request.end, partial(self._load_late, request)
         self.use_port(READ if move.on_chip else WRITE, engine, begin, move.port, where, late)
+        if tiled.level != BUFFER:
+            arrivals = [("ready", tiled.key), *(("next", tiled.key, n) for n in range(tiled.most))]
+            sets = [(engine, 0), (("used", tiled.outside), 0)]
+            sets += [(one, move.latency) for one in arrivals]
+            end = larger(end, self.piped(DOWN, engine, begin, move.pipe, where, sets))
         past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
@@ -193,6 +201,9 @@ class Traffic(Systolic):
             ends = [one.end for one in self.lines[move.memory].recent]
             posted, later = self._behind_loads(begin, move, tiled.own)
             end = larger(posted.end, begin + move.port)
+        if tiled.level != BUFFER:
+            sets = (engine, 0), (("used", tiled.key), move.latency)
+            end = larger(end, self.piped(UP, engine, begin, move.pipe, tiled.own, sets))
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
             line = self.lines[move.memory]
@@ -486,6 +497,6 @@ class Traffic(Systolic):
         found: Floats = ZERO
         for line in self.lines.values():
             found = larger(found, growth.get(line.key(DRAM), ZERO))
-        for key in (READ, WRITE, ARRAY, SFU, DMA_OUT, NOC_OUT):
+        for key in (READ, WRITE, DOWN, UP, ARRAY, SFU, DMA_OUT, NOC_OUT):
             found = larger(found, growth.get(key, ZERO))
         return found
