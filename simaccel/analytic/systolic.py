@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simaccel.analytic.array import Edges
 from simaccel.analytic.blocks import Block
-from simaccel.analytic.family import Floats
+from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import larger, pick, without
 from simaccel.analytic.schedule import Work
 from simaccel.analytic.ports import Ports
@@ -19,15 +19,17 @@ class Systolic(Ports):
         super().__init__(begin)
         self.accelerator = accelerator
 
-    def folds(self, work: Work, block: Block, edges: Edges) -> Floats:
+    def folds(self, work: Work, block: Block, edges: Edges, begun: Bools) -> Floats:
         """Run the folds of a block as soon as they can be on the array; say when all is out.
+
+        ``begun``: where they add to sums.
 
         The stationary operand shifts in behind the last folds before, as far as it has come;
         sums that stay leave, at the end of the first stream, once those before have left.
         """
         latency = self.accelerator.lead_latency_cycles
         *inputs, made = work.keys
-        begin = larger(self.get(ARRAY), self._sums(made, edges))
+        begin = larger(self.get(ARRAY), self._sums(made, edges.holds_sums & begun))
         for number, key in enumerate(inputs):
             come = latency + (ZERO if key is None else self.get(("ready", key)))
             shifted = larger(self.get(FREE), come) + edges.lead
@@ -44,14 +46,14 @@ class Systolic(Ports):
             self.x["folded", made], self.x["out", made] = end, out
         return out
 
-    def _sums(self, made: int | None, edges: Edges) -> Floats:
+    def _sums(self, made: int | None, come_back: Bools) -> Floats:
         """Return when there is room for the sums, or what they are added to.
 
         Sums that leave the array are added to by the next folds as they leave; output-stationary
-        ones have to come back.
+        ones have to ``come_back``.
         """
         if made is None:
             return ZERO
         ready = self.get(("ready", made))
-        leaving = (ready > 0) & (ready == self.get(("out", made))) & without(edges.holds_sums)
+        leaving = (ready > 0) & (ready == self.get(("out", made))) & without(come_back)
         return pick(leaving, self.get(("folded", made)), ready)

@@ -217,7 +217,8 @@ class Timeline(Queues):
 
     def _work(self, work: Work, sizes: dict[str, Ints]) -> None:
         engine = SFU if work.do.unit == "sfu" else ARRAY
-        block = self.units.block(work, sizes, self.begun.get(work.seen.name, FALSE))
+        begun = self.begun.get(work.seen.name, FALSE)
+        block = self.units.block(work, sizes, begun)
         keys = [key for key in work.keys if key is not None]
         if block.edges is None:
             begin = self.get(engine)
@@ -229,7 +230,7 @@ class Timeline(Queues):
                 self.use_port(READ, SFU, begin, block.read, TRUE)
                 self.use_port(WRITE, SFU, begin, block.write, TRUE)
         else:
-            out = self.folds(work, block, block.edges)
+            out = self.folds(work, block, block.edges, begun)
         self._finish(keys, work.keys[-1], out, block)
         for summed in work.corrects if work.step == "online" else ():
             begun = self.begun.get(summed.seen.name, FALSE)
