@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from simaccel.analytic.family import Bools, Floats, Ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, smaller
@@ -57,10 +57,3 @@ class Pipes(Systolic):
             self.x[pipe, engine, what] = pick(where, time, self.get((pipe, engine, what)))
         self.users[pipe, engine] = sets
         return end
-
-    def later_at(self, keys: Iterable[object], when: Floats, shift: Floats) -> None:
-        """Let what happens at a time happen later."""
-        for key in keys:
-            time = self.x.get(key)
-            if time is not None and anywhere(same := (time == when) & (time > 0)):
-                self.x[key] = pick(same, time + shift, time)

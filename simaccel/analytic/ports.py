@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
 from simaccel.analytic.schedule import TRUE
-from simaccel.analytic.times import ARRAY, FREE, READ, WRITE, ZERO, Begin, State
+from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, WRITE, ZERO, Begin, State
 
 Late = Callable[[Floats, Floats], None]
 _RECENT = 8
@@ -37,6 +37,8 @@ class Past:
 
     engine: str
     begin: Floats
+    end: Floats
+    out: Floats
     block: Block
     where: Bools
     number: Floats
@@ -71,13 +73,12 @@ class Ports(State):
         """Note a transfer."""
         where = where if self.present is TRUE else where & self.present
         use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
-        for past in self.blocks:
+        for place, past in enumerate(self.blocks):
             if past.engine != engine:
                 here = self._recent(past)
                 delay = self._turns([use], past.begin, past.block, port, here)
                 if anywhere(delay):
-                    for key in (past.engine, FREE) if past.engine == ARRAY else (past.engine,):
-                        self.x[key] = self.get(key) + delay
+                    self._put_off(past, self.blocks[place + 1 :], delay)
         count = self.counts[port] = self.counts[port] + where
         uses = self.uses[port]
         uses.append(use)
@@ -91,14 +92,39 @@ class Ports(State):
         )
         return larger(read, write)
 
-    def done(self, engine: str, begin: Floats, block: Block) -> None:
-        """Note a block, for what is gone through behind it."""
+    def done(self, engine: str, begin: Floats, end: Floats, out: Floats, block: Block) -> None:
+        """Note a block and when its engine was free and its results were there."""
         waits = (2 * block.read > block.cycles) | (2 * block.write > block.cycles)
-        where = waits & self.present
-        if anywhere(where):
-            self.blocks.append(Past(engine, begin, block, where, self.counts[_BLOCKS]))
-            self.counts[_BLOCKS] = self.counts[_BLOCKS] + where
+        last = next((one for one in reversed(self.blocks) if one.engine == engine), None)
+        if anywhere(waits & self.present) or last is not None:
+            number = self.counts[_BLOCKS]
+            self.blocks.append(Past(engine, begin, end, out, block, self.present, number))
+            self.counts[_BLOCKS] = self.counts[_BLOCKS] + self.present
             self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+
+    def _put_off(self, past: Past, behind: Sequence[Past], delay: Floats) -> None:
+        """Let a block end later, and those that its engine went on with."""
+        free = past.end
+        for one in (past, *(other for other in behind if other.engine == past.engine)):
+            if one is not past:
+                delay = pick(one.where, larger(delay - larger(one.begin - free, 0), 0), delay)
+                free = pick(one.where, one.end, free)
+                one.begin = one.begin + pick(one.where, delay, 0)
+            mine = pick(one.where, delay, 0)
+            if anywhere(mine):
+                for time in (one.end, one.out):
+                    self.later_at(list(self.x), time, mine)
+                one.end, one.out = one.end + mine, one.out + mine
+        if past.engine == ARRAY and anywhere(delay):
+            for key in (FREE, LEFT):
+                self.x[key] = self.get(key) + delay
+
+    def later_at(self, keys: Iterable[object], when: Floats, shift: Floats) -> None:
+        """Let what happens at a time happen later."""
+        for key in keys:
+            time = self.x.get(key)
+            if time is not None and anywhere(same := (time == when) & (time > 0)):
+                self.x[key] = pick(same, time + shift, time)
 
     def _recent(self, one: Past) -> Bools:
         """Return where a block is one of the last."""
@@ -134,5 +160,7 @@ class Ports(State):
 
     def move_on(self, moved: Floats) -> None:
         """Let all uses and blocks be so much later."""
+        for past in self.blocks:
+            past.end, past.out = past.end + moved, past.out + moved
         for one in (*self.blocks, *(use for uses in self.uses.values() for use in uses)):
             one.begin = one.begin + moved

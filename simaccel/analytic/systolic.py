@@ -6,8 +6,8 @@ from simaccel.analytic.array import Edges
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import larger, pick, without
-from simaccel.analytic.schedule import Work
 from simaccel.analytic.ports import Ports
+from simaccel.analytic.schedule import Work
 from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin
 from simaccel.hardware import Accelerator
 
@@ -37,13 +37,13 @@ class Systolic(Ports):
         behind = pick(edges.holds_sums, self.get(LEFT) - edges.hidden, ZERO)
         begin = larger(begin, behind)
         end = begin + block.cycles + self.beside(begin, block)
-        self.done(ARRAY, begin, block)
         self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
         self.x[LEFT] = larger(self.get(LEFT), end + edges.leaving)
         out = end + edges.tail + self.accelerator.tail_latency_cycles
         self.x[OUT] = out = larger(self.get(OUT), out)
         if made is not None:
             self.x["folded", made], self.x["out", made] = end, out
+        self.done(ARRAY, begin, end, out, block)
         return out
 
     def _sums(self, made: int | None, come_back: Bools) -> Floats:

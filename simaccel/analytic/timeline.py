@@ -225,7 +225,7 @@ class Timeline(Queues):
             for key in keys:
                 begin = larger(begin, self.get(("ready", key)))
             self.x[engine] = out = begin + block.cycles + self.beside(begin, block)
-            self.done(engine, begin, block)
+            self.done(engine, begin, out, out, block)
             if engine == SFU:
                 self.use_port(READ, SFU, begin, block.read, TRUE)
                 self.use_port(WRITE, SFU, begin, block.write, TRUE)

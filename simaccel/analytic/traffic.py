@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal
@@ -315,16 +314,9 @@ class Traffic(Pipes):
             return
         key = one.tiled.key
         arrivals: list[object] = [("next", key, n) for n in range(one.tiled.most)]
-        self._later_at([one.engine], one.end, shift)
-        self._later_at([("ready", key), *arrivals], one.arrival, shift)
+        self.later_at([one.engine], one.end, shift)
+        self.later_at([("ready", key), *arrivals], one.arrival, shift)
         one.end, one.arrival = one.end + shift, one.arrival + shift
-
-    def _later_at(self, keys: Iterable[object], when: Floats, shift: Floats) -> None:
-        """Let what happens at a time happen later."""
-        for key in keys:
-            time = self.x.get(key)
-            if time is not None and anywhere(same := (time == when) & (time > 0)):
-                self.x[key] = pick(same, time + shift, time)
 
     def _beside_stores(self, asked: Floats, start: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``start`` on ends beside stores, in batches."""
@@ -376,7 +368,7 @@ class Traffic(Pipes):
             mine = pick(tile == key, delay, 0)
             if anywhere(mine):
                 slots = [(key, n) for n in range(1, RING + 1)]
-                self._later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, mine)
+                self.later_at([DMA_OUT, ("used", key), ("ready", key), *slots], last, mine)
                 self._ask_later(line, key, last, mine)
 
     def _ask_later(self, line: Line, key: int, last: Floats, delay: Floats) -> None:
