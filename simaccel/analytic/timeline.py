@@ -314,9 +314,10 @@ class _Ahead(_Loop):
             timeline.past(body)
         timeline.close([t for t in self.first if t not in self.crossing])
         made = self._tiles()
+        timeline.x |= {("making", key): time for key, time in made.items()}
         self._behind()
-        for key, time in made.items():
-            timeline.x["made", key] = time
+        for key in made:
+            timeline.x["made", key] = timeline.x.pop(("making", key))
         now = here, timeline.begun, timeline.slid
         self.waits = now if self.waits is None else merged(where, now, self.waits)
         self.waiting = TRUE if where is TRUE else self.waiting | where
