@@ -98,7 +98,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     steps = [replace(one, weigh=lambda body: figures(workload, body, goal)) for one in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
-    way = _searched(steps, len(names), left, total)
+    way = _searched(steps, len(names), left, total, every=goal.objective == "edp")
     refused = next((step.refused for step in way if step.refused), None)
     if refused is not None:
         raise refused
@@ -127,8 +127,14 @@ def _others(
             yield from flex.sequences(workload, quiet, choices)
 
 
-def _searched(steps: Sequence[Step], count: int, left: float, total: Total = sum) -> list[Step]:
-    """Return the cheapest way, or one that is at most ``left`` above it, all searched."""
+def _searched(
+    steps: Sequence[Step], count: int, left: float, total: Total = sum, *, every: bool = False
+) -> list[Step]:
+    """Return the cheapest way, or one that is at most ``left`` above it, all searched.
+
+    ``every``: also steps of a way that others of it show not to be the cheapest; where the values
+    of steps don't quite add up, those may be of use in another.
+    """
     while True:
         way = _cheapest(steps, count, total)
         known = _cheapest([step for step in steps if step.body], count, total)
@@ -138,7 +144,7 @@ def _searched(steps: Sequence[Step], count: int, left: float, total: Total = sum
         if not unknown:
             return way
         for step in sorted(unknown, key=lambda one: one.stop - one.start):
-            if step in _cheapest(steps, count, total):  # with what was found before it, too
+            if every or step in _cheapest(steps, count, total):  # with what was found before it
                 step.find(_alone_value(steps, step, total))
 
 

@@ -280,7 +280,8 @@ class _Nearby:
 def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: float) -> _Climb:
     """Look near the best of a grid, and near the best of that, until nothing is better.
 
-    Where the search of a part may leave something, until nothing is better by more than that.
+    Where the search of a part may leave something, and no run can be much better than the best,
+    until nothing is better by more than that.
     """
     numbers = grid.finalists(room, _FEW + _OTHERS, below, slack)
     found = _Climb([grid.chosen(number) for number in numbers])
@@ -301,7 +302,8 @@ def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: fl
             better = candidates.finalists(room, _FEW + _OTHERS, best * _NEAR)
             values = [candidates.chosen(number) for number in better]
             found.others.extend(values)
-            if not values or values[0].value >= best - nearby.goal.slack:
+            near = best <= candidates.bound(room) * _NEAR
+            if not values or values[0].value >= best - nearby.goal.slack * near:
                 break
             best = values[0].value
             numbers = _different(candidates, better, _STARTS)
