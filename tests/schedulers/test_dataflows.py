@@ -275,10 +275,10 @@ def test_the_family_is_never_worse_than_its_granularities(
     ("hw", "dataflow"),
     some(
         [
-            ("cloud", "flex"),
-            ("cloud", "flat"),
             ("edge", "flat-r"),
+            ("cloud", "flex"),
             ("cloud", "flash"),
+            ("cloud", "flat"),
             ("edge", "flash"),
         ]
     ),
