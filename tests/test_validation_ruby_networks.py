@@ -40,7 +40,7 @@ from validation.ruby.points import Point, Result, Search, key, solve
 from validation.ruby.run import HERE
 from validation.ruby.run_networks import problems_of, search_all, write_all
 
-QUICK = Search(patience=2000)
+QUICK = Search(patience=800)
 POINT = Point(
     shape=Product(m=6, k=10, n=8),
     accelerator="eyeriss_like",

@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from simaccel.hardware.quantity import Count, Cycles, Rate
 from simaccel.hardware.spec import Spec
 
-if TYPE_CHECKING:
-    import networkx as nx
-
 Topology = Literal["systolic", "tree", "crossbar", "bus", "mesh", "unlimited"]
-
-
-def topology_graph(topology: Topology, rows: int, cols: int) -> nx.Graph[Hashable]:
-    """Draw the links from the node ``"buffer"`` to the PEs ``(row, col)``.
-
-    Edges carry ``link``, the wire that they are part of: taps of one bus share a wire.
-    """
-    import networkx as nx  # noqa: PLC0415 - takes long to load, and is for drawings only
-
-    graph: nx.Graph[Hashable] = nx.Graph()
-    pes = [(r, c) for c in range(cols) for r in range(rows)]
-    if topology == "bus":
-        graph.add_edges_from((("buffer", pe) for pe in pes), link="bus")
-    elif topology == "crossbar":
-        graph.add_edges_from(("buffer", pe, {"link": pe}) for pe in pes)
-    elif topology == "systolic":
-        graph.add_edges_from(("buffer", (r, 0), {"link": (r, 0)}) for r in range(rows))
-        graph.add_edges_from(((r, c - 1), (r, c), {"link": (r, c)}) for r, c in pes if c)
-    elif topology == "mesh":
-        graph.add_edge("buffer", (0, 0), link="buffer")
-        graph.add_edges_from(((r, c - 1), (r, c), {"link": (r, c, 0)}) for r, c in pes if c)
-        graph.add_edges_from(((r - 1, c), (r, c), {"link": (r, c, 1)}) for r, c in pes if r)
-    else:
-        _add_tree(graph, "buffer", pes)
-    return graph
-
-
-def _add_tree(graph: nx.Graph[Hashable], root: Hashable, leaves: list[tuple[int, int]]) -> None:
-    if len(leaves) == 1:
-        graph.add_edge(root, leaves[0], link=leaves[0])
-        return
-    half = (len(leaves) + 1) // 2
-    for part in (leaves[:half], leaves[half:]):
-        child = part[0] if len(part) == 1 else ("switch", part[0], len(part))
-        graph.add_edge(root, child, link=child)
-        if len(part) > 1:
-            _add_tree(graph, child, part)
 
 
 def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, int]:
@@ -60,8 +19,8 @@ def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, i
     The bisection cuts the PEs into a left and a right half; a lone column has one wire per row.
     What limits a systolic array is how much enters and leaves it (``rate``), not this.
 
-    The closed forms of what ``topology_graph`` draws, because a graph of 256 x 256 PEs takes
-    half a second to count; the tests count it on small arrays.
+    Closed forms, because a graph of 256 x 256 PEs takes half a second to count; the tests draw and
+    count small ones.
 
     >>> hops_and_bisection("mesh", 4, 4), hops_and_bisection("tree", 4, 4)
     ((4, 4), (4, 1))

@@ -177,19 +177,3 @@ def chains(
             held = []
     if held:
         yield np.concatenate(held)
-
-
-def tile_counts(size: int, factors: Factors) -> Factors:
-    """Return the number of tiles that each level gets, and of those that the innermost makes.
-
-    ``factors`` by row as of ``chains``; the result has a column more: the size, then the tiles
-    of each level from the innermost to the outermost.
-
-    >>> tile_counts(100, np.array([[6, 17]])).tolist()
-    [[100, 17, 1]]
-    """
-    counts = np.empty((len(factors), factors.shape[1] + 1), dtype=np.int64)
-    counts[:, 0] = size
-    for level in range(factors.shape[1]):
-        counts[:, level + 1] = -(-counts[:, level] // factors[:, level])
-    return counts

@@ -17,7 +17,6 @@ from simaccel.mapspace.chains import (
     count_chains,
     imperfect,
     perfect,
-    tile_counts,
 )
 
 SIZES = st.integers(1, 60)
@@ -136,14 +135,3 @@ def test_a_fixed_number_of_pieces() -> None:
     assert np.concatenate(list(chains(27, splits, "ruby-s"))).tolist() == [[7, 4]]
     assert count_chains(27, splits, "pfm") == 0
     assert count_chains(27, [Split(spatial=True, exactly=9)], "pfm") == 1
-
-
-@given(SIZES, SPLITS, st.sampled_from(MAPSPACES))
-def test_tiles_of_a_level_cover_the_rank(
-    size: int, splits: list[Split], mapspace: Mapspace
-) -> None:
-    for rows in chains(size, splits, mapspace):
-        counts = tile_counts(size, rows)
-        tiles = np.concatenate([np.ones_like(rows[:, :1]), np.cumprod(rows, axis=1)], axis=1)
-        assert np.array_equal(counts, -(-size // tiles))
-        assert (counts[:, -1] == 1).all()

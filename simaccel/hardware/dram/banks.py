@@ -16,9 +16,6 @@ CLOSED = -1
 _WINDOW = 4
 """Activates in the window of tFAW."""
 
-Gaps = list[tuple[int, int, int]]
-"""(bank group, clocks until a read there, clocks until a write there)."""
-
 
 class Banks:
     """Open rows, and the earliest clocks of commands. Bank groups are numbered over all units."""

@@ -18,7 +18,6 @@ from simaccel.workload.einsum import (
 
 CLASSES = ("weights", "activations", "cache")
 """What precision and DRAM bytes are told apart by."""
-Start = tuple[int, ...]
 
 
 def class_of(kind: Kind) -> str:
