@@ -23,10 +23,10 @@ from simaccel.analytic.array import (
     folded,
     matmul_of,
 )
+from simaccel.analytic.bodies import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, Kept, Path, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.pointwise import anywhere, everywhere, identity, larger, pick, plain
-from simaccel.analytic.schedule import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.steps import Division
 from simaccel.analytic.transfers import Cost
 from simaccel.analytic.widths import Widths

@@ -16,10 +16,11 @@ from functools import cached_property
 from itertools import groupby
 
 from simaccel.analytic.blocks import Units
+from simaccel.analytic.bodies import Bodies
 from simaccel.analytic.family import Family, Floats, Kept, branches_of
 from simaccel.analytic.fifos import Slots, released, slots_of
 from simaccel.analytic.pointwise import everywhere, larger, pick, smaller, up
-from simaccel.analytic.schedule import Bodies, bodies
+from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import Timeline, timeline
 from simaccel.analytic.times import (
     ARRAY,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from simaccel.analytic.bodies import RING, Bodies, Tiled
 from simaccel.analytic.family import Floats
-from simaccel.analytic.schedule import RING, Bodies, Tiled
 from simaccel.analytic.times import Times
 from simaccel.analytic.totals import Counts
 from simaccel.hardware import Accelerator

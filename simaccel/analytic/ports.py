@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from simaccel.analytic.blocks import Block
+from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
-from simaccel.analytic.schedule import TRUE
 from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, WRITE, ZERO, Begin, State
 
 Late = Callable[[Floats, Floats], None]
@@ -161,6 +161,7 @@ class Ports(State):
     def move_on(self, moved: Floats) -> None:
         """Let all uses and blocks be so much later."""
         for past in self.blocks:
-            past.end, past.out = past.end + moved, past.out + moved
-        for one in (*self.blocks, *(use for uses in self.uses.values() for use in uses)):
-            one.begin = one.begin + moved
+            past.begin, past.end = past.begin + moved, past.end + moved
+            past.out = past.out + moved
+        for use in (*self.uses[READ], *self.uses[WRITE]):
+            use.begin = use.begin + moved

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simaccel.analytic.blocks import Units
+from simaccel.analytic.bodies import RING, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, identity, pick, plain, without
 from simaccel.analytic.rounds import Round, Then
-from simaccel.analytic.schedule import RING, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import UNASKED, Begin
 from simaccel.analytic.traffic import Traffic
 from simaccel.analytic.trips import Trips

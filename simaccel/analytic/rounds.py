@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from simaccel.analytic.bodies import FALSE, TRUE, Bodies
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.analytic.pointwise import anywhere, pick, plain, smaller, without
-from simaccel.analytic.schedule import FALSE, TRUE, Bodies
 from simaccel.analytic.times import Sizes
 from simaccel.analytic.trips import Trips
 

@@ -7,12 +7,11 @@ candidate, so each body says of its tiles for which candidates they are its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Final
+from dataclasses import replace
 
 import numpy as np
 
+from simaccel.analytic.bodies import Bodies, Tiled, Work
 from simaccel.analytic.family import (
     Bools,
     Branch,
@@ -28,175 +27,11 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.analytic.pieces import PLACES, Cuts, Terms, expanded
-from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain, smaller
+from simaccel.analytic.pointwise import anywhere
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
 from simaccel.workload import Vector
-
-FALSE: Bools = plain(np.zeros((), dtype=np.bool_))
-TRUE: Bools = plain(np.ones((), dtype=np.bool_))
-"""For all candidates: told apart by identity."""
-RING: Final = 6
-"""Slots that are told apart; more never wait."""
-
-
-@dataclass(eq=False)
-class Tiled:
-    """A tile of a body; ``own``: candidates whose tile comes and goes in this body."""
-
-    tensor: str
-    view: View
-    level: str
-    slots: Ints
-    queue: int
-    maker: Seen | None
-    stores: tuple[View, ...]
-    own: Bools
-    spills: Bools
-    key: int
-    """The same for all bodies in which the tile may live."""
-    at: int
-    """Its entry on the path."""
-    dims: tuple[Terms, ...]
-    """The dimensions of its view in ranks that loops cut."""
-    path: Path
-    outside: int | None = None
-    """The key of the tile in the buffer that it comes from or goes to; None for DRAM."""
-    slide: tuple[str, int] | None = None
-    """Rank and coefficient along which the body's loop slides it."""
-
-    def __post_init__(self) -> None:
-        """Work out what doesn't change."""
-        self.own = TRUE if everywhere(self.own) else plain(self.own)
-        self.spills = plain(self.spills)
-        self.may_spill = anywhere(self.spills)
-        self.most = min(int(np.max(self.slots)), RING)
-        numbers = sorted(set(np.minimum(np.ravel(self.slots), RING).tolist()) - {0})
-        self.by_slots: list[tuple[int, Bools | None]] = [
-            (n, None if len(numbers) == 1 else plain(smaller(self.slots, RING) == n))
-            for n in numbers
-        ]
-        self.read = self.maker is None and self.outside is None
-        """Whether it comes from a memory."""
-        self.comes = self.read or (self.outside is None and self.may_spill)
-        """Whether it comes from a memory, or sums in it come back."""
-        self._more: dict[int, Bools] = {}
-        self.ranks = tuple(dict.fromkeys(rank for dim in self.dims for rank, _ in dim))
-
-    def more_than(self, n: int) -> Bools:
-        """Return which candidates have more slots."""
-        if n not in self._more:
-            few = len(self.by_slots) == 1
-            self._more[n] = self.most > n if few else plain(self.slots > n)
-        return self._more[n]
-
-    def having(self, where: Bools) -> Iterator[tuple[int, Bools]]:
-        """Yield numbers of slots with the candidates of some that have so many."""
-        for n, here in self.by_slots:
-            yield n, where if here is None else where & here
-
-
-@dataclass(eq=False)
-class Work:
-    """A leaf: an operator on the block that the loops leave."""
-
-    seen: Seen
-    do: Do
-    path: Path
-    keys: tuple[int | None, ...]
-    """The tiles that it touches, the one that it makes last; None is kept around the group."""
-    step: str = "whole"
-    corrects: tuple[Work, ...] = ()
-    """Einsums that sum up behind an online vector operator."""
-
-
-@dataclass(eq=False)
-class Bodies:
-    """A loop's body (``rank`` is cut into ``tile``), a part's (``cut``), or the group's."""
-
-    rank: str = ""
-    tile: Ints = field(default_factory=lambda: ints(1))
-    place: int = -1
-    part: Cut | None = None
-    tiles: list[Tiled] = field(default_factory=list)
-    items: list[Bodies | Work] = field(default_factory=list)
-    ahead: int = 0
-    divides: list[tuple[Work, Work]] = field(default_factory=list)
-    """(vector operator, einsum whose sums it divides after the loop)."""
-
-    @cached_property
-    def works(self) -> tuple[Work, ...]:
-        """All leaves below."""
-        found: list[Work] = []
-        for item in self.items:
-            found += item.works if isinstance(item, Bodies) else [item]
-        return tuple(found)
-
-    @cached_property
-    def _last(self) -> dict[int, Bodies | Work]:
-        """The last item that uses a tile, by its key, of tiles that come and only are read."""
-        used: dict[int, Bodies | Work] = {}
-        for item in self.items:
-            for work in item.works if isinstance(item, Bodies) else (item,):
-                used |= {key: item for key in work.keys if key is not None}
-        read = {one.key for one in self.tiles if one.maker is None and not one.stores}
-        return {key: item for key, item in used.items() if key in read}
-
-    def used_last(self, item: Bodies | Work) -> list[Tiled]:
-        """Return the tiles that nothing behind an item uses."""
-        return [tiled for tiled in self.tiles if self._last.get(tiled.key) is item]
-
-    def let_go_early(self, tiled: Tiled) -> bool:
-        """Return whether a tile is not used by the last item any more."""
-        return self._last.get(tiled.key, self.items[-1]) is not self.items[-1]
-
-    @cached_property
-    def own_slots(self) -> Ints:
-        """The most slots of a tile of its own that comes from a memory, at least 1."""
-        found = ints(1)
-        for tiled in self.tiles:
-            if tiled.comes:
-                found = larger(found, pick(tiled.own, smaller(tiled.slots, RING), 1))
-        return plain(found)
-
-    @cached_property
-    def most_slots(self) -> Ints:
-        """The most slots of any tile below that comes from a memory, by candidate."""
-        found = self.own_slots
-        for item in self.items:
-            if isinstance(item, Bodies):
-                found = larger(found, item.most_slots)
-        return found
-
-    @cached_property
-    def queues(self) -> frozenset[int]:
-        """The queues of all tiles below."""
-        below = (item.queues for item in self.items if isinstance(item, Bodies))
-        return frozenset(one.queue for one in self.tiles).union(*below)
-
-    @cached_property
-    def shares(self) -> bool:
-        """Whether several items have tiles of one queue, which come item after item."""
-        every = [item.queues for item in self.items if isinstance(item, Bodies)]
-        return sum(map(len, every)) > len(frozenset().union(*every))
-
-    def behind(self, item: Bodies | None, queue: int) -> Bodies | None:
-        """Return the next item with tiles of a queue, or the first behind none."""
-        every = [one for one in self.items if isinstance(one, Bodies) and queue in one.queues]
-        at = 0 if item is None else every.index(item) + 1
-        return every[at] if at < len(every) else None
-
-    @property
-    def slides(self) -> bool:
-        """Whether its iterations slide a window."""
-        return any(tiled.slide is not None for tiled in self.tiles)
-
-    @cached_property
-    def adders(self) -> frozenset[str]:
-        """Operators below that sum over the loop's rank."""
-        rank = self.part.rank if self.part else self.rank
-        return frozenset(work.seen.name for work in self.works if rank in work.seen.reduced)
 
 
 def bodies(family: Family) -> Bodies:
@@ -373,19 +208,29 @@ class _Builder:
             cutting[0].divides += [(inner, one) for one in inner.corrects]
 
 
-def _statistics(body: Bodies) -> Bodies:
-    """Return the pass before the one that normalises: what it reads has slots of its own."""
+def _statistics(body: Bodies, inside: frozenset[int] = frozenset()) -> Bodies:
+    """Return the pass before the one that normalises: what it reads has slots of its own.
+
+    ``inside``: tiles of the bodies around that it has twice; others are those of both passes.
+    """
+    mine = [tiled for tiled in body.tiles if tiled.maker is None]
+    inside = inside | {tiled.key for tiled in mine}
+    other = {key: -key for key in inside}
     tiles = [
-        replace(tiled, key=-tiled.key, stores=(), outside=tiled.outside and -tiled.outside)
-        for tiled in body.tiles
-        if tiled.maker is None
+        replace(
+            tiled,
+            key=-tiled.key,
+            stores=(),
+            outside=tiled.outside and other.get(tiled.outside, tiled.outside),
+        )
+        for tiled in mine
     ]
     items: list[Bodies | Work] = []
     for item in body.items:
         if isinstance(item, Bodies):
-            items.append(_statistics(item))
+            items.append(_statistics(item, inside))
         else:
-            keys = tuple(key and -key for key in item.keys)
+            keys = tuple(key and other.get(key, key) for key in item.keys)
             items.append(replace(item, keys=keys, step="statistics"))
     return Bodies(body.rank, body.tile, body.place, body.part, tiles, items)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from simaccel.analytic.array import Edges
 from simaccel.analytic.blocks import Block
+from simaccel.analytic.bodies import Work
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import larger, pick, without
 from simaccel.analytic.ports import Ports
-from simaccel.analytic.schedule import Work
 from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin
 from simaccel.hardware import Accelerator
 

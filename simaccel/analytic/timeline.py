@@ -15,12 +15,12 @@ from contextlib import contextmanager
 import numpy as np
 
 from simaccel.analytic.blocks import Block, Units
+from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.fifos import taken_over
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain
 from simaccel.analytic.queues import Queues
 from simaccel.analytic.rounds import Context, Round, merged
-from simaccel.analytic.schedule import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.times import (
     ARRAY,
     DMA_OUT,

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats, Ints
 from simaccel.analytic.pointwise import plain
-from simaccel.analytic.schedule import TRUE
 
 Times = dict[object, Floats]
 Sizes = dict[str, Ints]

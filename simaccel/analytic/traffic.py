@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Literal
-
-import numpy as np
+from functools import partial
 
 from simaccel.analytic.blocks import Move, Units
+from simaccel.analytic.bodies import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats, ints
+from simaccel.analytic.lines import RECENT, Line, Place, Request, in_order
 from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.schedule import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.times import (
     ARRAY,
     CHANNEL,
@@ -27,7 +22,6 @@ from simaccel.analytic.times import (
     READ,
     SFU,
     STORES,
-    UNASKED,
     UP,
     WRITE,
     ZERO,
@@ -35,102 +29,9 @@ from simaccel.analytic.times import (
     Sizes,
     Times,
 )
-from simaccel.analytic.turns import Pace, Posted, after_loads, delay_of, meeting
+from simaccel.analytic.turns import Posted, after_loads, delay_of, meeting
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
-
-_RECENT = 6
-"""Loads of which a later one of the program may go ahead."""
-
-
-@dataclass(eq=False)
-class Request:
-    """A load: when it was asked for (-1: not by this candidate), served, and the channel free.
-
-    ``number``: loads that had been gone through before.
-    """
-
-    begin: Floats
-    free: Floats
-    end: Floats
-    engine: str
-    tiled: Tiled
-    arrival: Floats
-    """When the tile is there."""
-    number: Floats
-    move: Move
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """One place in the order of service: a load for each candidate that has one there."""
-
-    members: list[tuple[Request, Bools]]
-
-    @cached_property
-    def later(self) -> Bools:
-        """Candidates that have a load here."""
-        return functools.reduce(operator.or_, (mine for _, mine in self.members))
-
-    def of(self, name: Literal["begin", "free", "end"]) -> Floats:
-        """Return a time of each candidate's load."""
-        found = ZERO
-        for one, mine in self.members:
-            found = pick(mine, getattr(one, name), found)
-        return found
-
-
-def _in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
-    """Return loads in the order of service, each place with those that a candidate has there."""
-    if len(later) < 2:  # noqa: PLR2004 - one is in order
-        return [Place([one]) for one in later]
-    times = [pick(mine, one.begin, np.inf) for one, mine in later]
-    if not any(isinstance(time, np.ndarray) for time in times):
-        order = sorted(range(len(later)), key=times.__getitem__)
-        return [Place([later[number]]) for number in order]
-    asked = np.stack(np.broadcast_arrays(*times))
-    numbers = np.arange(len(later)).reshape(-1, *[1] * (asked.ndim - 1))
-    others = numbers[:, None]
-    before = (asked[:, None] < asked) | ((asked[:, None] == asked) & (others < numbers))
-    theirs = (np.count_nonzero(before, axis=0) == others) & np.isfinite(asked)
-    there = theirs.reshape(len(later), len(later), -1).any(axis=-1)
-    return [
-        Place([(later[number][0], mine[number]) for number in np.flatnonzero(some)])
-        for mine, some in zip(theirs, there, strict=True)
-        if anywhere(some)
-    ]
-
-
-@dataclass(eq=False)
-class Line:
-    """The channel of a memory, ``at`` the accelerator with that memory in the DRAM's place."""
-
-    at: Accelerator
-    name: str
-    recent: list[Request] = field(default_factory=list)
-    """The last loads as they are gone through; the channel serves the oldest first."""
-    most: int = _RECENT
-    """Of so many, those are forgotten that are no candidate's last any more."""
-    latest: Floats = field(default_factory=lambda: UNASKED)
-    """When the last of them was asked for."""
-    loads: Floats = field(default_factory=lambda: ZERO)
-    """How many there were."""
-    wrote: Bools = field(default_factory=lambda: FALSE)
-    """Whether the last transfer was a store."""
-    turned: Floats = field(default_factory=lambda: ZERO)
-    """When the last loads got their turn behind a store."""
-    stored: set[int] = field(default_factory=set)
-    """Tiles of stores, which a later load of the program may go ahead of."""
-
-    @cached_property
-    def pace(self) -> Pace:
-        """Its batches and its change of direction."""
-        loads, stores = (self.at.batch_cycles(write=way) for way in (False, True))
-        return Pace(loads, stores, self.at.dram.turnaround_cycles)
-
-    def key(self, what: str) -> str:
-        """Name a time or an amount of this channel."""
-        return what if self.name == "dram" else f"{what} of {self.name}"
 
 
 class Traffic(Pipes):
@@ -255,7 +156,7 @@ class Traffic(Pipes):
         """
         line = self.lines[move.memory]
         there, free = self._there(where), self.get(line.key(CHANNEL))
-        behind = _in_order(self._later(line, begin, there))
+        behind = in_order(self._later(line, begin, there))
         first = free
         for place in reversed(behind):
             first = pick(place.later, place.of("free"), first)
@@ -280,13 +181,13 @@ class Traffic(Pipes):
         line.loads = line.loads + there
         if len(line.recent) > line.most:
             line.recent = [one for one in line.recent if anywhere(self._counts(line, one))]
-            line.most = max(_RECENT, 2 * len(line.recent))
+            line.most = max(RECENT, 2 * len(line.recent))
         return found
 
     @staticmethod
     def _counts(line: Line, one: Request) -> Bools:
         """Return where a load is one of the last."""
-        found: Bools = (one.begin >= 0) & (line.loads - one.number <= _RECENT)
+        found: Bools = (one.begin >= 0) & (line.loads - one.number <= RECENT)
         return found
 
     def _later(self, line: Line, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
@@ -428,12 +329,12 @@ class Traffic(Pipes):
         until = free
         for one, mine in late:
             until = pick(mine, smaller(until, one.end), until)
-        places = _in_order(late)
+        places = in_order(late)
         for place in places:
             for one, mine in place.members:
                 until = pick(mine & (one.begin < until), larger(until, one.end), until)
         later = [(one, mine & (one.begin >= until)) for one, mine in late]
-        return until, _in_order([(one, mine) for one, mine in later if anywhere(mine)])
+        return until, in_order([(one, mine) for one, mine in later if anywhere(mine)])
 
     def _serve_again(self, line: Line, later: list[Place], ends: list[Floats]) -> None:
         """Serve loads behind a store, that were gone through before it.

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from simaccel.analytic.bodies import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.schedule import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.times import ARRAY, SFU, STORES, ZERO, Times
 
 _FEW = 2

@@ -36,7 +36,7 @@ class Posted:
 
 
 def after_loads(
-    asked: Floats, busy: Floats, service: Ints, wrote: Bools, pace: Pace, turned: Floats = 0
+    asked: Floats, busy: Floats, service: Ints, wrote: Bools, pace: Pace, turned: Floats | int = 0
 ) -> Posted:
     """Return when a store is served that loads are served before, and beside, until ``busy``.
 
@@ -62,7 +62,7 @@ def after_loads(
     return Posted(since, pick(done, early, begin), pick(done, early, begin + service - before))
 
 
-def _counted_from(asked: Floats, turned: Floats, pace: Pace) -> Floats:
+def _counted_from(asked: Floats, turned: Floats | int, pace: Pace) -> Floats:
     """Return since when a batch of loads counts for a store: it may come while they turn."""
     return larger(asked, pick(asked + pace.turn >= turned, turned, 0))
 

@@ -1,9 +1,9 @@
 """Requests on a pipe of the NoC that share it, calculated by hand."""
 
+from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import ints
 from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import plain
-from simaccel.analytic.schedule import TRUE
 from simaccel.hardware.load import load_accelerator
 
 
