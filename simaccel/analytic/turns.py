@@ -67,7 +67,9 @@ def _counted_from(asked: Floats, turned: Floats | int, pace: Pace) -> Floats:
     return larger(asked, pick(asked + pace.turn >= turned, turned, 0))
 
 
-def delay_of(end: Floats, asked: Floats, service: Ints, pace: Pace, turned: Floats = 0) -> Floats:
+def delay_of(
+    end: Floats, asked: Floats, service: Ints, pace: Pace, turned: Floats | int = 0
+) -> Floats:
     """Return the cycles by which a store delays a load that had ended at ``end``."""
     loads = up((end - _counted_from(asked, turned, pace)) / pace.loads) - 1
     rounds = larger(smaller(loads, up(service / pace.stores)), 0)
