@@ -12,7 +12,7 @@ from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
 from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, WRITE, ZERO, Begin, State
 
 Late = Callable[[Floats, Floats], None]
-_RECENT = 8
+_RECENT = 5
 _PAST = 4
 _BLOCKS = "blocks"
 
@@ -57,6 +57,10 @@ class Ports(State):
         self.present: Bools = TRUE
         """Candidates that have the present iteration."""
         self.uses: dict[str, list[Use]] = {READ: [], WRITE: []}
+        self.latest: dict[str, Floats] = {READ: ZERO, WRITE: ZERO}
+        """When the last use of a port ends, if none is held up."""
+        self.most = {READ: 2 * _RECENT, WRITE: 2 * _RECENT}
+        """Of so many uses, those are forgotten that are no candidate's last any more."""
         self.blocks: list[Past] = []
         self.counts: dict[str, Floats] = dict.fromkeys((READ, WRITE, _BLOCKS), ZERO)
         """How many uses of a port, and blocks, there were."""
@@ -74,7 +78,7 @@ class Ports(State):
         where = where if self.present is TRUE else where & self.present
         use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
         for place, past in enumerate(self.blocks):
-            if past.engine != engine:
+            if past.engine != engine and anywhere(begin < past.end):
                 here = self._recent(past)
                 delay = self._turns([use], past.begin, past.block, port, here)
                 if anywhere(delay):
@@ -82,8 +86,10 @@ class Ports(State):
         count = self.counts[port] = self.counts[port] + where
         uses = self.uses[port]
         uses.append(use)
-        if len(uses) > 2 * _RECENT:
-            self.uses[port] = [one for one in uses if anywhere(count - one.number <= _RECENT)]
+        self.latest[port] = larger(self.latest[port], begin + use.left)
+        if len(uses) > self.most[port]:
+            uses = [one for one in uses if anywhere(count - one.number <= _RECENT)]
+            self.uses[port], self.most[port] = uses, 2 * max(len(uses), _RECENT)
 
     def beside(self, begin: Floats, block: Block) -> Floats:
         """Return what a block that begins at a time takes longer, as others use ports as well."""
@@ -143,6 +149,8 @@ class Ports(State):
             return more
         turns = larger(cycles, 2 * mine)
         for use in uses:
+            if not anywhere(use.begin + use.left > begin):
+                continue
             start = larger(use.begin, begin + more)
             left = larger(use.begin + use.left - start, 0)
             rest = larger(begin + more + cycles - start, 0) / cycles
@@ -154,6 +162,7 @@ class Ports(State):
             more = more + pick(here, up(shared * (turns - cycles)), 0)
             use.begin = pick(here, start + up(shared * turns), use.begin)
             use.left = pick(here, left - shared * (turns - mine), use.left)
+            self.latest[port] = larger(self.latest[port], use.begin + use.left)
             if use.late is not None:
                 use.late(was, use.begin + up(use.left))
         return more
@@ -165,3 +174,5 @@ class Ports(State):
             past.out = past.out + moved
         for use in (*self.uses[READ], *self.uses[WRITE]):
             use.begin = use.begin + moved
+        for port in (READ, WRITE):
+            self.latest[port] = self.latest[port] + moved
