@@ -136,12 +136,18 @@ class Bodies:
 
     @cached_property
     def own_slots(self) -> Ints:
-        """The most slots of a tile of its own that comes from a memory, at least 1."""
-        found = ints(1)
+        """The most slots of a tile of its own that comes from a memory, 1 if others below do."""
+        found = ints(any(isinstance(one, Bodies) and one.comes for one in self.items))
         for tiled in self.tiles:
             if tiled.comes:
                 found = larger(found, pick(tiled.own, smaller(tiled.slots, RING), 1))
         return plain(found)
+
+    @cached_property
+    def comes(self) -> bool:
+        """Whether a tile below comes from a memory."""
+        below = (one.comes for one in self.items if isinstance(one, Bodies))
+        return any(tiled.comes for tiled in self.tiles) or any(below)
 
     @cached_property
     def most_slots(self) -> Ints:

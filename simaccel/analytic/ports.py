@@ -88,7 +88,9 @@ class Ports(State):
         uses.append(use)
         self.latest[port] = larger(self.latest[port], begin + use.left)
         if len(uses) > self.most[port]:
-            uses = [one for one in uses if anywhere(count - one.number <= _RECENT)]
+            uses = [
+                one for one in uses if anywhere((one.left > 0) & (count - one.number <= _RECENT))
+            ]
             self.uses[port], self.most[port] = uses, 2 * max(len(uses), _RECENT)
 
     def beside(self, begin: Floats, block: Block) -> Floats:

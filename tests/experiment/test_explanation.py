@@ -169,6 +169,11 @@ def test_a_fused_group_is_told_by_operator_softmax_by_its_passes(fused: Result) 
     assert second.cycles is not None
     assert first.cycles + second.cycles >= fused.run.macs / 16
     assert one.directives.cycles == first.cycles + softmax.cycles + second.cycles
+
+
+def test_a_fused_group_that_overlaps_is_told_apart_from_one_operator_after_the_other() -> None:
+    longer = simulate(attention(SMALL, batch=1, seq_len=16, scope="la"), load_accelerator("toy"))
+    (one,) = explain(longer)
     (told,) = (each for each in one.disagreements if each.voice == "directives")
     assert "run one operator after the other" in told.assumption
 
