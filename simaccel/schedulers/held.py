@@ -247,7 +247,7 @@ class Place:
 
 
 def tight(tree: Tree) -> Tree:
-    """Return a tree with as few slots as it may have: one, or two where an iteration comes early."""
+    """Return a tree with as few slots as it may have: one, or two where an iteration is early."""
     most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
     return tuple(
         replace(node, slots=min(node.slots, most))
