@@ -8,8 +8,8 @@ from simaccel.analytic.blocks import Move, Units
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats, ints
 from simaccel.analytic.lines import RECENT, Line, Place, Request, in_order
+from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.systolic import Systolic
 from simaccel.analytic.times import (
     ARRAY,
     CHANNEL,
@@ -34,7 +34,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
 
 
-class Traffic(Systolic):
+class Traffic(Pipes):
     """Tiles that come and go, with the slots that they wait for."""
 
     def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
@@ -79,8 +79,10 @@ class Traffic(Systolic):
             end, late = request.end, partial(self._load_late, request)
         self.use_port(READ if move.on_chip else WRITE, engine, begin, move.port, where, late)
         if tiled.level != BUFFER:
-            end = larger(end, begin + move.pipe)
-            self.add(DOWN, where, move.pipe)
+            arrivals = [("ready", tiled.key), *(("next", tiled.key, n) for n in range(tiled.most))]
+            sets = [(engine, 0), (("used", tiled.outside), 0)]
+            sets += [(one, move.latency) for one in arrivals]
+            end = larger(end, self.piped(DOWN, engine, begin, move.pipe, where, sets))
         past = end if gate is None else larger(end, gate.cycle)
         self.x[engine] = pick(where, past, self.get(engine))
         self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
@@ -100,8 +102,8 @@ class Traffic(Systolic):
             posted, later = self._behind_loads(begin, move, tiled.own)
             end = larger(posted.end, begin + move.port)
         if tiled.level != BUFFER:
-            end = larger(end, begin + move.pipe)
-            self.add(UP, tiled.own, move.pipe)
+            sets = (engine, 0), (("used", tiled.key), move.latency)
+            end = larger(end, self.piped(UP, engine, begin, move.pipe, tiled.own, sets))
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
             line = self.lines[move.memory]

@@ -10,7 +10,7 @@ import numpy as np
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.times import ARRAY, SFU, STORES, ZERO, Times
+from simaccel.analytic.times import ARRAY, DRAM, SFU, STORES, ZERO, Times
 
 _FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles and a period."""
@@ -154,6 +154,7 @@ def beside_a_store(
         if end is None:
             continue
         none = now.get(stores, ZERO) == before.get(stores, ZERO)
+        none = none & (now.get(name(DRAM), ZERO) != before.get(name(DRAM), ZERO))
         for n in trips.periods if anywhere(none) else ():
             state = history[max(0, len(history) - n - 1)]
             for unit, moved in goes_on.items():
