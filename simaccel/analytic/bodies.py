@@ -47,6 +47,8 @@ class Tiled:
     """The key of the tile in the buffer that it comes from or goes to; None for DRAM."""
     slide: tuple[str, int] | None = None
     """Rank and coefficient along which the body's loop slides it."""
+    returns: Bools = FALSE
+    """Where sums in it go to PEs again: their loader takes its slots as well."""
 
     def __post_init__(self) -> None:
         """Work out what doesn't change."""

@@ -142,6 +142,8 @@ class _Builder:
         slots = kept.slots
         if anywhere(last >= 0):
             slots = cuts.slots_of_sums(slots, ranks, last, at)
+            for tiled in (one for body, _ in around for one in body.tiles if one.key == outside):
+                tiled.returns = tiled.returns | (last >= 0)
         for n, (body, where) in enumerate(around):
             if where >= at or n < base:
                 continue

@@ -18,7 +18,7 @@ from simaccel.analytic.blocks import Block, Units
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.fifos import taken_over
-from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain
+from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain, without
 from simaccel.analytic.queues import Queues
 from simaccel.analytic.rounds import Context, Round, merged
 from simaccel.analytic.times import (
@@ -148,21 +148,27 @@ class Timeline(Queues):
         assert trips is not None  # noqa: S101 - of a loop
         # a pipelined loop is cut where its iterations differ
         apart = body.slides or not self._begun(body.adders)
-        steady = Steady(trips, [line.key for line in self.lines.values()])
-        for done in range(steady.most):
-            here = steady.left(done)
-            if not anywhere(here):
-                break
-            steady.history.append(dict(self.x))
-            adders, before = (body.adders, TRUE) if done else (frozenset(), FALSE)
-            with self._turn(adders, before):
-                loop.run(first.at(plain(ints(done))), here)
-            if apart and not done:
-                loop.finish()
-            steady.went(done, here, self.x)
-        ago, more, left = steady.before(self.x, first.ends * body.own_slots)
-        if anywhere(more):
-            self.skip(ago, more)
+        tail, names = first.ends * body.own_slots, [line.key for line in self.lines.values()]
+        left, todo = plain(ints(0)), trips.full
+        began = False
+        while anywhere(todo):
+            steady = Steady(trips, todo, names)
+            for done in range(steady.most):
+                here = steady.left(done)
+                if not anywhere(here):
+                    break
+                steady.history.append(dict(self.x))
+                adders, before = (body.adders, TRUE) if began else (frozenset(), FALSE)
+                with self._turn(adders, before):
+                    loop.run(first.at(plain(trips.full - todo + done)), here)
+                if apart and not began:
+                    loop.finish()
+                began = True
+                steady.went(done, here, self.x)
+            ago, more, period, rest = steady.before(self.x, tail)
+            short: Floats = more - self.skip(ago, more) if anywhere(more) else ZERO
+            left = pick(todo > 0, rest, left)
+            todo = plain(ints(pick(short > 0, rest + short * period, 0)))
         return left
 
     def _begun(self, adders: Collection[str]) -> bool:
@@ -184,20 +190,36 @@ class Timeline(Queues):
     def open(self, tiles: list[Tiled], *, early: Bools = FALSE) -> None:
         """Let the tiles of a body come."""
         for tiled in tiles:
-            ready, here = ("ready", tiled.key), tiled.own
-            if tiled.maker is not None:
-                free = self.free(tiled, early)
-                self.x[ready] = pick(here, free, self.get(ready))
-                if not tiled.may_spill:
-                    continue
-                here = here & tiled.spills & self.begun.get(tiled.maker.name, FALSE)
-            if tiled.outside is not None:
-                if anywhere(here):
-                    self.load(tiled, self.round.sizes, self.free(tiled, early), here, ready)
-                continue
-            coming = self.come(tiled, here)
+            ready = ("ready", tiled.key)
+            self._open(tiled, ready, early)
+            if anywhere(where := self._reserved(tiled)):
+                engine = f"at noc_in{tiled.queue}"
+                taken = larger(self.get(engine), self.get(ready))
+                self.x[ready] = pick(where, taken, self.get(ready))
+                self.x[engine] = pick(where, taken, self.get(engine))
+
+    def _reserved(self, tiled: Tiled) -> Bools:
+        """Return where the loader of PEs takes a slot for sums, there or in the buffer."""
+        if tiled.maker is None or tiled.outside is None:
+            return tiled.own & tiled.returns
+        begun = self.begun.get(tiled.maker.name, FALSE)
+        return tiled.own & tiled.spills & without(begun)
+
+    def _open(self, tiled: Tiled, ready: object, early: Bools) -> None:
+        here = tiled.own
+        if tiled.maker is not None:
+            free = self.free(tiled, early)
+            self.x[ready] = pick(here, free, self.get(ready))
+            if not tiled.may_spill:
+                return
+            here = here & tiled.spills & self.begun.get(tiled.maker.name, FALSE)
+        if tiled.outside is not None:
             if anywhere(here):
-                self.x[ready] = pick(here, coming, self.get(ready))
+                self.load(tiled, self.round.sizes, self.free(tiled, early), here, ready)
+            return
+        coming = self.come(tiled, here)
+        if anywhere(here):
+            self.x[ready] = pick(here, coming, self.get(ready))
 
     def close(self, tiles: list[Tiled]) -> None:
         """Let the tiles of a body go, and what was made in them to its memory.

@@ -365,31 +365,36 @@ class Traffic(Pipes):
             if not loads:
                 self.add(line.key(STORES), where, ints(1))
 
-    def skip(self, last: Times, more: Floats) -> None:
-        """Let ``more`` periods since ``last`` follow at the steady interval."""
+    def skip(self, last: Times, more: Floats) -> Floats:
+        """Let ``more`` periods since ``last`` follow at the steady interval, or as many as do.
+
+        Returns how many: until a request ends that was there before, and shares a pipe.
+        """
         growth = {
             key: time - last.get(key, ZERO)
             for key, time in self.x.items()
             if time is not last.get(key)
         }
+        interval = self._interval(growth)
+        more = smaller(more, self.lasting(growth, interval))
         past = self._there(more > 0)
         for line in self.lines.values():
             for one in line.recent:
                 one.begin = pick(past, -1.0, one.begin)
             line.latest = pick(past, -1.0, line.latest)
-        moved = more * self._interval(growth)
+        moved = more * interval
         self.move_on(pick(past, moved, 0))
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
             else:
                 self.x[key] = self.x[key] + (value > 0) * moved
+        self.still_there(growth, moved, more)
+        return more
 
     def _interval(self, growth: Times) -> Floats:
         """Return the steady interval: of engines, and of the work of each resource."""
-        found: Floats = ZERO
-        for line in self.lines.values():
-            found = larger(found, growth.get(line.key(DRAM), ZERO))
-        for key in (READ, WRITE, DOWN, UP, ARRAY, SFU, DMA_OUT, NOC_OUT):
+        found, work = ZERO, [line.key(DRAM) for line in self.lines.values()]
+        for key in (*work, READ, WRITE, DOWN, UP, ARRAY, SFU, DMA_OUT, NOC_OUT):
             found = larger(found, growth.get(key, ZERO))
         return found

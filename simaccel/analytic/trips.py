@@ -39,10 +39,6 @@ class Trips:
         self.tile = tile
         self.known: dict[object, Ints] = {}
 
-    def runs(self, number: int) -> Bools:
-        """Return which candidates have an iteration of a full tile with this number."""
-        return TRUE if number < self.least else self.full > number
-
     @cached_property
     def count(self) -> Ints:
         """How many there are, the smaller last one too."""
@@ -95,22 +91,24 @@ def state_before(history: Sequence[Times], which: Ints, now: Times) -> Times:
 class Steady:
     """The full iterations of a loop until each takes as long as the one before.
 
-    ``names`` what is kept of a channel.
+    ``todo``: how many there are; ``names`` what is kept of a channel.
     """
 
-    def __init__(self, trips: Trips, names: Sequence[Callable[[str], str]]) -> None:
-        self.trips, self.period = trips, trips.period
+    def __init__(self, trips: Trips, todo: Ints, names: Sequence[Callable[[str], str]]) -> None:
+        self.trips, self.period, self.todo = trips, trips.period, todo
         self.history: list[Times] = []
         """The times before each iteration."""
         self.gone, self.settled = plain(ints(0)), FALSE
         self.names, self.stores = names, FALSE
         self.few = _FEW + trips.slots + self.period
-        self.most = min(trips.most, int(np.max(self.few)) + _STORING)
+        self.least = int(np.min(todo))
+        self.most = min(int(np.max(todo)), int(np.max(self.few)) + _STORING)
 
     def left(self, done: int) -> Bools:
         """Return which candidates have one more to go through."""
         few = done < self.few + _STORING * self.stores
-        found: Bools = self.trips.runs(done) & without(self.settled) & few
+        runs = TRUE if done < self.least else self.todo > done
+        found: Bools = runs & without(self.settled) & few
         return found
 
     def went(self, done: int, here: Bools, now: Times) -> None:
@@ -121,18 +119,19 @@ class Steady:
             here = here & without(self.stores)
             self.settled |= grows_evenly(self.history[-2], self.history[-1], now, here)
 
-    def before(self, now: Times, tail: Ints) -> tuple[Times, Floats, Ints]:
-        """Return the times a period ago, how many such periods follow, and iterations after them.
+    def before(self, now: Times, tail: Ints) -> tuple[Times, Floats, Ints, Ints]:
+        """Return the times a period ago, how many such periods follow, and of how many iterations.
 
+        At last, how many iterations are left after them.
         ``tail``: how many full iterations at the end each has to be gone through at least.
         """
         period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
-        left = larger(self.trips.full - self.gone, 0)
+        left = larger(self.todo - self.gone, 0)
         more = larger(left - tail, 0) // period
         left = left - more * period
         if not anywhere(more):
-            return now, more, left
-        return state_before(self.history, self.gone - period, now), more, left
+            return now, more, period, left
+        return state_before(self.history, self.gone - period, now), more, period, left
 
 
 def beside_a_store(
