@@ -30,9 +30,11 @@ FIGURES = (
     "write_port",
     "held_read",
     "held_write",
+    "reading",
+    "writing",
 )
-"""What folds have: cycles as executed, and of compute alone, bytes, pipes, ports, and bytes of the
-accumulator."""
+"""What folds have: cycles as executed, and of compute alone, bytes, pipes, ports, bytes of the
+accumulator, and cycles where others read, or write, all the time."""
 _AT = {name: at for at, name in enumerate(FIGURES)}
 
 
@@ -136,6 +138,40 @@ def folded(
     return Folded(g * _summed(work, kinds, every))
 
 
+def in_order(
+    accelerator: Accelerator,
+    shape: tuple[Ints, Ints, Ints, Ints],
+    stationarity: Stationarity,
+    widths: tuple[int, int, int],
+    *,
+    accumulate: bool,
+    sides: Sides = (None, None),
+    most: int,
+) -> list[Folded]:
+    """Return the folds one by one of blocks that have at most so many; nothing of others."""
+    array = accelerator.systolic
+    grid = _grid(accelerator, shape, stationarity, sides, array.cycles_per_mac(widths[:2]))
+    count, strips = -(-grid.high // grid.rows), -(-grid.wide // grid.cols)
+    total = shape[0] * count * strips
+    held, reduces = array.accumulates(stationarity) is not None, stationarity != "os"
+    every = np.broadcast_shapes(*(one.shape for one in (*shape, grid.rows, grid.cols)))
+    at = np.arange(most).reshape(-1, *[1] * len(every))
+    there, row, strip = (at < total) & (total <= most), at % count, at // count % strips
+    first = row == 0
+    adds = ~first & reduces
+    folds = _Folds(
+        times=ints(there),
+        rows=np.minimum(grid.rows, grid.high - row * grid.rows),
+        cols=np.minimum(grid.cols, grid.wide - strip * grid.cols),
+        sums=ints(accumulate & first if held else accumulate | adds),
+        adds=ints(adds & held),
+        leaves=ints((row == count - 1) | (not held)),
+    )
+    each = _fold(_Work(accelerator, grid, stationarity, widths), folds)
+    figures = stacked([there * each[name] for name in FIGURES])
+    return [Folded(figures[:, n]) for n in range(most)]
+
+
 def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
     """Return the figures of all folds of some kinds; all figures at once where they are small."""
     found = np.zeros((len(FIGURES), *shape), dtype=np.int64)
@@ -184,7 +220,7 @@ def edges(
     )
 
 
-_Of = TypeVar("_Of", Edges, Folded)
+_Of = TypeVar("_Of", Edges, Folded, list[Folded])
 
 
 def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
@@ -305,6 +341,8 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
         "write_port": write,
         "held_read": held_bytes * folds.adds,
         "held_write": held_bytes * (1 - folds.leaves),
+        "reading": np.maximum(longest, 2 * read),
+        "writing": np.maximum(longest, 2 * write),
     }
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
-from simaccel.analytic.blocks import Units
 from simaccel.analytic.bodies import Bodies
 from simaccel.analytic.family import Family, Floats, Kept, branches_of
 from simaccel.analytic.fifos import Slots, released, slots_of
@@ -37,6 +36,7 @@ from simaccel.analytic.times import (
     Times,
 )
 from simaccel.analytic.totals import Counts
+from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import held_around
 from simaccel.mapping.tree import BUFFER, Keep

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from simaccel.analytic.blocks import Units
 from simaccel.analytic.family import Family
 from simaccel.analytic.pieces import Cuts
 from simaccel.analytic.tile_counts import TileCounter
 from simaccel.analytic.totals import Counts
+from simaccel.analytic.units import Units
 from simaccel.analytic.widths import Widths
 from simaccel.analytic.work_counts import WorkCounter
 from simaccel.hardware import Accelerator

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.blocks import Units
 from simaccel.analytic.chain import Chain, Link
 from simaccel.analytic.counts import count
 from simaccel.analytic.family import (
@@ -28,6 +27,7 @@ from simaccel.analytic.least import least
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
+from simaccel.analytic.units import Units
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.around import Life, lives

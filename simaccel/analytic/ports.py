@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from simaccel.analytic.blocks import Block
+from simaccel.analytic.blocks import Block, Share
 from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
@@ -102,9 +102,8 @@ class Ports(State):
 
     def done(self, engine: str, begin: Floats, end: Floats, out: Floats, block: Block) -> None:
         """Note a block and when its engine was free and its results were there."""
-        waits = (2 * block.read > block.cycles) | (2 * block.write > block.cycles)
         last = next((one for one in reversed(self.blocks) if one.engine == engine), None)
-        if anywhere(waits & self.present) or last is not None:
+        if anywhere(block.waits & self.present) or last is not None:
             number = self.counts[_BLOCKS]
             self.blocks.append(Past(engine, begin, end, out, block, self.present, number))
             self.counts[_BLOCKS] = self.counts[_BLOCKS] + self.present
@@ -143,27 +142,35 @@ class Ports(State):
         self, uses: list[Use], begin: Floats, block: Block, port: str, where: Bools
     ) -> Floats:
         """Return by how much a block is longer, and let uses be what is left of them."""
-        mine = block.read if port == READ else block.write
-        cycles = larger(block.cycles, 1)
-        where = where & (2 * mine > cycles)
         more = ZERO
-        if not uses or not anywhere(where):
+        if not uses or not anywhere(where & block.waits):
             return more
-        turns = larger(cycles, 2 * mine)
+        for part in block.parts_at_read if port == READ else block.parts_at_write:
+            here = where & (part.turns > part.cycles)
+            if anywhere(here):
+                more = more + self._beside(uses, begin + more, part, port, here)
+            begin = begin + part.cycles
+        return more
+
+    def _beside(
+        self, uses: list[Use], begin: Floats, part: Share, port: str, where: Bools
+    ) -> Floats:
+        """Return by how much a part of a block is longer."""
+        more, others = ZERO, part.turns - part.mine
         for use in uses:
             if not anywhere(use.begin + use.left > begin):
                 continue
             start = larger(use.begin, begin + more)
             left = larger(use.begin + use.left - start, 0)
-            rest = larger(begin + more + cycles - start, 0) / cycles
-            shared = smaller(rest, left / (turns - mine))
+            rest = larger(begin + more + part.cycles - start, 0) / larger(part.cycles, 1)
+            shared = smaller(rest, left / larger(others, 1))
             here = (shared > 0) & where & (self.counts[port] - use.number <= _RECENT)
             if not anywhere(here):
                 continue
             was = use.begin + up(use.left)
-            more = more + pick(here, up(shared * (turns - cycles)), 0)
-            use.begin = pick(here, start + up(shared * turns), use.begin)
-            use.left = pick(here, left - shared * (turns - mine), use.left)
+            more = more + pick(here, up(shared * (part.turns - part.cycles)), 0)
+            use.begin = pick(here, start + up(shared * part.turns), use.begin)
+            use.left = pick(here, left - shared * others, use.left)
             self.latest[port] = larger(self.latest[port], use.begin + use.left)
             if use.late is not None:
                 use.late(was, use.begin + up(use.left))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simaccel.analytic.blocks import Units
 from simaccel.analytic.bodies import RING, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, identity, pick, plain, without
@@ -16,6 +15,7 @@ from simaccel.analytic.rounds import Round, Then
 from simaccel.analytic.times import UNASKED, Begin
 from simaccel.analytic.traffic import Traffic
 from simaccel.analytic.trips import Trips
+from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 
 First = tuple[Tiled, Round]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from simaccel.analytic.blocks import Block, Units
+from simaccel.analytic.blocks import Block
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.fifos import taken_over
@@ -36,6 +36,7 @@ from simaccel.analytic.times import (
     Times,
 )
 from simaccel.analytic.trips import Steady
+from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from simaccel.analytic.blocks import Move, Units
+from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats, ints
 from simaccel.analytic.lines import RECENT, Line, Place, Request, in_order
@@ -30,6 +30,7 @@ from simaccel.analytic.times import (
     Times,
 )
 from simaccel.analytic.turns import Posted, after_loads, delay_of, meeting
+from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
 
