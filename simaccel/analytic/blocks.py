@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from simaccel.analytic.array import Edges
 from simaccel.analytic.family import Bools, Floats, Ints, ints
-from simaccel.analytic.pointwise import larger, plain
+from simaccel.analytic.pointwise import larger, plain, smaller, up
 
 _ZERO: Ints = plain(ints(0))
 
@@ -24,6 +24,38 @@ class Share:
     cycles: Floats
     mine: Floats
     turns: Floats
+    at_once: bool = False
+    """Whether it asks for all that it needs when it begins: not so several folds."""
+
+    @cached_property
+    def others(self) -> Floats:
+        """Cycles that others get in all of its turns, at least 1."""
+        return larger(self.turns - self.mine, 1)
+
+    def longer(self, given: Floats) -> Floats:
+        """Return by how much it is longer where others got so many cycles in its turns."""
+        if self.at_once:
+            return larger(self.mine + given - self.cycles, 0)
+        return up(given / self.others * (self.turns - self.cycles))
+
+    def beside(
+        self, begin: Floats, given: Floats, other: Floats, left: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return since when it takes turns with another, for how long, and what the other gets.
+
+        It begins at ``begin``, and others got ``given`` in its turns before; the other has ``left``
+        cycles from ``other`` on.
+        """
+        if self.at_once:
+            start = larger(other, begin)
+            shared = larger(begin + self.mine + given - start, 0)
+            shared = smaller(shared, larger(other + left - start, 0))
+            return start, 2 * shared, shared
+        begin = begin + self.longer(given)
+        start = larger(other, begin)
+        part = larger(begin + self.cycles - start, 0) / larger(self.cycles, 1)
+        part = smaller(part, larger(other + left - start, 0) / self.others)
+        return start, part * self.turns, part * self.others
 
     def without(self, other: Share) -> Share:
         """Return what is left beside another part of the block."""
@@ -47,16 +79,14 @@ class Block:
     @cached_property
     def at_read(self) -> Share:
         """Its share of the read port."""
-        return Share(
-            self.cycles, self.read, larger(self.reading, larger(self.cycles, 2 * self.read))
-        )
+        turns = larger(self.reading, larger(self.cycles, 2 * self.read))
+        return Share(self.cycles, self.read, turns, self.edges is None)
 
     @cached_property
     def at_write(self) -> Share:
         """Its share of the write port."""
-        return Share(
-            self.cycles, self.write, larger(self.writing, larger(self.cycles, 2 * self.write))
-        )
+        turns = larger(self.writing, larger(self.cycles, 2 * self.write))
+        return Share(self.cycles, self.write, turns, self.edges is None)
 
     @cached_property
     def waits(self) -> Bools:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from simaccel.analytic.blocks import Block, Share
 from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats
-from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up
+from simaccel.analytic.pointwise import anywhere, larger, pick, up
 from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, WRITE, ZERO, Begin, State
 
 Late = Callable[[Floats, Floats], None]
@@ -156,25 +156,22 @@ class Ports(State):
         self, uses: list[Use], begin: Floats, part: Share, port: str, where: Bools
     ) -> Floats:
         """Return by how much a part of a block is longer."""
-        more, others = ZERO, part.turns - part.mine
+        given = ZERO
         for use in uses:
             if not anywhere(use.begin + use.left > begin):
                 continue
-            start = larger(use.begin, begin + more)
-            left = larger(use.begin + use.left - start, 0)
-            rest = larger(begin + more + part.cycles - start, 0) / larger(part.cycles, 1)
-            shared = smaller(rest, left / larger(others, 1))
-            here = (shared > 0) & where & (self.counts[port] - use.number <= _RECENT)
+            start, turns, theirs = part.beside(begin, given, use.begin, use.left)
+            here = (theirs > 0) & where & (self.counts[port] - use.number <= _RECENT)
             if not anywhere(here):
                 continue
             was = use.begin + up(use.left)
-            more = more + pick(here, up(shared * (part.turns - part.cycles)), 0)
-            use.begin = pick(here, start + up(shared * part.turns), use.begin)
-            use.left = pick(here, left - shared * others, use.left)
+            given = given + pick(here, theirs, 0)
+            use.left = pick(here, use.begin + use.left - start - theirs, use.left)
+            use.begin = pick(here, start + up(turns), use.begin)
             self.latest[port] = larger(self.latest[port], use.begin + use.left)
             if use.late is not None:
                 use.late(was, use.begin + up(use.left))
-        return more
+        return part.longer(given)
 
     def move_on(self, moved: Floats) -> None:
         """Let all uses and blocks be so much later."""

@@ -41,7 +41,7 @@ from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, Passes, Step
 
 _FOLDS = ("cycles", "read_port", "write_port", "reading", "writing")
-_FEW = 4
+_FEW = 8
 """Folds of a block that are told apart."""
 _ZERO: Ints = plain(ints(0))
 _Costs = Callable[..., list[list[Folded]]]
