@@ -372,13 +372,10 @@ class Traffic(Pipes):
             for key, time in self.x.items()
             if time is not last.get(key)
         }
-        past = self._there(more > 0)
+        moved = pick(self._there(more > 0), more * self._interval(growth), 0)
         for line in self.lines.values():
-            for one in line.recent:
-                one.begin = pick(past, -1.0, one.begin)
-            line.latest = pick(past, -1.0, line.latest)
-        moved = more * self._interval(growth)
-        self.move_on(pick(past, moved, 0))
+            line.move_on(moved)
+        self.move_on(moved)
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
