@@ -95,6 +95,9 @@ class Traffic(Pipes):
         move = self.units.move(tiled, sizes, self.slid, kind, up=True)
         engine = NOC_OUT if move.on_chip else DMA_OUT
         begin = larger(self.get(engine), self.get(("ready", tiled.key)))
+        # a tile of the buffer goes when PEs have stored into it, which waits for its slot
+        first = ("ready", tiled.outside) if move.on_chip else ("stored", tiled.key)
+        begin = larger(begin, self.get(first))
         if move.on_chip:
             end = begin + move.longest
         else:
