@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats, Ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, smaller
 from simaccel.analytic.systolic import Systolic
-from simaccel.analytic.times import Begin
+from simaccel.analytic.times import DOWN, UP, Begin
 from simaccel.hardware import Accelerator
 
 Sets = tuple[object, int]
@@ -19,8 +20,10 @@ class Pipes(Systolic):
 
     def __init__(self, accelerator: Accelerator, begin: Begin | None) -> None:
         super().__init__(accelerator, begin)
-        self.users: dict[tuple[str, str], Sequence[Sets]] = {}
+        self.users: dict[str, dict[str, Sequence[Sets]]] = {UP: {}, DOWN: {}}
         """By pipe and engine: what its last request sets when it ends."""
+        self.names: dict[tuple[str, str], Sequence[object]] = {}
+        """By pipe and engine: what its last request's times are called."""
 
     def piped(
         self,
@@ -39,21 +42,33 @@ class Pipes(Systolic):
         if not anywhere(service):
             return end
         self.add(pipe, where, service)
-        for (name, other), others in self.users.items():
-            if name != pipe or other == engine:
+        for other, others in self.users[pipe].items():
+            if other == engine:
                 continue
-            since, until = self.get((pipe, other, "since")), self.get((pipe, other, "until"))
+            began, ends, alone = self.names[pipe, other]
+            until = self.get(ends)
+            if not anywhere(until > asked):
+                continue
+            since = self.get(began)
             at = larger(asked, since)
             there = where & (until > at) & (end > at)
             if not anywhere(there):
                 continue
             mine = smaller(end - at, service)
-            theirs = smaller(until - at, self.get((pipe, other, "end")) - since)
+            theirs = smaller(until - at, self.get(alone) - since)
             shared = pick(there, smaller(mine, theirs), 0)
             end = end + shared
-            for key, latency in (*others, ((pipe, other, "until"), 0)):
+            for key, latency in (*others, (ends, 0)):
                 self.later_at([key], until + latency, shared)
-        for what, time in (("since", asked), ("until", end), ("end", asked + service)):
-            self.x[pipe, engine, what] = pick(where, time, self.get((pipe, engine, what)))
-        self.users[pipe, engine] = sets
+        times = asked, end, asked + service
+        for name, time in zip(self._named(pipe, engine), times, strict=True):
+            self.x[name] = time if where is TRUE else pick(where, time, self.get(name))
+        self.users[pipe][engine] = sets
         return end
+
+    def _named(self, pipe: str, engine: str) -> Sequence[object]:
+        """Return what the times of an engine's last request on a pipe are called."""
+        if (pipe, engine) not in self.names:
+            names = ((pipe, engine, what) for what in ("since", "until", "end"))
+            self.names[pipe, engine] = tuple(names)
+        return self.names[pipe, engine]
