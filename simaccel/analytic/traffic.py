@@ -217,7 +217,7 @@ class Traffic(Pipes):
         if not anywhere(later):
             return
         key = one.tiled.key
-        arrivals: list[object] = [("next", key, n) for n in range(one.tiled.most)]
+        arrivals: list[object] = [("next", key, n) for n in range(one.tiled.far)]
         self.later_at([one.engine], one.end, shift)
         self.later_at([("ready", key), *arrivals], one.arrival, shift)
         one.end, one.arrival = one.end + shift, one.arrival + shift
