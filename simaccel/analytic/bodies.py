@@ -56,6 +56,8 @@ class Tiled:
         self.spills = plain(self.spills)
         self.may_spill = anywhere(self.spills)
         self.most = min(int(np.max(self.slots)), RING)
+        self.far = self.most
+        """How many tiles ahead, at most, one is asked for."""
         numbers = sorted(set(np.minimum(np.ravel(self.slots), RING).tolist()) - {0})
         self.by_slots: list[tuple[int, Bools | None]] = [
             (n, None if len(numbers) == 1 else plain(smaller(self.slots, RING) == n))
@@ -109,6 +111,8 @@ class Bodies:
     ahead: int = 0
     divides: list[tuple[Work, Work]] = field(default_factory=list)
     """(vector operator, einsum whose sums it divides after the loop)."""
+    brings: Ints = field(default_factory=lambda: plain(ints(0)))
+    """In which iteration, from its last one, tiles of PEs let one of the buffer go."""
 
     @cached_property
     def works(self) -> tuple[Work, ...]:

@@ -110,3 +110,11 @@ class Line:
     def key(self, what: str) -> str:
         """Name a time or an amount of this channel."""
         return what if self.name == "dram" else f"{what} of {self.name}"
+
+    def move_on(self, moved: Floats) -> None:
+        """Let all loads be so much later."""
+        for one in self.recent:
+            one.begin = pick(one.begin >= 0, one.begin + moved, one.begin)
+            one.free, one.end = one.free + moved, one.end + moved
+            one.arrival = one.arrival + moved
+        self.latest = pick(self.latest >= 0, self.latest + moved, self.latest)

@@ -7,10 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats, Ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, up, without
 from simaccel.analytic.systolic import Systolic
-from simaccel.analytic.times import ZERO, Begin, Times
+from simaccel.analytic.times import DOWN, UP, ZERO, Begin, Times
 from simaccel.hardware import Accelerator
 
 NEVER: Final[Floats] = plain(np.full((), np.inf))
@@ -23,8 +24,10 @@ class Pipes(Systolic):
 
     def __init__(self, accelerator: Accelerator, begin: Begin | None) -> None:
         super().__init__(accelerator, begin)
-        self.users: dict[tuple[str, str], Sequence[Sets]] = {}
+        self.users: dict[str, dict[str, Sequence[Sets]]] = {UP: {}, DOWN: {}}
         """By pipe and engine: what its last request sets when it ends."""
+        self.names: dict[tuple[str, str], Sequence[object]] = {}
+        """By pipe and engine: what its last request's times are called."""
 
     def piped(
         self,
@@ -43,49 +46,60 @@ class Pipes(Systolic):
         if not anywhere(service):
             return end
         self.add(pipe, where, service)
-        for (name, other), others in self.users.items():
-            if name != pipe or other == engine:
+        for other, others in self.users[pipe].items():
+            if other == engine:
                 continue
-            since, until = self.get((pipe, other, "since")), self.get((pipe, other, "until"))
+            began, ends, alone = self.names[pipe, other]
+            until = self.get(ends)
+            if not anywhere(until > asked):
+                continue
+            since = self.get(began)
             at = larger(asked, since)
             there = where & (until > at) & (end > at)
             if not anywhere(there):
                 continue
             mine = smaller(end - at, service)
-            theirs = smaller(until - at, self.get((pipe, other, "end")) - since)
+            theirs = smaller(until - at, self.get(alone) - since)
             shared = pick(there, smaller(mine, theirs), 0)
             end = end + shared
-            for key, latency in (*others, ((pipe, other, "until"), 0)):
+            for key, latency in (*others, (ends, 0)):
                 self.later_at([key], until + latency, shared)
-        for what, time in (("since", asked), ("until", end), ("end", asked + service)):
-            self.x[pipe, engine, what] = pick(where, time, self.get((pipe, engine, what)))
-        self.users[pipe, engine] = sets
+        times = asked, end, asked + service
+        for name, time in zip(self._named(pipe, engine), times, strict=True):
+            self.x[name] = time if where is TRUE else pick(where, time, self.get(name))
+        self.users[pipe][engine] = sets
         return end
 
     def lasting(self, growth: Times, interval: Floats) -> Floats:
         """Return in how many periods the last one that is not asked again still shares a pipe."""
         found = NEVER
-        for pipe, engine in self.users:
+        for pipe, users in self.users.items():
             late = ZERO
-            for name, other in self.users:
-                if name == pipe:
-                    since = (pipe, other, "since")
-                    late = larger(late, pick(growth.get(since, ZERO) > 0, self.get(since), ZERO))
-            key = (pipe, engine, "until")
-            ahead = self.get(key) - late
-            again = growth.get((pipe, engine, "since"), ZERO) > 0
-            faster = interval - growth.get(key, ZERO)
-            there = without(again) & (late > 0) & (ahead > 0) & (faster > 0)
-            if anywhere(there):
-                n = up(ahead / larger(faster, 1)) - 1
-                found = smaller(found, pick(there, n, NEVER))
+            for engine in users:
+                since = self.names[pipe, engine][0]
+                late = larger(late, pick(growth.get(since, ZERO) > 0, self.get(since), ZERO))
+            for engine in users:
+                since, until, _ = self.names[pipe, engine]
+                ahead = self.get(until) - late
+                again = growth.get(since, ZERO) > 0
+                faster = interval - growth.get(until, ZERO)
+                there = without(again) & (late > 0) & (ahead > 0) & (faster > 0)
+                if anywhere(there):
+                    n = up(ahead / larger(faster, 1)) - 1
+                    found = smaller(found, pick(there, n, NEVER))
         return found
 
     def still_there(self, growth: Times, moved: Floats, more: Floats) -> None:
         """Let requests that are not asked again end when those that share their pipe let them."""
-        for pipe, engine in self.users:
-            key = (pipe, engine, "until")
-            if key in growth:
-                again = growth.get((pipe, engine, "since"), ZERO) > 0
-                late = moved - more * growth[key]
-                self.x[key] = self.x[key] - pick(again, 0, (growth[key] > 0) * late)
+        for since, until, _ in self.names.values():
+            if until in growth:
+                again = growth.get(since, ZERO) > 0
+                late = moved - more * growth[until]
+                self.x[until] = self.x[until] - pick(again, 0, (growth[until] > 0) * late)
+
+    def _named(self, pipe: str, engine: str) -> Sequence[object]:
+        """Return what the times of an engine's last request on a pipe are called."""
+        if (pipe, engine) not in self.names:
+            names = ((pipe, engine, what) for what in ("since", "until", "end"))
+            self.names[pipe, engine] = tuple(names)
+        return self.names[pipe, engine]

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from simaccel.analytic.bodies import RING, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
-from simaccel.analytic.pointwise import anywhere, identity, pick, plain, without
+from simaccel.analytic.pointwise import anywhere, identity, larger, pick, plain, without
 from simaccel.analytic.rounds import Round, Then
+from simaccel.analytic.supply import Supply
 from simaccel.analytic.times import UNASKED, Begin
 from simaccel.analytic.traffic import Traffic
 from simaccel.analytic.trips import Trips
@@ -28,8 +31,14 @@ class Queues(Traffic):
     def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
         super().__init__(units, accelerator, begin)
         self.trips: dict[tuple[int, int], Trips] = {}
+        self.cut: set[int] = set()
+        """Loops that have several trips somewhere."""
         self.round = Round({})
         """The iteration that it is in."""
+        self.supply: Supply = {}
+        self.supplying: set[int] = set()
+        self.homes: dict[int, Round] = {}
+        """The last iteration in which a tile came."""
 
     # -- where loops are
 
@@ -37,8 +46,14 @@ class Queues(Traffic):
         """Return how a loop cuts what arrives, worked out once."""
         key = (id(body), identity(size))
         if key not in self.trips:
-            self.trips[key] = Trips(size, body)
+            found = self.trips[key] = Trips(size, body)
+            if not found.one:
+                self.cut.add(id(body))
         return self.trips[key]
+
+    def is_one(self, body: Bodies, trips: Trips) -> bool:
+        """Return whether a loop has one trip, here and wherever it has come so far."""
+        return trips.one and not body.ahead and id(body) not in self.cut
 
     @staticmethod
     def outside(body: Bodies, item: Bodies | Work, here: Round) -> Round:
@@ -53,7 +68,7 @@ class Queues(Traffic):
             sizes = {**outside.sizes, body.part.rank: plain(ints(body.part.size))}
             return Round(sizes, outside, body.part.rank, number=plain(ints(body.part.start > 0)))
         trips = self.trips_of(body, outside.sizes[body.rank])
-        if trips.one and not body.ahead:
+        if self.is_one(body, trips):
             return outside
         sizes = {**outside.sizes, body.rank: trips.tile}
         return Round(sizes, outside, body.rank, trips)
@@ -94,7 +109,7 @@ class Queues(Traffic):
                 for place in range(n):
                     self._ask(tiled, mine, ahead=place, place=place, slot=n - place)
         found = self.coming(tiled, 0)
-        for place in range(tiled.most):
+        for place in range(tiled.far):
             later, here = self.coming(tiled, place + 1), self.coming(tiled, place)
             if later is not here:
                 self.x["next", tiled.key, place] = pick(tiled.own, later, here)
@@ -108,21 +123,41 @@ class Queues(Traffic):
 
     def let_go(self, tiles: Sequence[Tiled]) -> None:
         """Release the slots of tiles, and ask for others; of those with few slots first."""
+        tiles = [tiled for tiled in tiles if not self._supplies(tiled)]
         for tiled in reversed(tiles):
-            self._release(tiled)
+            self._release(tiled, tiled.own)
         for n in range(1, RING + 1):
             for tiled in reversed(tiles):
-                for number, mine in tiled.having(tiled.own) if tiled.comes else ():
+                for number, mine in tiled.having(tiled.own) if self._is_asked(tiled) else ():
                     if number == n:
-                        self._ask(tiled, mine, ahead=n, place=n - 1, slot=1)
-                        self._follow(tiled, n + 1, mine)
+                        self._ask_next(tiled, mine, n)
 
-    def _release(self, tiled: Tiled) -> None:
+    def _is_asked(self, tiled: Tiled) -> bool:
+        """Return whether tiles are asked for ahead."""
+        return tiled.comes or tiled.key in self.supply
+
+    def _ask_next(self, tiled: Tiled, where: Bools, n: int) -> None:
+        """Ask for a tile of n slots when one is released."""
+        if tiled.comes:
+            self._ask(tiled, where, ahead=n, place=n - 1, slot=1)
+            self._follow(tiled, n + 1, where)
+            return
+        # some of PEs could not be asked for before, as that of the buffer had not been
+        for place in range(n):
+            cold = where & (self.coming(tiled, place) == UNASKED)
+            if anywhere(cold):
+                self._ask(tiled, cold, ahead=place + 1, place=place, slot=n - place)
+
+    def _supplies(self, tiled: Tiled) -> bool:
+        """Return whether a tile of the buffer is let go by those that come from it."""
+        return id(tiled) in self.supplying
+
+    def _release(self, tiled: Tiled, where: Bools) -> None:
         used = self.get(("used", tiled.key))
         for n in range(tiled.most, 1, -1):
             later, here = self.get((tiled.key, n - 1)), self.get((tiled.key, n))
-            self.x[tiled.key, n] = pick(tiled.own & tiled.more_than(n - 1), later, here)
-        self.x[tiled.key, 1] = pick(tiled.own, used, self.get((tiled.key, 1)))
+            self.x[tiled.key, n] = pick(where & tiled.more_than(n - 1), later, here)
+        self.x[tiled.key, 1] = pick(where, used, self.get((tiled.key, 1)))
 
     def _ask(self, tiled: Tiled, where: Bools, *, ahead: int, place: int, slot: int) -> None:
         """Ask for a tile so many iterations ahead, into the slot that was released so often ago."""
@@ -132,17 +167,59 @@ class Queues(Traffic):
         where = where if there is TRUE else where & there
         if tiled.maker is not None and ahead:
             where = where & tiled.spills & self.round.summed(ahead, tiled.maker.reduced)
+        free = self.released(tiled, slot)
+        if tiled.outside is not None and anywhere(where):
+            where, free = self._supplied(tiled, where, ahead, free)
         if anywhere(where):
             was, arrival = self.slid, ("next", tiled.key, place)
             self.slid = slid if ahead else was
             self.x.setdefault(arrival, UNASKED)
-            self.load(tiled, sizes, self.released(tiled, slot), where, arrival)
+            self.load(tiled, sizes, free, where, arrival)
             self.slid = was
+            if tiled.outside is not None:
+                self._brought(tiled, where, ahead)
+
+    def _sources(self, tiled: Tiled, where: Bools) -> Iterator[tuple[Tiled, Round, Bools]]:
+        """Yield the tiles in the buffer that a tile of PEs comes from, with whose they are."""
+        for source in self.supply[tiled.key]:
+            mine = where & source.own
+            if id(source) in self.homes and anywhere(mine):
+                yield source, self.homes[id(source)], mine
+
+    def _supplied(
+        self, tiled: Tiled, where: Bools, ahead: int, free: Floats
+    ) -> tuple[Bools, Floats]:
+        """Return where a tile of PEs can come, as its buffer's is asked for, and from when on."""
+        for source, home, mine in self._sources(tiled, where) if ahead else ():
+            over = self.round.passed(home, plain(ints(ahead)))
+            for n in range(1, int(np.max(over)) + 1):
+                here = mine & (over == n)
+                if anywhere(here):
+                    coming = self.coming(source, n - 1)
+                    free = pick(here, larger(free, coming), free)
+                    where = where & (without(here) | (coming != UNASKED))
+        return where, free
+
+    def _brought(self, tiled: Tiled, where: Bools, ahead: int) -> None:
+        """Let tiles of the buffer go of which the last part has been brought to PEs."""
+        for source, home, mine in self._sources(tiled, where):
+            over, then = (self.round.passed(home, plain(ints(ahead + n))) for n in (0, 1))
+            last = mine & ((then > over) | without(self.round.after(ahead + 1)[1]))
+            for n in range(int(np.max(over)) + 1) if anywhere(last) else ():
+                here = last & (over == n)
+                if anywhere(here):
+                    self._release(source, here)
+                    was, self.round = self.round, home
+                    for slots, these in source.having(here):
+                        place = n + slots
+                        self._ask(source, these, ahead=place, place=place - 1, slot=1)
+                        self._follow(source, place + 1, these)
+                    self.round = was
 
     def _follow(self, tiled: Tiled, ahead: int, where: Bools) -> None:
         """Ask for the first tiles of the item behind, where this one has none any more."""
         then = self.round.last
-        if then is None or tiled.maker is not None:
+        if then is None or not tiled.read:
             return
         where = where & without(self.round.after(ahead)[1])
         if not anywhere(where):

@@ -9,7 +9,7 @@ import numpy as np
 
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.analytic.pointwise import anywhere, pick, plain, smaller, without
+from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.times import Sizes
 from simaccel.analytic.trips import Trips
 
@@ -63,27 +63,51 @@ class Round:
             if self.sizes[self.rank] is trips.tile:
                 return self.sizes, TRUE, TRUE
             return {**self.sizes, self.rank: trips.tile}, TRUE, TRUE
-        over = number // trips.count
-        inside = number - over * trips.count
-        size = trips.size_of(inside)
+        over, inside = self._over(ahead)
         if self.outside is None or not anywhere(over):
+            size = trips.size_of(inside)
             return {**self.sizes, self.rank: size}, plain(over == 0), plain(inside > 0)
         sizes, there, _ = self.outside.after(over)
-        arriving = self.outside.sizes[self.rank]
-        if sizes[self.rank] is not arriving:
-            size = trips.same(smaller(size, sizes[self.rank]))
+        if sizes[self.rank] is self.outside.sizes[self.rank]:
+            size = trips.size_of(inside)
+        else:
+            rest = larger(sizes[self.rank] - inside * trips.piece, 1)
+            size = trips.same(smaller(trips.piece, rest))
         return {**sizes, self.rank: size}, there, plain(inside > 0)
+
+    def _over(self, ahead: Ints | int) -> tuple[Ints, Ints]:
+        """Look so many iterations ahead: that of the loop outside, and the number in its own.
+
+        The loop has fewer in one that is smaller.
+        """
+        trips = self.trips
+        assert trips is not None  # noqa: S101 - of a loop
+        inside, over, count = plain(self.number + ahead), plain(ints(0)), trips.count
+        while anywhere(past := inside >= count):
+            inside, over = inside - past * count, over + past
+            if self.outside is not None:
+                size = self.outside.after(over)[0][self.rank]
+                other = size is not self.outside.sizes[self.rank]
+                count = -(-size // trips.piece) if other else trips.count
+        return over, inside
+
+    def passed(self, home: Round, ahead: Ints) -> Ints:
+        """Return how many iterations of a loop outside begin until one so far ahead."""
+        if self is home or self.outside is None or not anywhere(ahead):
+            return ahead
+        if self.trips is None:
+            return self.outside.passed(home, ahead)
+        if not anywhere(self.number + ahead >= self.trips.least):
+            return plain(ints(0))
+        return self.outside.passed(home, self._over(ahead)[0])
 
     def summed(self, ahead: Ints | int, ranks: Collection[str]) -> Bools:
         """Look so many iterations ahead: where a loop or part over some ranks had one before."""
         if self.trips is None:
             began = TRUE if self.rank in ranks and anywhere(self.number) else FALSE
             return began if self.outside is None else began | self.outside.summed(ahead, ranks)
-        number = self.number + ahead
-        over = number // self.trips.count
-        found: Bools = FALSE
-        if self.rank in ranks:
-            found = plain(number - over * self.trips.count > 0)
+        over, inside = self._over(ahead)
+        found: Bools = plain(inside > 0) if self.rank in ranks else FALSE
         return found if self.outside is None else found | self.outside.summed(over, ranks)
 
     def at(self, number: Ints, size: Ints | None = None) -> Round:

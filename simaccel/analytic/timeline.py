@@ -21,6 +21,7 @@ from simaccel.analytic.fifos import taken_over
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain, without
 from simaccel.analytic.queues import Queues
 from simaccel.analytic.rounds import Context, Round, merged
+from simaccel.analytic.supply import supply
 from simaccel.analytic.times import (
     ARRAY,
     DMA_OUT,
@@ -55,6 +56,8 @@ def timeline(
         taken_over(found.x, top, begin.slots)
     sizes: Sizes = {rank: plain(ints(size)) for rank, size in space.sizes.items()}
     found.round = Round(sizes)
+    found.supply = supply(top)
+    found.supplying = {id(one) for tiles in found.supply.values() for one in tiles}
     found.first(top)
     found.body(top, found.round)
     return found
@@ -127,7 +130,7 @@ class Timeline(Queues):
         trips = self.trips_of(body, sizes[rank])
         if trips.one and not body.ahead:
             with self._turn(frozenset(), FALSE):
-                self.body(body, outside)
+                self.body(body, self.into(body, outside))
             return
         loop = _Ahead(self, body) if body.ahead else _Loop(self, body)
         first = Round({**sizes, rank: trips.tile}, outside, rank, trips)
@@ -149,7 +152,8 @@ class Timeline(Queues):
         assert trips is not None  # noqa: S101 - of a loop
         # a pipelined loop is cut where its iterations differ
         apart = body.slides or not self._begun(body.adders)
-        tail, names = first.ends * body.own_slots, [line.key for line in self.lines.values()]
+        tail = larger(first.ends * body.own_slots, body.brings)
+        names = [line.key for line in self.lines.values()]
         left, todo = plain(ints(0)), trips.full
         began = False
         while anywhere(todo):
@@ -214,10 +218,11 @@ class Timeline(Queues):
             if not tiled.may_spill:
                 return
             here = here & tiled.spills & self.begun.get(tiled.maker.name, FALSE)
-        if tiled.outside is not None:
+        if tiled.outside is not None and tiled.key not in self.supply:
             if anywhere(here):
                 self.load(tiled, self.round.sizes, self.free(tiled, early), here, ready)
             return
+        self.homes[id(tiled)] = self.round
         coming = self.come(tiled, here)
         if anywhere(here):
             self.x[ready] = pick(here, coming, self.get(ready))

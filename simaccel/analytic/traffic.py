@@ -96,6 +96,9 @@ class Traffic(Pipes):
         move = self.units.move(tiled, sizes, self.slid, kind, up=True)
         engine = NOC_OUT if move.on_chip else DMA_OUT
         begin = larger(self.get(engine), self.get(("ready", tiled.key)))
+        # a tile of the buffer goes when PEs have stored into it, which waits for its slot
+        first = ("ready", tiled.outside) if move.on_chip else ("stored", tiled.key)
+        begin = larger(begin, self.get(first))
         if move.on_chip:
             end = begin + move.longest
         else:
@@ -215,7 +218,7 @@ class Traffic(Pipes):
         if not anywhere(later):
             return
         key = one.tiled.key
-        arrivals: list[object] = [("next", key, n) for n in range(one.tiled.most)]
+        arrivals: list[object] = [("next", key, n) for n in range(one.tiled.far)]
         self.later_at([one.engine], one.end, shift)
         self.later_at([("ready", key), *arrivals], one.arrival, shift)
         one.end, one.arrival = one.end + shift, one.arrival + shift
@@ -378,13 +381,10 @@ class Traffic(Pipes):
         }
         interval = self._interval(growth)
         more = smaller(more, self.lasting(growth, interval))
-        past = self._there(more > 0)
+        moved = pick(self._there(more > 0), more * interval, 0)
         for line in self.lines.values():
-            for one in line.recent:
-                one.begin = pick(past, -1.0, one.begin)
-            line.latest = pick(past, -1.0, line.latest)
-        moved = more * interval
-        self.move_on(pick(past, moved, 0))
+            line.move_on(moved)
+        self.move_on(moved)
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value

@@ -37,6 +37,8 @@ class Trips:
         self.ragged = anywhere(self.has_rest)
         self.rest: Ints = larger(rest, 1)
         self.tile = tile
+        self.piece = plain(body.tile)
+        """The size of a tile of what is large enough."""
         self.known: dict[object, Ints] = {}
 
     @cached_property

@@ -4,6 +4,7 @@ from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import ints
 from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import plain
+from simaccel.analytic.times import UP
 from simaccel.hardware.load import load_accelerator
 
 
@@ -12,7 +13,7 @@ def _asked(*requests: tuple[str, int, int]) -> tuple[Pipes, list[int]]:
     pipes, ends = Pipes(load_accelerator("eyeriss_like"), None), []
     for engine, at, cycles in requests:
         sets = [(engine, 0), (("ready", engine), 5)]
-        end = pipes.piped("pipe", engine, plain(ints(at)), plain(ints(cycles)), TRUE, sets)
+        end = pipes.piped(UP, engine, plain(ints(at)), plain(ints(cycles)), TRUE, sets)
         pipes.x[engine], pipes.x["ready", engine] = end, end + 5
         ends.append(int(end))
     return pipes, ends
@@ -23,7 +24,7 @@ def test_of_two_each_gets_every_other_turn() -> None:
     assert ends == [30, 20]
     assert pipes.get("one") == 35
     assert pipes.get(("ready", "one")) == 40
-    assert pipes.get("pipe") == 35
+    assert pipes.get(UP) == 35
 
 
 def test_one_that_is_gone_through_behind_a_later_one_puts_it_off() -> None:

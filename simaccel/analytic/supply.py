@@ -1,0 +1,75 @@
+"""Tiles of the buffer that one tile of PEs comes from: free when the last of that has been brought.
+
+The NoC brings tiles as far ahead as they have slots in PEs. A tile of the buffer that nothing else
+reads is let go when the NoC has brought the last part of it, and not when that has been used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simaccel.analytic.bodies import RING, Bodies, Tiled
+from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
+from simaccel.mapping.tree import BUFFER
+
+Supply = dict[int, list[Tiled]]
+"""Tiles of the buffer that a tile of PEs comes from, one for each body in which it may live."""
+
+
+def supply(top: Bodies) -> Supply:
+    """Return the tiles of the buffer of each tile of PEs (by its key) that comes ahead."""
+    found: Supply = {}
+    others: set[int] = set()
+    for body in _bodies(top):
+        for tiled in body.tiles:
+            if not tiled.read or tiled.stores or tiled.level != BUFFER:
+                continue
+            keys, every = _users(body, tiled)
+            if len(keys) == 1 and every is not None:
+                found.setdefault(keys.pop(), []).append(tiled)
+                tiled.far = max(tiled.far, tiled.most + max(one.most for one in every))
+            else:
+                others |= keys
+    found = {key: tiles for key, tiles in found.items() if key not in others}
+    for body in _bodies(top):
+        body.brings = _ahead(body, found)
+    return found
+
+
+def _ahead(body: Bodies, found: Supply) -> Ints:
+    """Return how many iterations before its end the last tiles of PEs are asked for, at most.
+
+    Of those whose tile of the buffer stays in this loop.
+    """
+    tiles = [one for inside in _bodies(body) for one in inside.tiles]
+    most = ints(0)
+    for tiled in tiles:
+        for source in found.get(tiled.key, ()):
+            if source not in tiles:
+                asked = smaller(tiled.slots, RING) + 1
+                most = larger(most, pick(source.own & tiled.own, asked, 0))
+    return plain(most)
+
+
+def _bodies(body: Bodies) -> Iterator[Bodies]:
+    yield body
+    for item in body.items:
+        if isinstance(item, Bodies):
+            yield from _bodies(item)
+
+
+def _users(body: Bodies, source: Tiled) -> tuple[set[int], list[Tiled] | None]:
+    """Return the keys of what comes from a tile, and the tiles; None if they don't come ahead."""
+    tiles = [one for inside in _bodies(body) for one in inside.tiles if one.outside == source.key]
+    keys = {one.key for one in tiles}
+    left = source.own
+    for one in tiles:
+        left = left & without(one.own)
+    alone = not anywhere(left) and all(one.maker is None for one in tiles)
+    for inside in _bodies(body):
+        below = [one for one in tiles if any(one in more.tiles for more in _bodies(inside))]
+        if below and (inside.ahead or inside.shares):
+            alone = False
+    alone = alone and not any(source.key in work.keys for work in body.works)
+    return keys, tiles if alone else None

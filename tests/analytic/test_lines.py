@@ -1,0 +1,32 @@
+"""The loads of a channel that are kept, calculated by hand."""
+
+from typing import cast
+
+import numpy as np
+
+from simaccel.analytic.blocks import Move
+from simaccel.analytic.bodies import Tiled
+from simaccel.analytic.family import Floats
+from simaccel.analytic.lines import Line, Request
+from simaccel.analytic.pointwise import plain
+from simaccel.hardware.load import load_accelerator
+
+_NONE = cast("Tiled", None)
+
+
+def _times(*times: int) -> Floats:
+    return np.array(times, dtype=float)
+
+
+def test_loads_are_as_long_ago_after_iterations_that_are_not_gone_through() -> None:
+    line = Line(load_accelerator("edge"), "dram", latest=_times(20, 30))
+    begin, end = _times(20, -1), _times(35, 45)
+    free = plain(_times(15)[0])
+    move = cast("Move", None)
+    line.recent = [Request(begin, free, end, "at dma_in0", _NONE, end + 7, free, move)]
+    line.move_on(_times(100, 0))
+    (one,) = line.recent
+    assert one.begin.tolist() == [120, -1]
+    assert one.end.tolist() == [135, 45]
+    assert one.arrival.tolist() == [142, 52]
+    assert line.latest.tolist() == [120, 30]

@@ -1,0 +1,57 @@
+"""When tiles of PEs come and go, calculated by hand."""
+
+from simaccel.analytic.estimate import estimate
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.checks import faults
+from simaccel.workload import gemm
+from tests.trees import mapping
+
+SLOW = [
+    "array.bypass_buffer=[input, weight]",
+    "dram.bandwidth_bytes_per_second=1 GB/s",
+    "noc.collection.topology=bus",
+    "noc.collection.link_bytes_per_cycle=1",
+]
+"""A byte a cycle, to and from DRAM and from the PE to the buffer."""
+BUFFERED_A = ["array.bypass_buffer=[weight, output]"]
+
+
+def test_results_leave_pes_when_the_buffer_has_stored_those_before() -> None:
+    """B comes behind a row of A, a row of C takes 20 cycles, and twice 40 on its way out."""
+    of, on = gemm(m=6, k=1, n=20), load_accelerator("toy_linear", SLOW)
+    one = mapping(
+        of,
+        """
+        group gemm
+          loop m 1
+          keep C buffer
+          keep A pe x2, B pe, C pe x2
+          do gemm mac
+        """,
+    )
+    assert faults(of, one, on) == []
+    assert estimate(of, one, on).cycles == (2 + 40) + 20 + 6 * (40 + 40)
+
+
+def test_a_tile_of_the_buffer_is_asked_for_when_the_last_part_of_it_has_been_brought() -> None:
+    """A block of A takes 160 cycles, a part of it 5 to the PE and 20 there, a value of B 2.
+
+    Part 3 comes when part 0 has been used, from 185 on, and the value of B for part 1 takes a turn
+    of the NoC between. So the next block is asked for at 191, before the value of B for part 2.
+    """
+    fast = ["noc.distribution.topology=bus", "noc.distribution.link_bytes_per_cycle=8"]
+    of, on = gemm(m=20, k=8, n=1), load_accelerator("toy_linear", [*SLOW, *fast, *BUFFERED_A])
+    one = mapping(
+        of,
+        """
+        group gemm
+          loop k 4
+          keep A buffer
+          loop k 1
+          keep A pe x3, B pe, C pe
+          do gemm mac
+        """,
+    )
+    assert faults(of, one, on) == []
+    second = 160 + 5 + 20 + (5 + 1) + 160 + 2  # part 2: its value comes behind the next block
+    assert estimate(of, one, on).cycles == second + 20 + 5 * (2 + 20) + 40
