@@ -273,7 +273,20 @@ class Traffic(Pipes):
 
     def _load_late(self, one: Request, was: Floats, served: Floats) -> None:
         """Let a load end when its port has served it, and not when it ``was``."""
-        self._shift(one, pick(served > was, larger(served - one.end, 0), 0))
+        self._hold_up(one, pick(served > was, larger(served - one.end, 0), 0))
+
+    def _hold_up(self, one: Request, late: Floats) -> None:
+        """Let a load end later, and its loader ask for the next ones then."""
+        if not anywhere(late):
+            return
+        ended = one.end
+        self._shift(one, late)
+        for other in self.lines[one.move.memory].recent:
+            behind = (late > 0) & (other.begin == ended)
+            if other.engine == one.engine and other is not one and anywhere(behind):
+                other.begin = pick(behind, one.end, other.begin)
+                least = one.end + other.move.longest - other.end
+                self._hold_up(other, pick(behind, larger(least, 0), 0))
 
     def _store_late(self, line: Line, was: Floats, served: Floats) -> None:
         """Let a store end when its port has served it, and not when it ``was``."""
@@ -342,9 +355,8 @@ class Traffic(Pipes):
         line.latest = larger(line.latest, begin)
         free = self.get(channel)
         start = larger(begin, free)
-        end = pick(
-            mine, larger(self._beside_stores(begin, start, one.move, mine), one.end), one.end
-        )
+        end = larger(self._beside_stores(begin, start, one.move, mine), one.end)
+        end = pick(mine, end, one.end)
         self.x[channel] = pick(mine, end, free)
         return end
 

@@ -74,3 +74,14 @@ def test_a_load_asked_for_before_another_keeps_the_channel_from_turning() -> Non
     assert channel.get("at dma_in1") == 120
     assert channel.get(("next", 1, 0)) == 120 + 5
     assert channel.get("at dma_out") == 147
+
+
+def test_what_its_port_holds_up_holds_up_the_next_of_its_loader() -> None:
+    channel = _channel()
+    _load(channel, 0, 0)
+    _load(channel, 0, 0)  # 50 to 100
+    first, second = channel.lines["dram"].recent
+    channel._hold_up(first, plain(ints(20)))
+    assert first.end == 70
+    assert second.end == channel.get("at dma_in0") == 120
+    assert channel.get(("next", 0, 0)) == 120 + 5
