@@ -2,71 +2,71 @@
 
 from __future__ import annotations
 
-import functools
-import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TypeVar
 
 import numpy as np
 
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, Tiled
 from simaccel.analytic.family import Bools, Floats
-from simaccel.analytic.pointwise import anywhere, pick
-from simaccel.analytic.times import UNASKED, ZERO
+from simaccel.analytic.pointwise import pick
+from simaccel.analytic.times import CHANNEL, EARLIER, UNASKED, ZERO, Times
 from simaccel.analytic.turns import Pace
 from simaccel.hardware import Accelerator
 
-RECENT = 6
+State = Sequence[Floats]
+"""Whether the last transfer was a store, when loads got their turn, and what `Line.keys` names."""
+RECENT = 10
 """Loads of which a later one of the program may go ahead."""
 
 
 @dataclass(eq=False)
-class Request:
-    """A load: when it was asked for (-1: not by this candidate), served, and the channel free.
+class Transfer:
+    """A load or a store: when it was asked for (-1: not by this candidate).
 
-    ``number``: loads that had been gone through before.
+    ``number``: how many of its kind had been gone through before. ``turn``: its place in the order
+    in which all are gone through. ``before``: what the channel was like.
     """
 
     begin: Floats
-    free: Floats
+    tiled: Tiled
+    move: Move
+    number: Floats
+    turn: Floats | int
+    before: State
+
+
+@dataclass(eq=False)
+class Request(Transfer):
+    """A load, and when it has been served."""
+
     end: Floats
     engine: str
-    tiled: Tiled
     arrival: Floats
     """When the tile is there."""
-    number: Floats
-    move: Move
 
 
-@dataclass(frozen=True, eq=False)
-class Place:
-    """One place in the order of service: a load for each candidate that has one there."""
+@dataclass(eq=False)
+class Post(Transfer):
+    """A store, and by how much it delays loads."""
 
-    members: list[tuple[Request, Bools]]
-
-    @cached_property
-    def later(self) -> Bools:
-        """Candidates that have a load here."""
-        return functools.reduce(operator.or_, (mine for _, mine in self.members))
-
-    def of(self, name: Literal["begin", "free", "end"]) -> Floats:
-        """Return a time of each candidate's load."""
-        found = ZERO
-        for one, mine in self.members:
-            found = pick(mine, getattr(one, name), found)
-        return found
+    delays: Sequence[tuple[Request, Floats]]
 
 
-def in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
-    """Return loads in the order of service, each place with those that a candidate has there."""
+Served = TypeVar("Served", bound=Transfer)
+
+
+def in_order(later: list[tuple[Served, Bools]]) -> list[tuple[Served, Bools]]:
+    """Return transfers of some candidates in the order in which they were asked for."""
     if len(later) < 2:  # noqa: PLR2004 - one is in order
-        return [Place([one]) for one in later]
+        return later
     times = [pick(mine, one.begin, np.inf) for one, mine in later]
     if not any(isinstance(time, np.ndarray) for time in times):
         order = sorted(range(len(later)), key=times.__getitem__)
-        return [Place([later[number]]) for number in order]
+        return [later[number] for number in order]
     asked = np.stack(np.broadcast_arrays(*times))
     numbers = np.arange(len(later)).reshape(-1, *[1] * (asked.ndim - 1))
     others = numbers[:, None]
@@ -74,9 +74,9 @@ def in_order(later: list[tuple[Request, Bools]]) -> list[Place]:
     theirs = (np.count_nonzero(before, axis=0) == others) & np.isfinite(asked)
     there = theirs.reshape(len(later), len(later), -1).any(axis=-1)
     return [
-        Place([(later[number][0], mine[number]) for number in np.flatnonzero(some)])
+        (later[number][0], mine[number])
         for mine, some in zip(theirs, there, strict=True)
-        if anywhere(some)
+        for number in np.flatnonzero(some)
     ]
 
 
@@ -98,6 +98,12 @@ class Line:
     """Whether the last transfer was a store."""
     turned: Floats = field(default_factory=lambda: ZERO)
     """When the last loads got their turn behind a store."""
+    posts: list[Post] = field(default_factory=list)
+    """The last stores."""
+    stores: Floats = field(default_factory=lambda: ZERO)
+    """How many there were."""
+    turns: int = 0
+    """How many transfers were gone through, those served again as well."""
     stored: set[int] = field(default_factory=set)
     """Tiles of stores, which a later load of the program may go ahead of."""
 
@@ -107,14 +113,52 @@ class Line:
         loads, stores = (self.at.batch_cycles(write=way) for way in (False, True))
         return Pace(loads, stores, self.at.dram.turnaround_cycles)
 
+    @cached_property
+    def keys(self) -> list[object]:
+        """Names of what changes: when the channel is free, and what is left of the last stores."""
+        kept = self.key("store")
+        parts = ("since", "begin", "end", "port", "tile")
+        return [
+            self.key(CHANNEL),
+            *((kept, n, part) for n in range(len(EARLIER)) for part in parts),
+        ]
+
+    def state(self, x: Times) -> State:
+        """Return what it is like now."""
+        return [self.wrote, self.turned, *[x.get(key, ZERO) for key in self.keys]]
+
+    def counts(self, one: Request) -> Bools:
+        """Return where a load is one of the last."""
+        found: Bools = (one.begin >= 0) & (self.loads - one.number <= RECENT)
+        return found
+
+    def keeps(self, one: Post) -> Bools:
+        """Return where a store is one of the last."""
+        found: Bools = (one.begin >= 0) & (self.stores - one.number <= len(EARLIER))
+        return found
+
+    def later_than(self, ends: Sequence[Floats]) -> list[tuple[Request, Floats]]:
+        """Return the last loads that end later than they did, with by how much."""
+        every = zip(self.recent, ends, strict=True)
+        return [(one, one.end - end) for one, end in every if one.end is not end]
+
+    def turn(self) -> int:
+        """Count a transfer that is gone through."""
+        self.turns += 1
+        return self.turns
+
     def key(self, what: str) -> str:
         """Name a time or an amount of this channel."""
         return what if self.name == "dram" else f"{what} of {self.name}"
 
-    def move_on(self, moved: Floats) -> None:
-        """Let all loads be so much later."""
-        for one in self.recent:
+    def move_on(self, moved: Floats, was: State, x: Times) -> None:
+        """Let all transfers be so much later, and what the channel ``was`` like as it is now."""
+        later = [new - old for new, old in zip(self.state(x)[2:], was[2:], strict=True)]
+        for one in (*self.recent, *self.posts):
             one.begin = pick(one.begin >= 0, one.begin + moved, one.begin)
-            one.free, one.end = one.free + moved, one.end + moved
-            one.arrival = one.arrival + moved
+            wrote, turned, *times = one.before
+            times = [time + late for time, late in zip(times, later, strict=True)]
+            one.before = [wrote, pick(turned > 0, turned + moved, turned), *times]
+            if isinstance(one, Request):
+                one.end, one.arrival = one.end + moved, one.arrival + moved
         self.latest = pick(self.latest >= 0, self.latest + moved, self.latest)

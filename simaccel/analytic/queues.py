@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from simaccel.analytic.again import Again
 from simaccel.analytic.bodies import RING, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, identity, larger, pick, plain, without
 from simaccel.analytic.rounds import Round, Then
 from simaccel.analytic.supply import Supply
 from simaccel.analytic.times import UNASKED, Begin
-from simaccel.analytic.traffic import Traffic
 from simaccel.analytic.trips import Trips
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
@@ -25,7 +25,7 @@ First = tuple[Tiled, Round]
 """A tile, and the first iteration in which it is used."""
 
 
-class Queues(Traffic):
+class Queues(Again):
     """Tiles that are asked for ahead: ``("next", key, place)`` says when each comes."""
 
     def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:

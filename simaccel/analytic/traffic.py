@@ -7,7 +7,7 @@ from functools import partial
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats, ints
-from simaccel.analytic.lines import RECENT, Line, Place, Request, in_order
+from simaccel.analytic.lines import RECENT, Line, Post, Request, in_order
 from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.times import (
@@ -33,6 +33,9 @@ from simaccel.analytic.turns import Posted, after_loads, delay_of, meeting
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
+
+_Late = list[tuple[Request, Bools]]
+"""Loads with whose they are."""
 
 
 class Traffic(Pipes):
@@ -102,23 +105,22 @@ class Traffic(Pipes):
         if move.on_chip:
             end = begin + move.longest
         else:
-            ends = [one.end for one in self.lines[move.memory].recent]
+            line = self.lines[move.memory]
+            before, ends = line.state(self.x), [one.end for one in line.recent]
             posted, later = self._behind_loads(begin, move, tiled.own)
+            delays = line.later_than(ends)
             end = larger(posted.end, begin + move.port)
         if tiled.level != BUFFER:
             sets = (engine, 0), (("used", tiled.key), move.latency)
             end = larger(end, self.piped(UP, engine, begin, move.pipe, tiled.own, sets))
         self.x[engine] = pick(tiled.own, end, self.get(engine))
         if not move.on_chip:
-            line = self.lines[move.memory]
-            kept = line.key("store")
-            line.stored.add(tiled.key)
-            newest = vars(posted) | {"port": begin + move.port, "tile": tiled.key}
-            for part, time in newest.items():
-                for n in range(len(EARLIER) - 1, 0, -1):
-                    newer = self.get((kept, n - 1, part))
-                    self.x[kept, n, part] = pick(tiled.own, newer, self.get((kept, n, part)))
-                self.x[kept, 0, part] = pick(tiled.own, time, self.get((kept, 0, part)))
+            there = self._there(tiled.own)
+            asked = begin if there is TRUE else pick(there, begin, -1.0)
+            one = Post(asked, tiled, move, line.stores, line.turn(), before, delays)
+            self._post(line, one, posted, tiled.own)
+            line.stores = line.stores + there
+            line.posts = [*(old for old in line.posts if anywhere(line.keeps(old))), one]
         self.use(tiled.key, pick(tiled.own, end + move.latency, ZERO))
         if tiled.outside is not None:
             inside = ("stored", tiled.outside)
@@ -131,6 +133,17 @@ class Traffic(Pipes):
             self._serve_again(line, later, ends)
             late = partial(self._store_late, line)
         self.use_port(WRITE if move.on_chip else READ, engine, begin, move.port, tiled.own, late)
+
+    def _post(self, line: Line, one: Post, posted: Posted, where: Bools) -> None:
+        """Keep a store, as the last one."""
+        kept = line.key("store")
+        line.stored.add(one.tiled.key)
+        newest = vars(posted) | {"port": one.begin + one.move.port, "tile": one.tiled.key}
+        for part, time in newest.items():
+            for n in range(len(EARLIER) - 1, 0, -1):
+                newer = self.get((kept, n - 1, part))
+                self.x[kept, n, part] = pick(where, newer, self.get((kept, n, part)))
+            self.x[kept, 0, part] = pick(where, time, self.get((kept, 0, part)))
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
         """Return when a slot of a tile is free; where ``early`` one release is still to come."""
@@ -154,47 +167,24 @@ class Traffic(Pipes):
     def _served(
         self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled
     ) -> Request:
-        """Return a load that is served: the oldest first, sharing the channel with stores.
-
-        One that is asked for before others that were gone through goes ahead of them.
-        """
+        """Return a load that is served behind the others, sharing the channel with stores."""
         line = self.lines[move.memory]
-        there, free = self._there(where), self.get(line.key(CHANNEL))
-        behind = in_order(self._later(line, begin, there))
-        first = free
-        for place in reversed(behind):
-            first = pick(place.later, place.of("free"), first)
-        start = larger(begin, first)
+        there, free, before = self._there(where), self.get(line.key(CHANNEL)), line.state(self.x)
+        start = larger(begin, free)
         end = self._beside_stores(begin, start, move, there)
-        done = pick(there, end, free)
-        for place in behind:
-            asked = larger(place.of("begin"), place.of("free"))
-            shift = pick(place.later, larger(done - asked, 0), 0)
-            ends = place.of("end") + shift
-            waits = anywhere(shift)
-            for one, mine in place.members:
-                if waits:
-                    self._shift(one, pick(mine, shift, 0))
-                one.free = pick(mine, done, one.free)
-            done = pick(place.later, ends, done)
-        self.x[line.key(CHANNEL)] = larger(done, free)
+        self.x[line.key(CHANNEL)] = pick(there, larger(end, free), free)
         asked = begin if there is TRUE else pick(there, begin, -1.0)
-        found = Request(asked, first, end, engine, tiled, end + move.latency, line.loads, move)
+        number, arrival = line.loads, end + move.latency
+        found = Request(asked, tiled, move, number, line.turn(), before, end, engine, arrival)
+        if len(line.recent) >= line.most:
+            line.recent = [one for one in line.recent if anywhere(line.counts(one))]
+            line.most = max(RECENT, 2 * len(line.recent))
         line.recent.append(found)
         line.latest = larger(line.latest, asked)
         line.loads = line.loads + there
-        if len(line.recent) > line.most:
-            line.recent = [one for one in line.recent if anywhere(self._counts(line, one))]
-            line.most = max(RECENT, 2 * len(line.recent))
         return found
 
-    @staticmethod
-    def _counts(line: Line, one: Request) -> Bools:
-        """Return where a load is one of the last."""
-        found: Bools = (one.begin >= 0) & (line.loads - one.number <= RECENT)
-        return found
-
-    def _later(self, line: Line, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
+    def _later(self, line: Line, begin: Floats, there: Bools) -> _Late:
         """Return the loads that were asked for after ``begin``, with whose they are."""
         before = there & (begin < line.latest)
         if not anywhere(before):
@@ -202,7 +192,7 @@ class Traffic(Pipes):
         found = []
         for one in line.recent:
             mine = before & (begin < one.begin)
-            if anywhere(mine) and anywhere(mine := mine & self._counts(line, one)):
+            if anywhere(mine) and anywhere(mine := mine & line.counts(one)):
                 found.append((one, mine))
         return found
 
@@ -287,7 +277,20 @@ class Traffic(Pipes):
 
     def _load_late(self, one: Request, was: Floats, served: Floats) -> None:
         """Let a load end when its port has served it, and not when it ``was``."""
-        self._shift(one, pick(served > was, larger(served - one.end, 0), 0))
+        self._hold_up(one, pick(served > was, larger(served - one.end, 0), 0))
+
+    def _hold_up(self, one: Request, late: Floats) -> None:
+        """Let a load end later, and its loader ask for the next ones then."""
+        if not anywhere(late):
+            return
+        ended = one.end
+        self._shift(one, late)
+        for other in self.lines[one.move.memory].recent:
+            behind = (late > 0) & (other.begin == ended)
+            if other.engine == one.engine and other is not one and anywhere(behind):
+                other.begin = pick(behind, one.end, other.begin)
+                least = one.end + other.move.longest - other.end
+                self._hold_up(other, pick(behind, larger(least, 0), 0))
 
     def _store_late(self, line: Line, was: Floats, served: Floats) -> None:
         """Let a store end when its port has served it, and not when it ``was``."""
@@ -299,7 +302,7 @@ class Traffic(Pipes):
                 self.x[port] = pick(mine, served, self.get(port))
                 self._store_ends_later(line, n, last, pick(mine, larger(served - last, 0), 0))
 
-    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> tuple[Posted, list[Place]]:
+    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> tuple[Posted, _Late]:
         """Return when a store is served: after a batch of loads, which then wait for it.
 
         It gets its turn as well where loads run out, though a loader asks for its next one then:
@@ -312,7 +315,7 @@ class Traffic(Pipes):
         done = until
         if anywhere(there & (until > asked + line.pace.loads)):
             for one in line.recent:
-                mine = there & self._counts(line, one) & (one.end > asked + line.pace.loads)
+                mine = there & line.counts(one) & (one.end > asked + line.pace.loads)
                 mine = mine & (one.end <= until)
                 if anywhere(mine):
                     delay = delay_of(one.end, asked, move.service, line.pace, line.turned)
@@ -323,41 +326,43 @@ class Traffic(Pipes):
         line.wrote = pick(there, posted.end > done, line.wrote)
         return posted, later
 
-    def _until(self, line: Line, asked: Floats, there: Bools) -> tuple[Floats, list[Place]]:
+    def _until(self, line: Line, asked: Floats, there: Bools) -> tuple[Floats, _Late]:
         """Return when loads run out for the first time since a store waits, and those behind."""
         free = self.get(line.key(CHANNEL))
         if not anywhere(there & (free > asked)):
             return free, []
-        late = [(one, there & self._counts(line, one) & (one.end > asked)) for one in line.recent]
+        late = [(one, there & line.counts(one) & (one.end > asked)) for one in line.recent]
         late = [(one, mine) for one, mine in late if anywhere(mine)]
         until = free
         for one, mine in late:
             until = pick(mine, smaller(until, one.end), until)
-        places = in_order(late)
-        for place in places:
-            for one, mine in place.members:
-                until = pick(mine & (one.begin < until), larger(until, one.end), until)
+        for one, mine in in_order(late):
+            until = pick(mine & (one.begin < until), larger(until, one.end), until)
         later = [(one, mine & (one.begin >= until)) for one, mine in late]
         return until, in_order([(one, mine) for one, mine in later if anywhere(mine)])
 
-    def _serve_again(self, line: Line, later: list[Place], ends: list[Floats]) -> None:
+    def _serve_again(self, line: Line, later: _Late, ends: list[Floats]) -> None:
         """Serve loads behind a store, that were gone through before it.
 
         ``ends``: when those of the line had ended.
         """
-        channel = line.key(CHANNEL)
-        for place in later:
-            for one, mine in place.members:
-                begin = one.begin
-                for other, end in zip(line.recent, ends, strict=True):
-                    if other is not one and other.engine == one.engine:
-                        begin = pick(mine & (begin == end), other.end, begin)
-                one.begin = begin
-                one.free = pick(mine, self.get(channel), one.free)
-                start = larger(begin, self.get(channel))
-                end = larger(self._beside_stores(begin, start, one.move, mine), one.end)
-                self._shift(one, pick(mine, end - one.end, 0))
-                self.x[channel] = pick(mine, end, self.get(channel))
+        for one, mine in later:
+            self._shift(one, self._load_again(line, one, mine, ends) - one.end)
+
+    def _load_again(self, line: Line, one: Request, mine: Bools, ends: list[Floats]) -> Floats:
+        """Return when a load ends that is served again, behind the one of its loader before."""
+        begin, channel = one.begin, line.key(CHANNEL)
+        for other, end in zip(line.recent, ends, strict=True):
+            if other is not one and other.engine == one.engine:
+                begin = pick(mine & (begin == end), other.end, begin)
+        one.begin = begin
+        line.latest = larger(line.latest, begin)
+        free = self.get(channel)
+        start = larger(begin, free)
+        end = larger(self._beside_stores(begin, start, one.move, mine), one.end)
+        end = pick(mine, end, one.end)
+        self.x[channel] = pick(mine, end, free)
+        return end
 
     def _count(self, move: Move, where: Bools, *, loads: bool) -> None:
         """Count the work of ports, of the DRAM channel and of requests in flight."""
@@ -382,14 +387,15 @@ class Traffic(Pipes):
         interval = self._interval(growth)
         more = smaller(more, self.lasting(growth, interval))
         moved = pick(self._there(more > 0), more * interval, 0)
-        for line in self.lines.values():
-            line.move_on(moved)
+        was = [line.state(self.x) for line in self.lines.values()]
         self.move_on(moved)
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
             else:
                 self.x[key] = self.x[key] + (value > 0) * moved
+        for line, state in zip(self.lines.values(), was, strict=True):
+            line.move_on(moved, state, self.x)
         self.still_there(growth, moved, more)
         return more
 

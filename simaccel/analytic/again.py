@@ -1,0 +1,147 @@
+"""Loads that were asked for before others that were gone through: all of them are served again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simaccel.analytic.blocks import Move
+from simaccel.analytic.bodies import FALSE, TRUE, Tiled
+from simaccel.analytic.family import Bools, Floats
+from simaccel.analytic.lines import Line, Post, Request, State, Transfer, in_order
+from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, without
+from simaccel.analytic.times import EARLIER, ZERO
+from simaccel.analytic.traffic import Traffic
+
+
+class Again(Traffic):
+    """Transfers in the order in which they are asked for, whatever the order of the program."""
+
+    def _served(
+        self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled
+    ) -> Request:
+        """Return a load that is served.
+
+        Where others that were gone through were asked for later, the channel is as it was before
+        them, and everything since is served again in the order of time.
+        """
+        line, again = self.lines[move.memory], FALSE
+        for _, mine in self._later(line, begin, self._there(where)):
+            again = again | mine
+        if not anywhere(again):
+            return super()._served(begin, move, where, engine, tiled)
+        found = super()._served(begin, move, where & without(again), engine, tiled)
+        found.begin = pick(again, begin, found.begin)
+        found.end = pick(again, begin, found.end)
+        found.arrival = pick(again, begin + move.latency, found.arrival)
+        line.loads = line.loads + again
+        self._insert(line, found, again)
+        return found
+
+    def _insert(self, line: Line, new: Request, again: Bools) -> None:
+        """Serve a load, and what was gone through since the first that was asked for later."""
+        first: Floats = np.inf  # type: ignore[assignment]
+        loads = [(one, again & line.counts(one)) for one in line.recent]
+        for one, mine in loads:
+            later = mine & (one.begin > new.begin)
+            first = pick(later, smaller(first, one.turn), first)
+        stores = [(one, again & line.keeps(one)) for one in line.posts]
+        every = [(one, mine & (one.turn >= first)) for one, mine in [*loads, *stores]]
+        every = [(one, mine) for one, mine in every if anywhere(mine)]
+        was = _Was(line, self._last_stores(line))
+        self._go_back(line, every, first)
+        self._in_order(line, every, was)
+        for one, end in zip(was.loads, was.ends, strict=True):
+            if one is not new and one.end is not end:
+                late = larger(one.end - end, 0)
+                one.arrival, one.end = one.arrival - one.end + end, end
+                self._shift(one, pick(again, late, 0))
+        for n, now in enumerate(self._last_stores(line)):
+            late = larger(now - was.stores[n], 0)
+            self._store_ends_later(line, n, was.stores[n], pick(again, late, 0))
+
+    def _go_back(self, line: Line, every: list[tuple[Transfer, Bools]], turn: Floats) -> None:
+        """Let a channel be as it was before the first of some transfers."""
+        for one, mine in every:
+            here = mine & (one.turn == turn)
+            if anywhere(here):
+                wrote, turned, *times = one.before
+                line.wrote = pick(here, wrote, line.wrote)
+                line.turned = pick(here, turned, line.turned)
+                for key, time in zip(line.keys, times, strict=True):
+                    self.x[key] = pick(here, time, self.get(key))
+            for load, delay in one.delays if isinstance(one, Post) else ():
+                there = mine & line.counts(load)
+                _end_at(load, load.end - pick(there, delay, 0))
+
+    def _in_order(self, line: Line, every: list[tuple[Transfer, Bools]], was: _Was) -> None:
+        """Serve transfers in the order in which they were asked for."""
+        order, asked, left = in_order(every), {}, ZERO
+        for one, mine in every:
+            asked[one], one.begin = one.begin, pick(mine, -1.0, one.begin)
+            if isinstance(one, Request):
+                _end_at(one, pick(mine, -1.0, one.end))
+            else:
+                left = left + mine
+        for one, mine in order:
+            one.before = _merged(mine, line.state(self.x), one.before)
+            one.turn = pick(mine, line.turn(), one.turn)
+            one.begin = pick(mine, asked[one], one.begin)
+            if isinstance(one, Post):
+                self._store_again(line, one, mine, was)
+                left = left - mine
+            elif isinstance(one, Request):
+                if one.tiled.key in line.stored:
+                    self._behind_store(line, one, mine, was, left)
+                _end_at(one, self._load_again(line, one, mine, was.ends))
+
+    def _store_again(self, line: Line, one: Post, mine: Bools, was: _Was) -> None:
+        """Serve a store again, behind the one before."""
+        ends = [load.end for load in line.recent]
+        one.begin = pick(mine, larger(one.begin, self._last_stores(line)[0]), one.begin)
+        posted, later = self._behind_loads(one.begin, one.move, mine)
+        kept = [] if mine is TRUE else [(load, pick(mine, 0, time)) for load, time in one.delays]
+        one.delays = kept + line.later_than(ends)
+        self._post(line, one, posted, mine)
+        self._serve_again(line, later, was.ends)
+
+    def _behind_store(self, line: Line, one: Request, mine: Bools, was: _Was, left: Floats) -> None:
+        """Ask for sums again when they have been stored, with so many stores still to come."""
+        now = self._last_stores(line)
+        for post in line.posts:
+            if post.tiled.key == one.tiled.key:
+                number = line.stores - 1 - post.number
+                then = mine & (post.begin >= 0) & (one.begin == _numbered(was.stores, number))
+                stored = larger(one.begin, _numbered(now, number - left))
+                one.begin = pick(then, stored, one.begin)
+
+    def _last_stores(self, line: Line) -> list[Floats]:
+        """Return when the last stores end, the latest first."""
+        kept, every = line.key("store"), range(len(EARLIER))
+        return [larger(self.get((kept, n, "end")), self.get((kept, n, "port"))) for n in every]
+
+
+class _Was:
+    """When the last loads and stores of a line ended before they were served again."""
+
+    def __init__(self, line: Line, stores: list[Floats]) -> None:
+        self.loads, self.stores = list(line.recent), stores
+        self.ends = [one.end for one in self.loads]
+
+
+def _end_at(one: Request, end: Floats) -> None:
+    """Let a load end at a time."""
+    one.arrival, one.end = one.arrival - one.end + end, end
+
+
+def _merged(where: Bools, new: State, old: State) -> State:
+    if where is TRUE:
+        return new
+    return [pick(where, one, other) for one, other in zip(new, old, strict=True)]
+
+
+def _numbered(times: list[Floats], number: Floats) -> Floats:
+    """Return the time with a number, by candidate."""
+    found = ZERO
+    for n, time in enumerate(times):
+        found = pick(number == n, time, found)
+    return found
