@@ -25,7 +25,7 @@ class Again(Traffic):
         them, and everything since is served again in the order of time.
         """
         line, again = self.lines[move.memory], FALSE
-        for _, mine in self._later(line, begin, self._there(where)):
+        for _, mine in line.asked_after(begin, self._there(where)):
             again = again | mine
         if not anywhere(again):
             return super()._served(begin, move, where, engine, tiled)

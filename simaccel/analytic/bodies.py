@@ -111,8 +111,6 @@ class Bodies:
     ahead: int = 0
     divides: list[tuple[Work, Work]] = field(default_factory=list)
     """(vector operator, einsum whose sums it divides after the loop)."""
-    brings: Ints = field(default_factory=lambda: plain(ints(0)))
-    """In which iteration, from its last one, tiles of PEs let one of the buffer go."""
 
     @cached_property
     def works(self) -> tuple[Work, ...]:

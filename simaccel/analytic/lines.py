@@ -12,7 +12,7 @@ import numpy as np
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, Tiled
 from simaccel.analytic.family import Bools, Floats
-from simaccel.analytic.pointwise import pick
+from simaccel.analytic.pointwise import anywhere, pick
 from simaccel.analytic.times import CHANNEL, EARLIER, UNASKED, ZERO, Times
 from simaccel.analytic.turns import Pace
 from simaccel.hardware import Accelerator
@@ -130,6 +130,18 @@ class Line:
     def counts(self, one: Request) -> Bools:
         """Return where a load is one of the last."""
         found: Bools = (one.begin >= 0) & (self.loads - one.number <= RECENT)
+        return found
+
+    def asked_after(self, begin: Floats, there: Bools) -> list[tuple[Request, Bools]]:
+        """Return the last loads that were asked for after a time, with whose they are."""
+        before = there & (begin < self.latest)
+        if not anywhere(before):
+            return []
+        found = []
+        for one in self.recent:
+            mine = before & (begin < one.begin)
+            if anywhere(mine) and anywhere(mine := mine & self.counts(one)):
+                found.append((one, mine))
         return found
 
     def keeps(self, one: Post) -> Bools:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simaccel.analytic.again import Again
-from simaccel.analytic.bodies import RING, TRUE, Bodies, Tiled, Work
+from simaccel.analytic.bodies import FALSE, RING, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, identity, larger, pick, plain, without
 from simaccel.analytic.rounds import Round, Then
@@ -123,12 +123,13 @@ class Queues(Again):
 
     def let_go(self, tiles: Sequence[Tiled]) -> None:
         """Release the slots of tiles, and ask for others; of those with few slots first."""
-        tiles = [tiled for tiled in tiles if not self._supplies(tiled)]
+        still = {id(tiled): self._still(tiled) for tiled in tiles}
+        tiles = [tiled for tiled in tiles if anywhere(still[id(tiled)])]
         for tiled in reversed(tiles):
-            self._release(tiled, tiled.own)
+            self._release(tiled, still[id(tiled)])
         for n in range(1, RING + 1):
             for tiled in reversed(tiles):
-                for number, mine in tiled.having(tiled.own) if self._is_asked(tiled) else ():
+                for number, mine in tiled.having(still[id(tiled)]) if self._is_asked(tiled) else ():
                     if number == n:
                         self._ask_next(tiled, mine, n)
 
@@ -148,9 +149,14 @@ class Queues(Again):
             if anywhere(cold):
                 self._ask(tiled, cold, ahead=place + 1, place=place, slot=n - place)
 
-    def _supplies(self, tiled: Tiled) -> bool:
-        """Return whether a tile of the buffer is let go by those that come from it."""
-        return id(tiled) in self.supplying
+    def _still(self, tiled: Tiled) -> Bools:
+        """Return whose tile has not been let go yet, by those of PEs that come from it."""
+        if id(tiled) not in self.supplying:
+            return tiled.own
+        found = FALSE
+        for n, mine in tiled.having(tiled.own):
+            found = found | (mine & (self.coming(tiled, n - 1) == UNASKED))
+        return found
 
     def _release(self, tiled: Tiled, where: Bools) -> None:
         used = self.get(("used", tiled.key))

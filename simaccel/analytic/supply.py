@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simaccel.analytic.bodies import RING, Bodies, Tiled
-from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
+from simaccel.analytic.bodies import Bodies, Tiled
+from simaccel.analytic.pointwise import anywhere, without
 from simaccel.mapping.tree import BUFFER
 
 Supply = dict[int, list[Tiled]]
@@ -31,25 +30,7 @@ def supply(top: Bodies) -> Supply:
                 tiled.far = max(tiled.far, tiled.most + max(one.most for one in every))
             else:
                 others |= keys
-    found = {key: tiles for key, tiles in found.items() if key not in others}
-    for body in _bodies(top):
-        body.brings = _ahead(body, found)
-    return found
-
-
-def _ahead(body: Bodies, found: Supply) -> Ints:
-    """Return how many iterations before its end the last tiles of PEs are asked for, at most.
-
-    Of those whose tile of the buffer stays in this loop.
-    """
-    tiles = [one for inside in _bodies(body) for one in inside.tiles]
-    most = ints(0)
-    for tiled in tiles:
-        for source in found.get(tiled.key, ()):
-            if source not in tiles:
-                asked = smaller(tiled.slots, RING) + 1
-                most = larger(most, pick(source.own & tiled.own, asked, 0))
-    return plain(most)
+    return {key: tiles for key, tiles in found.items() if key not in others}
 
 
 def _bodies(body: Bodies) -> Iterator[Bodies]:

@@ -152,7 +152,7 @@ class Timeline(Queues):
         assert trips is not None  # noqa: S101 - of a loop
         # a pipelined loop is cut where its iterations differ
         apart = body.slides or not self._begun(body.adders)
-        tail = larger(first.ends * body.own_slots, body.brings)
+        tail = first.ends * body.own_slots
         names = [line.key for line in self.lines.values()]
         left, todo = plain(ints(0)), trips.full
         began = False

@@ -184,18 +184,6 @@ class Traffic(Pipes):
         line.loads = line.loads + there
         return found
 
-    def _later(self, line: Line, begin: Floats, there: Bools) -> _Late:
-        """Return the loads that were asked for after ``begin``, with whose they are."""
-        before = there & (begin < line.latest)
-        if not anywhere(before):
-            return []
-        found = []
-        for one in line.recent:
-            mine = before & (begin < one.begin)
-            if anywhere(mine) and anywhere(mine := mine & line.counts(one)):
-                found.append((one, mine))
-        return found
-
     def _there(self, where: Bools) -> Bools:
         """Return the candidates that have a transfer: those of this iteration."""
         if self.present is TRUE:

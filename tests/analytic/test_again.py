@@ -8,6 +8,7 @@ from simaccel.analytic.bodies import FALSE, TRUE, Tiled
 from simaccel.analytic.family import Path, ints
 from simaccel.analytic.pointwise import plain
 from simaccel.analytic.turns import Pace
+from simaccel.analytic.units import Units
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import BUFFER, Do
 from simaccel.mapping.view import View

@@ -19,14 +19,19 @@ def _times(*times: int) -> Floats:
 
 
 def test_loads_are_as_long_ago_after_iterations_that_are_not_gone_through() -> None:
+    """What the channel was like is as long ago, as far as it has gone on since."""
     line = Line(load_accelerator("edge"), "dram", latest=_times(20, 30))
     begin, end = _times(20, -1), _times(35, 45)
-    free = plain(_times(15)[0])
+    none = plain(_times(0)[0])
     move = cast("Move", None)
-    line.recent = [Request(begin, free, end, "at dma_in0", _NONE, end + 7, free, move)]
-    line.move_on(_times(100, 0))
+    before = line.state({"channel": _times(15, 25)})
+    line.recent = [Request(begin, _NONE, move, none, 1, before, end, "at dma_in0", end + 7)]
+    line.move_on(
+        _times(100, 0), line.state({"channel": _times(30, 40)}), {"channel": _times(130, 40)}
+    )
     (one,) = line.recent
     assert one.begin.tolist() == [120, -1]
     assert one.end.tolist() == [135, 45]
     assert one.arrival.tolist() == [142, 52]
+    assert one.before[line.keys.index("channel") + 2].tolist() == [115, 25]
     assert line.latest.tolist() == [120, 30]
