@@ -40,21 +40,22 @@ class Again(Traffic):
     def _insert(self, line: Line, new: Request, again: Bools) -> None:
         """Serve a load, and what was gone through since the first that was asked for later."""
         first: Floats = np.inf  # type: ignore[assignment]
-        loads = [(one, again & line.counts(one)) for one in line.recent]
-        for one, mine in loads:
-            later = mine & (one.begin > new.begin)
-            first = pick(later, smaller(first, one.turn), first)
-        stores = [(one, again & line.keeps(one)) for one in line.posts]
-        every = [(one, mine & (one.turn >= first)) for one, mine in [*loads, *stores]]
+        for load, later in line.asked_after(new.begin, again):
+            first = pick(later, smaller(first, load.turn), first)
+        every: list[tuple[Transfer, Bools]] = []
+        for load in line.recent:
+            if anywhere(mine := again & (load.turn >= first)):
+                every.append((load, mine & line.counts(load)))
+        every += [(one, again & (one.turn >= first) & line.keeps(one)) for one in line.posts]
         every = [(one, mine) for one, mine in every if anywhere(mine)]
         was = _Was(line, self._last_stores(line))
         self._go_back(line, every, first)
         self._in_order(line, every, was)
-        for one, end in zip(was.loads, was.ends, strict=True):
-            if one is not new and one.end is not end:
-                late = larger(one.end - end, 0)
-                one.arrival, one.end = one.arrival - one.end + end, end
-                self._shift(one, pick(again, late, 0))
+        for load, end in zip(was.loads, was.ends, strict=True):
+            if load is not new and load.end is not end:
+                late = larger(load.end - end, 0)
+                _end_at(load, end)
+                self._shift(load, pick(again, late, 0))
         for n, now in enumerate(self._last_stores(line)):
             late = larger(now - was.stores[n], 0)
             self._store_ends_later(line, n, was.stores[n], pick(again, late, 0))

@@ -19,7 +19,7 @@ from simaccel.hardware import Accelerator
 
 State = Sequence[Floats]
 """Whether the last transfer was a store, when loads got their turn, and what `Line.keys` names."""
-RECENT = 10
+RECENT = 8
 """Loads of which a later one of the program may go ahead."""
 
 
@@ -165,12 +165,17 @@ class Line:
 
     def move_on(self, moved: Floats, was: State, x: Times) -> None:
         """Let all transfers be so much later, and what the channel ``was`` like as it is now."""
-        later = [new - old for new, old in zip(self.state(x)[2:], was[2:], strict=True)]
+        later = [
+            (at, now - then)
+            for at, (now, then) in enumerate(zip(self.state(x), was, strict=True))
+            if now is not then
+        ]
         for one in (*self.recent, *self.posts):
             one.begin = pick(one.begin >= 0, one.begin + moved, one.begin)
-            wrote, turned, *times = one.before
-            times = [time + late for time, late in zip(times, later, strict=True)]
-            one.before = [wrote, pick(turned > 0, turned + moved, turned), *times]
+            before = list(one.before)
+            for at, late in later:
+                before[at] = before[at] + late
+            one.before = before
             if isinstance(one, Request):
                 one.end, one.arrival = one.end + moved, one.arrival + moved
         self.latest = pick(self.latest >= 0, self.latest + moved, self.latest)

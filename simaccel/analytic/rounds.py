@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -83,6 +84,9 @@ class Round:
         trips = self.trips
         assert trips is not None  # noqa: S101 - of a loop
         inside, over, count = plain(self.number + ahead), plain(ints(0)), trips.count
+        if not self.varies:
+            over = inside // count
+            return plain(over), plain(inside - over * count)
         while anywhere(past := inside >= count):
             inside, over = inside - past * count, over + past
             if self.outside is not None:
@@ -90,6 +94,16 @@ class Round:
                 other = size is not self.outside.sizes[self.rank]
                 count = -(-size // trips.piece) if other else trips.count
         return over, inside
+
+    @cached_property
+    def varies(self) -> bool:
+        """Whether a loop or part outside cuts the rank as well, into pieces of several sizes."""
+        one = self.outside
+        while one is not None:
+            if one.rank == self.rank and (one.trips is None or one.trips.ragged):
+                return True
+            one = one.outside
+        return False
 
     def passed(self, home: Round, ahead: Ints) -> Ints:
         """Return how many iterations of a loop outside begin until one so far ahead."""

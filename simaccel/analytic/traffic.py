@@ -302,10 +302,11 @@ class Traffic(Pipes):
         posted = after_loads(asked, until, move.service, line.wrote, line.pace, line.turned)
         done = until
         if anywhere(there & (until > asked + line.pace.loads)):
+            batch = asked + line.pace.loads
             for one in line.recent:
-                mine = there & line.counts(one) & (one.end > asked + line.pace.loads)
-                mine = mine & (one.end <= until)
-                if anywhere(mine):
+                if not anywhere(mine := one.end > batch):
+                    continue
+                if anywhere(mine := mine & there & line.counts(one) & (one.end <= until)):
                     delay = delay_of(one.end, asked, move.service, line.pace, line.turned)
                     self._shift(one, pick(mine, delay, 0))
             done = done + larger(delay_of(until, asked, move.service, line.pace, line.turned), 0)
@@ -319,7 +320,8 @@ class Traffic(Pipes):
         free = self.get(line.key(CHANNEL))
         if not anywhere(there & (free > asked)):
             return free, []
-        late = [(one, there & line.counts(one) & (one.end > asked)) for one in line.recent]
+        after = [(one, mine) for one in line.recent if anywhere(mine := one.end > asked)]
+        late = [(one, there & line.counts(one) & mine) for one, mine in after]
         late = [(one, mine) for one, mine in late if anywhere(mine)]
         until = free
         for one, mine in late:
