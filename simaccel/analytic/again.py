@@ -42,11 +42,10 @@ class Again(Traffic):
         first: Floats = np.inf  # type: ignore[assignment]
         for load, later in line.asked_after(new.begin, again):
             first = pick(later, smaller(first, load.turn), first)
-        every: list[tuple[Transfer, Bools]] = []
-        for load in line.recent:
-            if anywhere(mine := again & (load.turn >= first)):
-                every.append((load, mine & line.counts(load)))
-        every += [(one, again & (one.turn >= first) & line.keeps(one)) for one in line.posts]
+        since = [one for one in line.recent if anywhere(again & (one.turn >= first))]
+        every: list[tuple[Transfer, Bools]] = [(one, line.counts(one)) for one in since]
+        every += [(one, line.keeps(one)) for one in line.posts]
+        every = [(one, again & (one.turn >= first) & mine) for one, mine in every]
         every = [(one, mine) for one, mine in every if anywhere(mine)]
         was = _Was(line, self._last_stores(line))
         self._go_back(line, every, first)

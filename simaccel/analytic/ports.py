@@ -13,8 +13,10 @@ from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, WRITE, ZERO, Begin,
 
 Late = Callable[[Floats, Floats], None]
 _RECENT = 5
-_PAST = 4
+_PAST = 8
 _BLOCKS = "blocks"
+_Given = dict[tuple[str, int], Floats]
+"""By port and part of a block: cycles that others got in its turns."""
 
 
 @dataclass(eq=False)
@@ -40,6 +42,7 @@ class Past:
     end: Floats
     out: Floats
     block: Block
+    given: _Given
     where: Bools
     number: Floats
 
@@ -62,6 +65,8 @@ class Ports(State):
         self.most = {READ: 2 * _RECENT, WRITE: 2 * _RECENT}
         """Of so many uses, those are forgotten that are no candidate's last any more."""
         self.blocks: list[Past] = []
+        self.given: _Given = {}
+        """What others got in turns of the last block."""
         self.counts: dict[str, Floats] = dict.fromkeys((READ, WRITE, _BLOCKS), ZERO)
         """How many uses of a port, and blocks, there were."""
 
@@ -80,7 +85,7 @@ class Ports(State):
         for place, past in enumerate(self.blocks):
             if past.engine != engine and anywhere(begin < past.end):
                 here = self._recent(past)
-                delay = self._turns([use], past.begin, past.block, port, here)
+                delay = self._turns([use], past.begin, past.block, port, here, past.given)
                 if anywhere(delay):
                     self._put_off(past, self.blocks[place + 1 :], delay)
         count = self.counts[port] = self.counts[port] + where
@@ -95,8 +100,10 @@ class Ports(State):
 
     def beside(self, begin: Floats, block: Block) -> Floats:
         """Return what a block that begins at a time takes longer, as others use ports as well."""
+        self.given = {}
         read, write = (
-            self._turns(self.uses[port], begin, block, port, self.present) for port in (READ, WRITE)
+            self._turns(self.uses[port], begin, block, port, self.present, self.given)
+            for port in (READ, WRITE)
         )
         return larger(read, write)
 
@@ -105,7 +112,8 @@ class Ports(State):
         last = next((one for one in reversed(self.blocks) if one.engine == engine), None)
         if anywhere(block.waits & self.present) or last is not None:
             number = self.counts[_BLOCKS]
-            self.blocks.append(Past(engine, begin, end, out, block, self.present, number))
+            past = Past(engine, begin, end, out, block, self.given, self.present, number)
+            self.blocks.append(past)
             self.counts[_BLOCKS] = self.counts[_BLOCKS] + self.present
             self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
 
@@ -139,24 +147,28 @@ class Ports(State):
         return found
 
     def _turns(
-        self, uses: list[Use], begin: Floats, block: Block, port: str, where: Bools
+        self, uses: list[Use], begin: Floats, block: Block, port: str, where: Bools, given: _Given
     ) -> Floats:
-        """Return by how much a block is longer, and let uses be what is left of them."""
-        more = ZERO
+        """Return by how much a block is longer, and let uses be what is left of them.
+
+        ``given``: what others got in turns of its parts, to which these uses are added.
+        """
+        more = was = ZERO
         if not uses or not anywhere(where & block.waits):
             return more
-        for part in block.parts_at_read if port == READ else block.parts_at_write:
+        for n, part in enumerate(block.parts_at_read if port == READ else block.parts_at_write):
+            now = before = given.get((port, n), ZERO)
             here = where & (part.turns > part.cycles)
             if anywhere(here):
-                more = more + self._beside(uses, begin + more, part, port, here)
+                now = given[port, n] = self._beside(uses, begin + more, part, port, here, before)
+            was, more = was + part.longer(before), more + part.longer(now)
             begin = begin + part.cycles
-        return more
+        return more - was
 
     def _beside(
-        self, uses: list[Use], begin: Floats, part: Share, port: str, where: Bools
+        self, uses: list[Use], begin: Floats, part: Share, port: str, where: Bools, given: Floats
     ) -> Floats:
-        """Return by how much a part of a block is longer."""
-        given = ZERO
+        """Return what others get in turns of a part of a block, those before as well."""
         for use in uses:
             if not anywhere(use.begin + use.left > begin):
                 continue
@@ -171,7 +183,7 @@ class Ports(State):
             self.latest[port] = larger(self.latest[port], use.begin + use.left)
             if use.late is not None:
                 use.late(was, use.begin + up(use.left))
-        return part.longer(given)
+        return given
 
     def move_on(self, moved: Floats) -> None:
         """Let all uses and blocks be so much later."""
