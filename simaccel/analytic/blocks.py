@@ -75,18 +75,25 @@ class Block:
     writing: Ints = _ZERO
     folds: tuple[Block, ...] = ()
     """Its folds one by one, of candidates that have few."""
+    several: bool = False
+    """Whether it stands for several blocks."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it asks for its ports when it begins: not so several folds or blocks."""
+        return self.edges is None and not self.several
 
     @cached_property
     def at_read(self) -> Share:
         """Its share of the read port."""
         turns = larger(self.reading, larger(self.cycles, 2 * self.read))
-        return Share(self.cycles, self.read, turns, self.edges is None)
+        return Share(self.cycles, self.read, turns, self.at_once)
 
     @cached_property
     def at_write(self) -> Share:
         """Its share of the write port."""
         turns = larger(self.writing, larger(self.cycles, 2 * self.write))
-        return Share(self.cycles, self.write, turns, self.edges is None)
+        return Share(self.cycles, self.write, turns, self.at_once)
 
     @cached_property
     def waits(self) -> Bools:

@@ -9,11 +9,11 @@ from simaccel.analytic.blocks import Block, Share
 from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, larger, pick, up
-from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, WRITE, ZERO, Begin, State
+from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, SFU, WRITE, ZERO, Begin, State, Times
 
 Late = Callable[[Floats, Floats], None]
 _RECENT = 5
-_PAST = 8
+_PAST = 16
 _BLOCKS = "blocks"
 _Given = dict[tuple[str, int], Floats]
 """By port and part of a block: cycles that others got in its turns."""
@@ -185,12 +185,30 @@ class Ports(State):
                 use.late(was, use.begin + up(use.left))
         return given
 
-    def move_on(self, moved: Floats) -> None:
-        """Let all uses and blocks be so much later."""
-        for past in self.blocks:
-            past.begin, past.end = past.begin + moved, past.end + moved
-            past.out = past.out + moved
+    def go_on(self, moved: Floats, more: Floats, growth: Times) -> None:
+        """Let ``more`` periods of blocks follow, and the uses be those of the last period."""
+        for engine in (ARRAY, SFU):
+            self._repeat(engine, moved, more, growth.get(engine, ZERO))
         for use in (*self.uses[READ], *self.uses[WRITE]):
             use.begin = use.begin + moved
         for port in (READ, WRITE):
             self.latest[port] = self.latest[port] + moved
+
+    def _repeat(self, engine: str, moved: Floats, more: Floats, period: Floats) -> None:
+        """Note blocks that are not gone through as one, where each period has the same."""
+        end = self.get(engine)
+        cycles = read = write = reading = writing = ZERO
+        for past in self.blocks:
+            mine = self._recent(past) & (past.begin >= end - period) & (moved > 0)
+            if past.engine == engine and anywhere(mine):
+                times, block = pick(mine, more, 0), past.block
+                cycles, read = cycles + times * block.cycles, read + times * block.read
+                write = write + times * block.write
+                reading = reading + times * block.at_read.turns
+                writing = writing + times * block.at_write.turns
+        if anywhere(where := cycles > 0):
+            several = Block(cycles, read, write, None, reading, writing, several=True)
+            number = self.counts[_BLOCKS]
+            end = end + moved
+            self.blocks.append(Past(engine, end - moved, end, end, several, {}, where, number))
+            self.counts[_BLOCKS] = number + where
