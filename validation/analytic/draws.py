@@ -138,9 +138,9 @@ DRAWS: Final = (
         count=2_000,
         points=range,
         measure=of_small,
-        median=0.02,
-        p95=0.30,
-        worst=0.80,
+        median=0.005,
+        p95=0.03,
+        worst=0.20,
     ),
 )
 
