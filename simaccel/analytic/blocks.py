@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from simaccel.analytic.array import Edges
 from simaccel.analytic.family import Bools, Floats, Ints, ints
-from simaccel.analytic.pointwise import larger, plain, smaller, up
+from simaccel.analytic.pointwise import anywhere, larger, plain, smaller, up
 
 _ZERO: Ints = plain(ints(0))
 
@@ -26,6 +26,12 @@ class Share:
     turns: Floats
     at_once: bool = False
     """Whether it asks for all that it needs when it begins: not so several folds."""
+
+    @cached_property
+    def waits(self) -> Bools:
+        """Whether it is longer where others use the port."""
+        found: Bools = self.turns > self.cycles
+        return found
 
     @cached_property
     def others(self) -> Floats:
@@ -98,19 +104,19 @@ class Block:
     @cached_property
     def waits(self) -> Bools:
         """Whether it takes longer where others use a port."""
-        found: Bools = (self.at_read.turns > self.cycles) | (self.at_write.turns > self.cycles)
+        found: Bools = self.at_read.waits | self.at_write.waits
         return found
 
     @cached_property
     def parts_at_read(self) -> tuple[Share, ...]:
         """Shares of the read port one after the other: folds, or what is not told apart."""
-        folds = [fold.at_read for fold in self.folds]
+        folds = [fold.at_read for fold in self.folds if anywhere(fold.cycles)]
         return (*folds, functools.reduce(Share.without, folds, self.at_read))
 
     @cached_property
     def parts_at_write(self) -> tuple[Share, ...]:
         """Shares of the write port one after the other."""
-        folds = [fold.at_write for fold in self.folds]
+        folds = [fold.at_write for fold in self.folds if anywhere(fold.cycles)]
         return (*folds, functools.reduce(Share.without, folds, self.at_write))
 
 

@@ -83,8 +83,10 @@ class Ports(State):
         where = where if self.present is TRUE else where & self.present
         use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
         for place, past in enumerate(self.blocks):
-            if past.engine != engine and anywhere(begin < past.end):
-                here = self._recent(past)
+            if past.engine == engine:
+                continue
+            here = (use.left > 0) & (begin < past.end) & past.block.waits
+            if anywhere(here) and anywhere(here := here & self._recent(past)):
                 delay = self._turns([use], past.begin, past.block, port, here, past.given)
                 if anywhere(delay):
                     self._put_off(past, self.blocks[place + 1 :], delay)
@@ -157,11 +159,16 @@ class Ports(State):
         if not uses or not anywhere(where & block.waits):
             return more
         for n, part in enumerate(block.parts_at_read if port == READ else block.parts_at_write):
-            now = before = given.get((port, n), ZERO)
-            here = where & (part.turns > part.cycles)
+            before = given.get((port, n))
+            here = where & part.waits
             if anywhere(here):
-                now = given[port, n] = self._beside(uses, begin + more, part, port, here, before)
-            was, more = was + part.longer(before), more + part.longer(now)
+                others = ZERO if before is None else before
+                now = self._beside(uses, begin + more, part, port, here, others)
+                if now is not ZERO:
+                    given[port, n] = now
+                    was, more = was + part.longer(others), more + part.longer(now)
+            elif before is not None:
+                was, more = was + part.longer(before), more + part.longer(before)
             begin = begin + part.cycles
         return more - was
 
