@@ -175,12 +175,12 @@ class Totals:
 
     def timed(self) -> Ints:
         """Return the cycles of engines, tiles and channels together."""
-        family, groups = self.family, alike(self.family)
-        if len(groups) == 1:
+        family, shape = self.family, self.family.shape
+        if not shape:
             return _timed(family, self.accelerator)
-        found = np.empty(family.shape, dtype=np.int64)
-        for places in groups:
-            index = np.unravel_index(places, family.shape)
+        found = np.empty(shape, dtype=np.int64)
+        for places in alike(family):
+            index = np.unravel_index(places if places.size > 1 else places[0], shape)
             found[index] = _timed(take(family, index), self.accelerator)
         return found
 

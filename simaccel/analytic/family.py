@@ -39,6 +39,10 @@ def ints(value: object) -> Ints:
     return np.asarray(value, dtype=np.int64)
 
 
+_FEW = 4
+"""So many candidates take less time one by one, in plain numbers, than on arrays."""
+
+
 @dataclass(frozen=True, eq=False)
 class Loops:
     """Loops over different ranks with nothing between them.
@@ -229,17 +233,17 @@ def alike(family: Family) -> list[Ints]:
     """Return the candidates, as flat indices, that can be timed together.
 
     Their loops have one order, and those of them that are loops at all are the same: candidates of
-    other depths would be gone through in the loops of each other. PEs with memories get their tiles
-    from the same places.
+    other depths would be gone through in the loops of each other. Few take less time one by one,
+    and so do those for PEs with memories, which differ in where tiles come from.
     """
     shape, keys = family.shape, [ints(0)]
-    if _in_pes(family):
-        keys += [ints(n.slots > 0) for n in branches_of(family.branch) if isinstance(n, Kept)]
     _order_keys(family.branch, dict(family.space.sizes), keys)
     rows = np.stack([np.broadcast_to(key, shape).ravel() for key in keys])
     _, group = np.unique(rows, axis=1, return_inverse=True)
-    group = np.ravel(group)
-    return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
+    group, few = np.ravel(group), group.size if _in_pes(family) else _FEW
+    found = [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
+    parts = (np.split(one, one.size) if one.size <= few else [one] for one in found)
+    return [part for one in parts for part in one]
 
 
 def without_empty(family: Family) -> Family:

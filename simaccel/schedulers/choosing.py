@@ -21,7 +21,6 @@ from simaccel.analytic.family import (
     Family,
     Ints,
     Loops,
-    alike,
     branches_of,
     ints,
     take,
@@ -282,9 +281,8 @@ class Candidates:
         """Time candidates of a family."""
         family, counts = self.families[number], self.totals[number].counts
         asked = take(family, index_of(self.place[which], family.shape))
-        for places in alike(asked):
-            one = Totals(take(asked, places), self.accelerator, counts)
-            self.known[which[places]] = np.maximum(one.timed(), self.least[which[places]])
+        times = Totals(asked, self.accelerator, counts).timed()
+        self.known[which] = np.maximum(times, self.least[which])
 
     def repeated(self) -> Candidates:
         """Return the same candidates, none of them judged; what is known is not estimated again."""
