@@ -7,8 +7,8 @@ import numpy as np
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats
-from simaccel.analytic.lines import Line, Post, Request, State, Transfer, in_order
-from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, without
+from simaccel.analytic.lines import Line, Post, Request, Transfer, in_order
+from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, smaller, without
 from simaccel.analytic.times import EARLIER, ZERO
 from simaccel.analytic.traffic import Traffic
 
@@ -63,12 +63,14 @@ class Again(Traffic):
         """Let a channel be as it was before the first of some transfers."""
         for one, mine in every:
             here = mine & (one.turn == turn)
-            if anywhere(here):
-                wrote, turned, *times = one.before
-                line.wrote = pick(here, wrote, line.wrote)
-                line.turned = pick(here, turned, line.turned)
+            for before in one.before if anywhere(here) else ():
+                if not anywhere(there := here & before.where):
+                    continue
+                wrote, turned, *times = line.moved(before)
+                line.wrote = pick(there, wrote, line.wrote)
+                line.turned = pick(there, turned, line.turned)
                 for key, time in zip(line.keys, times, strict=True):
-                    self.x[key] = pick(here, time, self.get(key))
+                    self.x[key] = pick(there, time, self.x[key])
             for load, delay in one.delays if isinstance(one, Post) else ():
                 there = mine & line.counts(load)
                 _end_at(load, load.end - pick(there, delay, 0))
@@ -83,7 +85,8 @@ class Again(Traffic):
             else:
                 left = left + mine
         for one, mine in order:
-            one.before = _merged(mine, line.state(self.x), one.before)
+            kept = () if everywhere(mine) else one.before
+            one.before = [*kept, line.before(self.x, mine)]
             one.turn = pick(mine, line.turn(), one.turn)
             one.begin = pick(mine, asked[one], one.begin)
             if isinstance(one, Post):
@@ -117,7 +120,7 @@ class Again(Traffic):
     def _last_stores(self, line: Line) -> list[Floats]:
         """Return when the last stores end, the latest first."""
         kept, every = line.key("store"), range(len(EARLIER))
-        return [larger(self.get((kept, n, "end")), self.get((kept, n, "port"))) for n in every]
+        return [larger(self.x[kept, n, "end"], self.x[kept, n, "port"]) for n in every]
 
 
 class _Was:
@@ -131,12 +134,6 @@ class _Was:
 def _end_at(one: Request, end: Floats) -> None:
     """Let a load end at a time."""
     one.arrival, one.end = one.arrival - one.end + end, end
-
-
-def _merged(where: Bools, new: State, old: State) -> State:
-    if where is TRUE:
-        return new
-    return [pick(where, one, other) for one, other in zip(new, old, strict=True)]
 
 
 def _numbered(times: list[Floats], number: Floats) -> Floats:

@@ -262,7 +262,7 @@ class Chain:
             space = link.family.space
             times = timeline(link.top, space, units, self.accelerator, begin)
             gate = ZERO if begin is None else begin.x[_ENDED]
-            delay = ZERO if begin is None else times.get(_STORED) - begin.x[_STORED]
+            delay = ZERO if begin is None else times.x[_STORED] - begin.x[_STORED]
             began = gate + delay
             last = _Ran(link, times, began, larger(times.end(), began))
             found.append((int(up(delay)), int(up(last.ended - began))))
@@ -373,7 +373,7 @@ def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
         x.setdefault(engine, last.began if way.whole else last.ended)
     x |= {f"{_LOADER}{n}": together for n in range(_QUEUES)}
     x[_ENDED] = last.ended
-    stored = last.times.get(("store", 0, "end"))
+    stored = last.times.x["store", 0, "end"]
     x[_STORED] = pick(stored == last.ended, stored, ZERO)
     origin = functools.reduce(smaller, (x[engine] for engine in (ARRAY, SFU, f"{_LOADER}0")))
     shifted = {key: larger(time - origin, 0) for key, time in x.items()}

@@ -24,6 +24,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.known import known_times
 from simaccel.analytic.least import least
+from simaccel.analytic.lines import ApartError
 from simaccel.analytic.schedule import bodies
 from simaccel.analytic.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
@@ -223,7 +224,14 @@ def _timed(family: Family, accelerator: Accelerator) -> Ints:
 def _timed_anew(family: Family, accelerator: Accelerator) -> Ints:
     family = without_empty(family)
     units = Units(family, accelerator)
-    times = timeline(bodies(family), family.space, units, accelerator)
+    try:
+        times = timeline(bodies(family), family.space, units, accelerator)
+    except ApartError:
+        found = np.empty(family.shape, dtype=np.int64)
+        for n in range(found.size):
+            index = np.unravel_index(n, family.shape)
+            found[index] = _timed_anew(take(family, index), accelerator)
+        return found
     return ints(np.ceil(times.end()))
 
 

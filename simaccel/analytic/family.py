@@ -213,8 +213,11 @@ def _parted(node: Part, sizes: dict[str, int]) -> Parted:
     return Parted(tuple(branches))
 
 
-def take(family: Family, which: tuple[Ints, ...] | Ints) -> Family:
-    """Return some candidates, by index (one array for each axis of the family), as one axis."""
+def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Family:
+    """Return some candidates, by index (one array for each axis of the family), as one axis.
+
+    One candidate, by a number for each axis, is a family without axes.
+    """
     shape = family.shape
 
     def one(array: Ints) -> Ints:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
 
 from simaccel.analytic.blocks import Move
-from simaccel.analytic.bodies import FALSE, Tiled
+from simaccel.analytic.bodies import FALSE, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, pick
-from simaccel.analytic.times import CHANNEL, EARLIER, UNASKED, ZERO, Times
+from simaccel.analytic.times import CHANNEL, EARLIER, UNASKED, ZERO, Reached
 from simaccel.analytic.turns import Pace
 from simaccel.hardware import Accelerator
 
@@ -21,6 +22,21 @@ State = Sequence[Floats]
 """Whether the last transfer was a store, when loads got their turn, and what `Line.keys` names."""
 RECENT = 8
 """Loads of which a later one of the program may go ahead."""
+_APART = 128
+"""Loads that are some candidate's last, from which on candidates take less time one by one."""
+
+
+class ApartError(Exception):
+    """Candidates that go too different ways to be gone through together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """What a channel was like for some candidates, when it had been moved on so many times."""
+
+    where: Bools
+    state: State
+    moves: int
 
 
 @dataclass(eq=False)
@@ -28,7 +44,7 @@ class Transfer:
     """A load or a store: when it was asked for (-1: not by this candidate).
 
     ``number``: how many of its kind had been gone through before. ``turn``: its place in the order
-    in which all are gone through. ``before``: what the channel was like.
+    in which all are gone through. ``before``: what the channel was like; the last holds.
     """
 
     begin: Floats
@@ -36,7 +52,7 @@ class Transfer:
     move: Move
     number: Floats
     turn: Floats | int
-    before: State
+    before: Sequence[Before]
 
 
 @dataclass(eq=False)
@@ -106,6 +122,8 @@ class Line:
     """How many transfers were gone through, those served again as well."""
     stored: set[int] = field(default_factory=set)
     """Tiles of stores, which a later load of the program may go ahead of."""
+    moves: list[list[tuple[int, Floats]]] = field(default_factory=list)
+    """By how much what it was like was moved on each time, by place."""
 
     @cached_property
     def pace(self) -> Pace:
@@ -123,9 +141,39 @@ class Line:
             *((kept, n, part) for n in range(len(EARLIER)) for part in parts),
         ]
 
-    def state(self, x: Times) -> State:
+    @cached_property
+    def _times(self) -> Callable[[Reached], tuple[Floats, ...]]:
+        return itemgetter(*self.keys)
+
+    def before(self, x: Reached, where: Bools = TRUE) -> Before:
+        """Return what it is like now, to go back to."""
+        return Before(where, self.state(x), len(self.moves))
+
+    def moved(self, one: Before) -> State:
+        """Return what it was like, as long ago as it was then."""
+        found = list(one.state)
+        for moves in self.moves[one.moves :]:
+            for at, late in moves:
+                found[at] = found[at] + late
+        return found
+
+    def state(self, x: Reached) -> State:
         """Return what it is like now."""
-        return [self.wrote, self.turned, *[x.get(key, ZERO) for key in self.keys]]
+        return [self.wrote, self.turned, *self._times(x)]
+
+    def keep(self, new: Request) -> None:
+        """Keep a load, and forget those that are no candidate's last any more.
+
+        Raises:
+            ApartError: too many are kept.
+
+        """
+        if len(self.recent) >= self.most:
+            self.recent = [one for one in self.recent if anywhere(self.counts(one))]
+            self.most = max(RECENT, 2 * len(self.recent))
+            if len(self.recent) > _APART:
+                raise ApartError
+        self.recent.append(new)
 
     def counts(self, one: Request) -> Bools:
         """Return where a load is one of the last."""
@@ -163,19 +211,12 @@ class Line:
         """Name a time or an amount of this channel."""
         return what if self.name == "dram" else f"{what} of {self.name}"
 
-    def move_on(self, moved: Floats, was: State, x: Times) -> None:
+    def move_on(self, moved: Floats, was: State, x: Reached) -> None:
         """Let all transfers be so much later, and what the channel ``was`` like as it is now."""
-        later = [
-            (at, now - then)
-            for at, (now, then) in enumerate(zip(self.state(x), was, strict=True))
-            if now is not then
-        ]
+        every = enumerate(zip(self.state(x), was, strict=True))
+        self.moves.append([(at, now - then) for at, (now, then) in every if now is not then])
         for one in (*self.recent, *self.posts):
             one.begin = pick(one.begin >= 0, one.begin + moved, one.begin)
-            before = list(one.before)
-            for at, late in later:
-                before[at] = before[at] + late
-            one.before = before
             if isinstance(one, Request):
                 one.end, one.arrival = one.end + moved, one.arrival + moved
         self.latest = pick(self.latest >= 0, self.latest + moved, self.latest)

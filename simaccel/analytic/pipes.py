@@ -50,23 +50,23 @@ class Pipes(Systolic):
             if other == engine:
                 continue
             began, ends, alone = self.names[pipe, other]
-            until = self.get(ends)
+            until = self.x[ends]
             if not anywhere(until > asked):
                 continue
-            since = self.get(began)
+            since = self.x[began]
             at = larger(asked, since)
             there = where & (until > at) & (end > at)
             if not anywhere(there):
                 continue
             mine = smaller(end - at, service)
-            theirs = smaller(until - at, self.get(alone) - since)
+            theirs = smaller(until - at, self.x[alone] - since)
             shared = pick(there, smaller(mine, theirs), 0)
             end = end + shared
             for key, latency in (*others, (ends, 0)):
                 self.later_at([key], until + latency, shared)
         times = asked, end, asked + service
         for name, time in zip(self._named(pipe, engine), times, strict=True):
-            self.x[name] = time if where is TRUE else pick(where, time, self.get(name))
+            self.x[name] = time if where is TRUE else pick(where, time, self.x[name])
         self.users[pipe][engine] = sets
         return end
 
@@ -77,10 +77,10 @@ class Pipes(Systolic):
             late = ZERO
             for engine in users:
                 since = self.names[pipe, engine][0]
-                late = larger(late, pick(growth.get(since, ZERO) > 0, self.get(since), ZERO))
+                late = larger(late, pick(growth.get(since, ZERO) > 0, self.x[since], ZERO))
             for engine in users:
                 since, until, _ = self.names[pipe, engine]
-                ahead = self.get(until) - late
+                ahead = self.x[until] - late
                 again = growth.get(since, ZERO) > 0
                 faster = interval - growth.get(until, ZERO)
                 there = without(again) & (late > 0) & (ahead > 0) & (faster > 0)

@@ -82,10 +82,10 @@ class Ports(State):
         """Note a transfer."""
         where = where if self.present is TRUE else where & self.present
         use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
-        for place, past in enumerate(self.blocks):
-            if past.engine == engine:
+        for place, past in enumerate(self.blocks) if anywhere(use.left) else ():
+            if past.engine == engine or not anywhere(here := begin < past.end):
                 continue
-            here = (use.left > 0) & (begin < past.end) & past.block.waits
+            here = here & (use.left > 0) & past.block.waits
             if anywhere(here) and anywhere(here := here & self._recent(past)):
                 delay = self._turns([use], past.begin, past.block, port, here, past.given)
                 if anywhere(delay):
@@ -134,7 +134,7 @@ class Ports(State):
                 one.end, one.out = one.end + mine, one.out + mine
         if past.engine == ARRAY and anywhere(delay):
             for key in (FREE, LEFT):
-                self.x[key] = self.get(key) + delay
+                self.x[key] = self.x[key] + delay
 
     def later_at(self, keys: Iterable[object], when: Floats, shift: Floats) -> None:
         """Let what happens at a time happen later."""
@@ -203,7 +203,7 @@ class Ports(State):
 
     def _repeat(self, engine: str, moved: Floats, more: Floats, period: Floats) -> None:
         """Note blocks that are not gone through as one, where each period has the same."""
-        end = self.get(engine)
+        end = self.x[engine]
         cycles = read = write = reading = writing = ZERO
         for past in self.blocks:
             mine = self._recent(past) & (past.begin >= end - period) & (moved > 0)

@@ -159,11 +159,11 @@ class Queues(Again):
         return found
 
     def _release(self, tiled: Tiled, where: Bools) -> None:
-        used = self.get(("used", tiled.key))
+        used = self.x["used", tiled.key]
         for n in range(tiled.most, 1, -1):
-            later, here = self.get((tiled.key, n - 1)), self.get((tiled.key, n))
+            later, here = self.x[tiled.key, n - 1], self.x[tiled.key, n]
             self.x[tiled.key, n] = pick(where & tiled.more_than(n - 1), later, here)
-        self.x[tiled.key, 1] = pick(where, used, self.get((tiled.key, 1)))
+        self.x[tiled.key, 1] = pick(where, used, self.x[tiled.key, 1])
 
     def _ask(self, tiled: Tiled, where: Bools, *, ahead: int, place: int, slot: int) -> None:
         """Ask for a tile so many iterations ahead, into the slot that was released so often ago."""

@@ -29,18 +29,18 @@ class Systolic(Ports):
         """
         latency = self.accelerator.lead_latency_cycles
         *inputs, made = work.keys
-        begin = larger(self.get(ARRAY), self._sums(made, edges.holds_sums & begun))
+        begin = larger(self.x[ARRAY], self._sums(made, edges.holds_sums & begun))
         for number, key in enumerate(inputs):
-            come = latency + (ZERO if key is None else self.get(("ready", key)))
-            shifted = larger(self.get(FREE), come) + edges.lead
+            come = latency + (ZERO if key is None else self.x["ready", key])
+            shifted = larger(self.x[FREE], come) + edges.lead
             begin = larger(begin, pick(edges.holds[number], shifted, come))
-        behind = pick(edges.holds_sums, self.get(LEFT) - edges.hidden, ZERO)
+        behind = pick(edges.holds_sums, self.x[LEFT] - edges.hidden, ZERO)
         begin = larger(begin, behind)
         end = begin + block.cycles + self.beside(begin, block)
         self.x[ARRAY], self.x[FREE] = end, end - edges.hidden
-        self.x[LEFT] = larger(self.get(LEFT), end + edges.leaving)
+        self.x[LEFT] = larger(self.x[LEFT], end + edges.leaving)
         out = end + edges.tail + self.accelerator.tail_latency_cycles
-        self.x[OUT] = out = larger(self.get(OUT), out)
+        self.x[OUT] = out = larger(self.x[OUT], out)
         if made is not None:
             self.x["folded", made], self.x["out", made] = end, out
         self.done(ARRAY, begin, end, out, block)
@@ -54,6 +54,6 @@ class Systolic(Ports):
         """
         if made is None:
             return ZERO
-        ready = self.get(("ready", made))
-        leaving = (ready > 0) & (ready == self.get(("out", made))) & without(come_back)
-        return pick(leaving, self.get(("folded", made)), ready)
+        ready = self.x["ready", made]
+        leaving = (ready > 0) & (ready == self.x["out", made]) & without(come_back)
+        return pick(leaving, self.x["folded", made], ready)

@@ -50,7 +50,12 @@ def timeline(
     accelerator: Accelerator,
     begin: Begin | None = None,
 ) -> Timeline:
-    """Go through a family whose loops have one order, from ``begin`` on or where nothing was."""
+    """Go through a family whose loops have one order, from ``begin`` on or where nothing was.
+
+    Raises:
+        ApartError: its candidates go too different ways to be gone through together.
+
+    """
     found = Timeline(units, accelerator, begin)
     if begin is not None:
         taken_over(found.x, top, begin.slots)
@@ -74,7 +79,7 @@ class Timeline(Queues):
         """Return when all engines are done; what was loaded is used."""
         found = ZERO
         for engine in (ARRAY, SFU, OUT, DMA_OUT, NOC_OUT):
-            found = larger(found, self.get(engine))
+            found = larger(found, self.x[engine])
         return found
 
     def body(self, body: Bodies, here: Round) -> None:
@@ -96,7 +101,7 @@ class Timeline(Queues):
             stored = self.x.get(("stored", tiled.key))
             if stored is not None:
                 ready = ("ready", tiled.key)
-                self.x[ready] = larger(self.get(ready), stored)
+                self.x[ready] = larger(self.x[ready], stored)
 
     def item(self, item: Bodies | Work, outside: Round) -> None:
         """Go through a leaf, a part or a loop of a body."""
@@ -199,9 +204,9 @@ class Timeline(Queues):
             self._open(tiled, ready, early)
             if anywhere(where := self._reserved(tiled)):
                 engine = f"at noc_in{tiled.queue}"
-                taken = larger(self.get(engine), self.get(ready))
-                self.x[ready] = pick(where, taken, self.get(ready))
-                self.x[engine] = pick(where, taken, self.get(engine))
+                taken = larger(self.x[engine], self.x[ready])
+                self.x[ready] = pick(where, taken, self.x[ready])
+                self.x[engine] = pick(where, taken, self.x[engine])
 
     def _reserved(self, tiled: Tiled) -> Bools:
         """Return where the loader of PEs takes a slot for sums, there or in the buffer."""
@@ -214,7 +219,7 @@ class Timeline(Queues):
         here = tiled.own
         if tiled.maker is not None:
             free = self.free(tiled, early)
-            self.x[ready] = pick(here, free, self.get(ready))
+            self.x[ready] = pick(here, free, self.x[ready])
             if not tiled.may_spill:
                 return
             here = here & tiled.spills & self.begun.get(tiled.maker.name, FALSE)
@@ -225,7 +230,7 @@ class Timeline(Queues):
         self.homes[id(tiled)] = self.round
         coming = self.come(tiled, here)
         if anywhere(here):
-            self.x[ready] = pick(here, coming, self.get(ready))
+            self.x[ready] = pick(here, coming, self.x[ready])
 
     def close(self, tiles: list[Tiled]) -> None:
         """Let the tiles of a body go, and what was made in them to its memory.
@@ -249,9 +254,9 @@ class Timeline(Queues):
         block = self.units.block(work, sizes, begun)
         keys = [key for key in work.keys if key is not None]
         if block.edges is None:
-            begin = self.get(engine)
+            begin = self.x[engine]
             for key in keys:
-                begin = larger(begin, self.get(("ready", key)))
+                begin = larger(begin, self.x["ready", key])
             self.x[engine] = out = begin + block.cycles + self.beside(begin, block)
             self.done(engine, begin, out, out, block)
             if engine == SFU:
@@ -266,9 +271,9 @@ class Timeline(Queues):
                 self._correct("rescale", work, summed, sizes, begun)
 
     def _finish(self, keys: list[int], made: int | None, end: Floats, block: Block) -> None:
-        self.x[READ] = self.get(READ) + block.read
-        self.x[WRITE] = self.get(WRITE) + block.write
-        past = end if block.edges is None else self.get(ARRAY)
+        self.x[READ] = self.x[READ] + block.read
+        self.x[WRITE] = self.x[WRITE] + block.write
+        past = end if block.edges is None else self.x[ARRAY]
         for key in keys:
             self.use(key, end if key == made else past)
         if made is not None:
@@ -279,14 +284,14 @@ class Timeline(Queues):
     ) -> None:
         block = self.units.correction(step, work, summed.seen.output, sizes)
         key = summed.keys[-1]
-        ready = self.get(("ready", key)) if key is not None else ZERO
-        end = larger(self.get(SFU), ready) + block.cycles
-        self.x[SFU] = pick(where, end, self.get(SFU))
+        ready = self.x["ready", key] if key is not None else ZERO
+        end = larger(self.x[SFU], ready) + block.cycles
+        self.x[SFU] = pick(where, end, self.x[SFU])
         if key is not None:
             self.x["ready", key] = pick(where, end, ready)
             self.use(key, self.x["ready", key])
-        self.x[READ] = self.get(READ) + where * block.read
-        self.x[WRITE] = self.get(WRITE) + where * block.write
+        self.x[READ] = self.x[READ] + where * block.read
+        self.x[WRITE] = self.x[WRITE] + where * block.write
 
 
 class _Loop:
@@ -367,7 +372,7 @@ class _Ahead(_Loop):
         timeline.present = self.waiting if present is TRUE else present & self.waiting
         here, begun, slid = self.waits
         for key in self._tiles():
-            timeline.x[key] = timeline.get(("made", key))
+            timeline.x[key] = timeline.x["made", key]
         now = timeline.begun, timeline.slid
         timeline.begun, timeline.slid = begun, slid
         was, timeline.round = timeline.round, here

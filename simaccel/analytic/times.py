@@ -59,16 +59,20 @@ class Begin:
     """Tensors with slots that the group before had: when it released them, the latest first."""
 
 
+class Reached(dict[object, Floats]):
+    """What each engine and tile has reached, in cycles by candidate; 0 where nothing has."""
+
+    def __missing__(self, key: object) -> Floats:
+        """Return 0 for what nothing has reached."""
+        return ZERO
+
+
 class State:
     """What each engine and tile has reached (``x``), in cycles by candidate."""
 
     def __init__(self, begin: Begin | None = None) -> None:
-        self.x: Times = {} if begin is None else dict(begin.x)
-
-    def get(self, key: object) -> Floats:
-        """Return a time; 0 if nothing has reached it."""
-        return self.x.get(key, ZERO)
+        self.x = Reached() if begin is None else Reached(begin.x)
 
     def add(self, key: str, where: Bools, amount: Ints) -> None:
         """Count an amount where something holds."""
-        self.x[key] = self.get(key) + (amount if where is TRUE else where * amount)
+        self.x[key] = self.x[key] + (amount if where is TRUE else where * amount)

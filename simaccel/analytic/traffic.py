@@ -7,7 +7,7 @@ from functools import partial
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats, ints
-from simaccel.analytic.lines import RECENT, Line, Post, Request, in_order
+from simaccel.analytic.lines import Line, Post, Request, in_order
 from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.times import (
@@ -68,13 +68,13 @@ class Traffic(Pipes):
         """Bring a tile; when it is there is noted under ``arrival``."""
         move = self.units.move(tiled, sizes, self.slid, tiled.view.kind, up=False)
         engine = f"at {'noc_in' if move.on_chip else 'dma_in'}{tiled.queue}"
-        begin = larger(self.get(engine), free)
+        begin = larger(self.x[engine], free)
         gate = self.gate if tiled.outside is None else None
         gate = None if gate is not None and tiled.tensor in gate.ahead else gate
         if gate is not None and tiled.tensor not in gate.early:
             begin = larger(begin, gate.cycle)
         if tiled.outside is not None:
-            begin = larger(begin, self.get(("ready", tiled.outside)))
+            begin = larger(begin, self.x["ready", tiled.outside])
         late = None
         if move.on_chip:
             end = begin + move.longest
@@ -88,8 +88,8 @@ class Traffic(Pipes):
             sets += [(one, move.latency) for one in arrivals]
             end = larger(end, self.piped(DOWN, engine, begin, move.pipe, where, sets))
         past = end if gate is None else larger(end, gate.cycle)
-        self.x[engine] = pick(where, past, self.get(engine))
-        self.x[arrival] = pick(where, end + move.latency, self.get(arrival))
+        self.x[engine] = pick(where, past, self.x[engine])
+        self.x[arrival] = pick(where, end + move.latency, self.x[arrival])
         if tiled.outside is not None:
             self.use(tiled.outside, pick(where, self.x[engine], ZERO))
         self._count(move, where, loads=True)
@@ -98,22 +98,22 @@ class Traffic(Pipes):
         """Take a tile away, as a tensor of a class, when it has been made."""
         move = self.units.move(tiled, sizes, self.slid, kind, up=True)
         engine = NOC_OUT if move.on_chip else DMA_OUT
-        begin = larger(self.get(engine), self.get(("ready", tiled.key)))
+        begin = larger(self.x[engine], self.x["ready", tiled.key])
         # a tile of the buffer goes when PEs have stored into it, which waits for its slot
         first = ("ready", tiled.outside) if move.on_chip else ("stored", tiled.key)
-        begin = larger(begin, self.get(first))
+        begin = larger(begin, self.x[first])
         if move.on_chip:
             end = begin + move.longest
         else:
             line = self.lines[move.memory]
-            before, ends = line.state(self.x), [one.end for one in line.recent]
+            before, ends = [line.before(self.x)], [one.end for one in line.recent]
             posted, later = self._behind_loads(begin, move, tiled.own)
             delays = line.later_than(ends)
             end = larger(posted.end, begin + move.port)
         if tiled.level != BUFFER:
             sets = (engine, 0), (("used", tiled.key), move.latency)
             end = larger(end, self.piped(UP, engine, begin, move.pipe, tiled.own, sets))
-        self.x[engine] = pick(tiled.own, end, self.get(engine))
+        self.x[engine] = pick(tiled.own, end, self.x[engine])
         if not move.on_chip:
             there = self._there(tiled.own)
             asked = begin if there is TRUE else pick(there, begin, -1.0)
@@ -125,7 +125,7 @@ class Traffic(Pipes):
         if tiled.outside is not None:
             inside = ("stored", tiled.outside)
             stored = pick(tiled.own, end + move.latency, ZERO)
-            self.x[inside] = larger(self.get(inside), stored)
+            self.x[inside] = larger(self.x[inside], stored)
             self.use(tiled.outside, stored)
         self._count(move, tiled.own, loads=False)
         late = None
@@ -141,9 +141,9 @@ class Traffic(Pipes):
         newest = vars(posted) | {"port": one.begin + one.move.port, "tile": one.tiled.key}
         for part, time in newest.items():
             for n in range(len(EARLIER) - 1, 0, -1):
-                newer = self.get((kept, n - 1, part))
-                self.x[kept, n, part] = pick(where, newer, self.get((kept, n, part)))
-            self.x[kept, 0, part] = pick(where, time, self.get((kept, 0, part)))
+                newer = self.x[kept, n - 1, part]
+                self.x[kept, n, part] = pick(where, newer, self.x[kept, n, part])
+            self.x[kept, 0, part] = pick(where, time, self.x[kept, 0, part])
 
     def free(self, tiled: Tiled, early: Bools) -> Floats:
         """Return when a slot of a tile is free; where ``early`` one release is still to come."""
@@ -157,29 +157,26 @@ class Traffic(Pipes):
 
     def released(self, tiled: Tiled, n: int) -> Floats:
         """Return when the slot was released that was so many releases ago."""
-        return self.get((tiled.key, n)) if 0 < n <= RING else ZERO
+        return self.x[tiled.key, n] if 0 < n <= RING else ZERO
 
     def use(self, key: int, end: Floats) -> None:
         """Note that a tile is in use until a time."""
         name = ("used", key)
-        self.x[name] = larger(self.get(name), end)
+        self.x[name] = larger(self.x[name], end)
 
     def _served(
         self, begin: Floats, move: Move, where: Bools, engine: str, tiled: Tiled
     ) -> Request:
         """Return a load that is served behind the others, sharing the channel with stores."""
         line = self.lines[move.memory]
-        there, free, before = self._there(where), self.get(line.key(CHANNEL)), line.state(self.x)
+        there, free, before = self._there(where), self.x[line.key(CHANNEL)], [line.before(self.x)]
         start = larger(begin, free)
         end = self._beside_stores(begin, start, move, there)
         self.x[line.key(CHANNEL)] = pick(there, larger(end, free), free)
         asked = begin if there is TRUE else pick(there, begin, -1.0)
         number, arrival = line.loads, end + move.latency
         found = Request(asked, tiled, move, number, line.turn(), before, end, engine, arrival)
-        if len(line.recent) >= line.most:
-            line.recent = [one for one in line.recent if anywhere(line.counts(one))]
-            line.most = max(RECENT, 2 * len(line.recent))
-        line.recent.append(found)
+        line.keep(found)
         line.latest = larger(line.latest, asked)
         line.loads = line.loads + there
         return found
@@ -207,19 +204,19 @@ class Traffic(Pipes):
         turned, wrote = FALSE, line.wrote
         end = start + move.longest
         for n in range(len(EARLIER) - 1, -1, -1):
-            last = self.get((kept, n, "end"))
+            last = self.x[kept, n, "end"]
             if not anywhere(ends := last > start):
                 continue
-            since = self.get((kept, n, "since"))
+            since = self.x[kept, n, "since"]
             meets = there & ends & (end > since) & (move.service > 0)
             if not anywhere(meets):
                 continue
-            store = Posted(since, self.get((kept, n, "begin")), last)
+            store = Posted(since, self.x[kept, n, "begin"], last)
             met, later = meeting(asked, start, move.service, store, line.pace)
             met = larger(met, start + move.longest)
             start, end = pick(meets, start + met - end, start), pick(meets, met, end)
             for part in ("since", "begin"):
-                value = self.get((kept, n, part))
+                value = self.x[kept, n, part]
                 self.x[kept, n, part] = pick(meets, getattr(later, part), value)
             self._delay_store(line, n, pick(meets, later.end - last, 0))
             turned = turned | meets
@@ -237,7 +234,7 @@ class Traffic(Pipes):
         if not anywhere(delay):
             return
         end = (line.key("store"), n, "end")
-        served, port = self.get(end), self.get((line.key("store"), n, "port"))
+        served, port = self.x[end], self.x[line.key("store"), n, "port"]
         last = larger(served, port)
         self.x[end] = served + delay
         self._store_ends_later(line, n, last, larger(self.x[end], port) - last)
@@ -246,7 +243,7 @@ class Traffic(Pipes):
         """Let what waits for the end of a store happen later."""
         if not anywhere(delay):
             return
-        tile = self.get((line.key("store"), n, "tile"))
+        tile = self.x[line.key("store"), n, "tile"]
         for key in line.stored:
             mine = pick(tile == key, delay, 0)
             if anywhere(mine):
@@ -260,7 +257,7 @@ class Traffic(Pipes):
             if one.tiled.key == key and anywhere(same := (one.begin == last) & (delay > 0)):
                 one.begin = one.begin + pick(same, delay, 0)
                 self._shift(one, pick(same, delay, 0))
-                free = self.get(line.key(CHANNEL))
+                free = self.x[line.key(CHANNEL)]
                 self.x[line.key(CHANNEL)] = pick(same, larger(free, one.end), free)
 
     def _load_late(self, one: Request, was: Floats, served: Floats) -> None:
@@ -284,10 +281,10 @@ class Traffic(Pipes):
         """Let a store end when its port has served it, and not when it ``was``."""
         for n in range(len(EARLIER)):
             end, port = ((line.key("store"), n, part) for part in ("end", "port"))
-            mine = (self.get(port) == was) & (served > was)
+            mine = (self.x[port] == was) & (served > was)
             if anywhere(mine):
-                last = larger(self.get(end), was)
-                self.x[port] = pick(mine, served, self.get(port))
+                last = larger(self.x[end], was)
+                self.x[port] = pick(mine, served, self.x[port])
                 self._store_ends_later(line, n, last, pick(mine, larger(served - last, 0), 0))
 
     def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> tuple[Posted, _Late]:
@@ -297,7 +294,7 @@ class Traffic(Pipes):
         such loads are returned, with whose they are.
         """
         line = self.lines[move.memory]
-        there, free = self._there(where), self.get(line.key(CHANNEL))
+        there, free = self._there(where), self.x[line.key(CHANNEL)]
         until, later = self._until(line, asked, there)
         posted = after_loads(asked, until, move.service, line.wrote, line.pace, line.turned)
         done = until
@@ -317,7 +314,7 @@ class Traffic(Pipes):
 
     def _until(self, line: Line, asked: Floats, there: Bools) -> tuple[Floats, _Late]:
         """Return when loads run out for the first time since a store waits, and those behind."""
-        free = self.get(line.key(CHANNEL))
+        free = self.x[line.key(CHANNEL)]
         if not anywhere(there & (free > asked)):
             return free, []
         after = [(one, mine) for one in line.recent if anywhere(mine := one.end > asked)]
@@ -347,7 +344,7 @@ class Traffic(Pipes):
                 begin = pick(mine & (begin == end), other.end, begin)
         one.begin = begin
         line.latest = larger(line.latest, begin)
-        free = self.get(channel)
+        free = self.x[channel]
         start = larger(begin, free)
         end = larger(self._beside_stores(begin, start, one.move, mine), one.end)
         end = pick(mine, end, one.end)

@@ -61,8 +61,8 @@ def test_a_store_waits_until_loads_run_out_and_a_load_for_the_store() -> None:
     _load(channel, 0, 0)  # until 50
     _store(channel, 10)  # 57 to 77
     _load(channel, 1, 60)  # 84 to 114
-    assert channel.get("at dma_out") == 77
-    assert channel.get(("next", 1, 0)) == 114 + 5
+    assert channel.x["at dma_out"] == 77
+    assert channel.x["next", 1, 0] == 114 + 5
 
 
 def test_a_load_asked_for_before_another_keeps_the_channel_from_turning() -> None:
@@ -71,10 +71,10 @@ def test_a_load_asked_for_before_another_keeps_the_channel_from_turning() -> Non
     _store(channel, 10)
     _load(channel, 1, 60)
     _load(channel, 2, 40)  # is there at 50, so loads go on: until 90, and the other until 120
-    assert channel.get("at dma_in2") == 90
-    assert channel.get("at dma_in1") == 120
-    assert channel.get(("next", 1, 0)) == 120 + 5
-    assert channel.get("at dma_out") == 147
+    assert channel.x["at dma_in2"] == 90
+    assert channel.x["at dma_in1"] == 120
+    assert channel.x["next", 1, 0] == 120 + 5
+    assert channel.x["at dma_out"] == 147
 
 
 def test_what_its_port_holds_up_holds_up_the_next_of_its_loader() -> None:
@@ -84,5 +84,5 @@ def test_what_its_port_holds_up_holds_up_the_next_of_its_loader() -> None:
     first, second = channel.lines["dram"].recent
     channel._hold_up(first, plain(ints(20)))
     assert first.end == 70
-    assert second.end == channel.get("at dma_in0") == 120
-    assert channel.get(("next", 0, 0)) == 120 + 5
+    assert second.end == channel.x["at dma_in0"] == 120
+    assert channel.x["next", 0, 0] == 120 + 5

@@ -9,6 +9,7 @@ from simaccel.analytic.bodies import Tiled
 from simaccel.analytic.family import Floats
 from simaccel.analytic.lines import Line, Request
 from simaccel.analytic.pointwise import plain
+from simaccel.analytic.times import Reached
 from simaccel.hardware.load import load_accelerator
 
 _NONE = cast("Tiled", None)
@@ -24,14 +25,13 @@ def test_loads_are_as_long_ago_after_iterations_that_are_not_gone_through() -> N
     begin, end = _times(20, -1), _times(35, 45)
     none = plain(_times(0)[0])
     move = cast("Move", None)
-    before = line.state({"channel": _times(15, 25)})
+    before = [line.before(Reached(channel=_times(15, 25)))]
     line.recent = [Request(begin, _NONE, move, none, 1, before, end, "at dma_in0", end + 7)]
-    line.move_on(
-        _times(100, 0), line.state({"channel": _times(30, 40)}), {"channel": _times(130, 40)}
-    )
+    was = line.state(Reached(channel=_times(30, 40)))
+    line.move_on(_times(100, 0), was, Reached(channel=_times(130, 40)))
     (one,) = line.recent
     assert one.begin.tolist() == [120, -1]
     assert one.end.tolist() == [135, 45]
     assert one.arrival.tolist() == [142, 52]
-    assert one.before[line.keys.index("channel") + 2].tolist() == [115, 25]
+    assert line.moved(one.before[0])[line.keys.index("channel") + 2].tolist() == [115, 25]
     assert line.latest.tolist() == [120, 30]

@@ -22,18 +22,18 @@ def _asked(*requests: tuple[str, int, int]) -> tuple[Pipes, list[int]]:
 def test_of_two_each_gets_every_other_turn() -> None:
     pipes, ends = _asked(("one", 0, 30), ("two", 10, 5))
     assert ends == [30, 20]
-    assert pipes.get("one") == 35
-    assert pipes.get(("ready", "one")) == 40
-    assert pipes.get(UP) == 35
+    assert pipes.x["one"] == 35
+    assert pipes.x["ready", "one"] == 40
+    assert pipes.x[UP] == 35
 
 
 def test_one_that_is_gone_through_behind_a_later_one_puts_it_off() -> None:
     pipes, ends = _asked(("one", 10, 5), ("two", 0, 30))
     assert ends == [15, 35]
-    assert pipes.get("one") == 20
+    assert pipes.x["one"] == 20
 
 
 def test_what_has_ended_is_not_in_the_way() -> None:
     pipes, ends = _asked(("one", 0, 10), ("two", 10, 5), ("one", 15, 5))
     assert ends == [10, 15, 20]
-    assert pipes.get("two") == 15
+    assert pipes.x["two"] == 15
