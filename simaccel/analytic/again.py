@@ -119,7 +119,7 @@ class Again(Traffic):
 
     def _last_stores(self, line: Line) -> list[Floats]:
         """Return when the last stores end, the latest first."""
-        kept, every = line.key("store"), range(len(EARLIER))
+        kept, every = line.kept, range(len(EARLIER))
         return [larger(self.x[kept, n, "end"], self.x[kept, n, "port"]) for n in every]
 
 

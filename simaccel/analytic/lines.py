@@ -118,6 +118,8 @@ class Line:
     """The last stores."""
     stores: Floats = field(default_factory=lambda: ZERO)
     """How many there were."""
+    until: Floats = field(default_factory=lambda: ZERO)
+    """No store ends later."""
     turns: int = 0
     """How many transfers were gone through, those served again as well."""
     stored: set[int] = field(default_factory=set)
@@ -134,11 +136,10 @@ class Line:
     @cached_property
     def keys(self) -> list[object]:
         """Names of what changes: when the channel is free, and what is left of the last stores."""
-        kept = self.key("store")
         parts = ("since", "begin", "end", "port", "tile")
         return [
-            self.key(CHANNEL),
-            *((kept, n, part) for n in range(len(EARLIER)) for part in parts),
+            self.channel,
+            *((self.kept, n, part) for n in range(len(EARLIER)) for part in parts),
         ]
 
     @cached_property
@@ -207,6 +208,16 @@ class Line:
         self.turns += 1
         return self.turns
 
+    @cached_property
+    def channel(self) -> str:
+        """What the time is called at which it has served all loads so far."""
+        return self.key(CHANNEL)
+
+    @cached_property
+    def kept(self) -> str:
+        """What stands before what is left of the last stores."""
+        return self.key("store")
+
     def key(self, what: str) -> str:
         """Name a time or an amount of this channel."""
         return what if self.name == "dram" else f"{what} of {self.name}"
@@ -220,3 +231,4 @@ class Line:
             if isinstance(one, Request):
                 one.end, one.arrival = one.end + moved, one.arrival + moved
         self.latest = pick(self.latest >= 0, self.latest + moved, self.latest)
+        self.until = self.until + moved

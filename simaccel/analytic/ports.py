@@ -45,6 +45,8 @@ class Past:
     given: _Given
     where: Bools
     number: Floats
+    latest: Floats = ZERO
+    """No block so far ends later."""
 
 
 class Ports(State):
@@ -82,7 +84,10 @@ class Ports(State):
         """Note a transfer."""
         where = where if self.present is TRUE else where & self.present
         use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
-        for place, past in enumerate(self.blocks) if anywhere(use.left) else ():
+        first = len(self.blocks)
+        while first and anywhere(begin < self.blocks[first - 1].latest):
+            first -= 1
+        for place, past in enumerate(self.blocks[first:], first) if anywhere(use.left) else ():
             if past.engine == engine or not anywhere(here := begin < past.end):
                 continue
             here = here & (use.left > 0) & past.block.waits
@@ -111,13 +116,21 @@ class Ports(State):
 
     def done(self, engine: str, begin: Floats, end: Floats, out: Floats, block: Block) -> None:
         """Note a block and when its engine was free and its results were there."""
-        last = next((one for one in reversed(self.blocks) if one.engine == engine), None)
-        if anywhere(block.waits & self.present) or last is not None:
+        if anywhere(block.waits & self.present) or self._has(engine):
             number = self.counts[_BLOCKS]
-            past = Past(engine, begin, end, out, block, self.given, self.present, number)
-            self.blocks.append(past)
-            self.counts[_BLOCKS] = self.counts[_BLOCKS] + self.present
-            self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+            self._note(Past(engine, begin, end, out, block, self.given, self.present, number))
+            if len(self.blocks) > 2 * _PAST:
+                self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+
+    def _has(self, engine: str) -> bool:
+        """Return whether an engine has one of the last blocks."""
+        mine = (one for one in reversed(self.blocks) if one.engine == engine)
+        return any(anywhere(self._recent(one)) for one in mine)
+
+    def _note(self, past: Past) -> None:
+        past.latest = larger(past.end, self.blocks[-1].latest) if self.blocks else past.end
+        self.blocks.append(past)
+        self.counts[_BLOCKS] = past.number + past.where
 
     def _put_off(self, past: Past, behind: Sequence[Past], delay: Floats) -> None:
         """Let a block end later, and those that its engine went on with."""
@@ -132,6 +145,9 @@ class Ports(State):
                 for time in (one.end, one.out):
                     self.later_at(list(self.x), time, mine)
                 one.end, one.out = one.end + mine, one.out + mine
+        latest = past.end
+        for one in (past, *behind):
+            one.latest = latest = larger(latest, larger(one.latest, one.end))
         if past.engine == ARRAY and anywhere(delay):
             for key in (FREE, LEFT):
                 self.x[key] = self.x[key] + delay
@@ -217,5 +233,4 @@ class Ports(State):
             several = Block(cycles, read, write, None, reading, writing, several=True)
             number = self.counts[_BLOCKS]
             end = end + moved
-            self.blocks.append(Past(engine, end - moved, end, end, several, {}, where, number))
-            self.counts[_BLOCKS] = number + where
+            self._note(Past(engine, end - moved, end, end, several, {}, where, number))

@@ -7,11 +7,12 @@ one that was there. So loads are gone through when slots are released, not when 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 import numpy as np
 
 from simaccel.analytic.again import Again
-from simaccel.analytic.bodies import FALSE, RING, TRUE, Bodies, Tiled, Work
+from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, identity, larger, pick, plain, without
 from simaccel.analytic.rounds import Round, Then
@@ -127,11 +128,14 @@ class Queues(Again):
         tiles = [tiled for tiled in tiles if anywhere(still[id(tiled)])]
         for tiled in reversed(tiles):
             self._release(tiled, still[id(tiled)])
-        for n in range(1, RING + 1):
-            for tiled in reversed(tiles):
-                for number, mine in tiled.having(still[id(tiled)]) if self._is_asked(tiled) else ():
-                    if number == n:
-                        self._ask_next(tiled, mine, n)
+        asked = [
+            (n, tiled, mine)
+            for tiled in reversed(tiles)
+            if self._is_asked(tiled)
+            for n, mine in tiled.having(still[id(tiled)])
+        ]
+        for n, tiled, mine in sorted(asked, key=itemgetter(0)):
+            self._ask_next(tiled, mine, n)
 
     def _is_asked(self, tiled: Tiled) -> bool:
         """Return whether tiles are asked for ahead."""

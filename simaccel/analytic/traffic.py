@@ -12,7 +12,6 @@ from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
 from simaccel.analytic.times import (
     ARRAY,
-    CHANNEL,
     COUNTERS,
     DMA_OUT,
     DOWN,
@@ -59,7 +58,8 @@ class Traffic(Pipes):
         """The channels of DRAM and of the memories beside it."""
         for line in self.lines.values() if begin is not None else ():
             for n, key in enumerate(EARLIER):
-                self.x[line.key("store"), n, "tile"] = plain(ints(key))
+                self.x[line.kept, n, "tile"] = plain(ints(key))
+                line.until = larger(line.until, self.x[line.kept, n, "end"])
         self.counters = COUNTERS | {
             line.key(what) for line in self.lines.values() for what in (DRAM, STORES)
         }
@@ -136,8 +136,9 @@ class Traffic(Pipes):
 
     def _post(self, line: Line, one: Post, posted: Posted, where: Bools) -> None:
         """Keep a store, as the last one."""
-        kept = line.key("store")
+        kept = line.kept
         line.stored.add(one.tiled.key)
+        line.until = larger(line.until, posted.end)
         newest = vars(posted) | {"port": one.begin + one.move.port, "tile": one.tiled.key}
         for part, time in newest.items():
             for n in range(len(EARLIER) - 1, 0, -1):
@@ -169,10 +170,10 @@ class Traffic(Pipes):
     ) -> Request:
         """Return a load that is served behind the others, sharing the channel with stores."""
         line = self.lines[move.memory]
-        there, free, before = self._there(where), self.x[line.key(CHANNEL)], [line.before(self.x)]
+        there, free, before = self._there(where), self.x[line.channel], [line.before(self.x)]
         start = larger(begin, free)
         end = self._beside_stores(begin, start, move, there)
-        self.x[line.key(CHANNEL)] = pick(there, larger(end, free), free)
+        self.x[line.channel] = pick(there, larger(end, free), free)
         asked = begin if there is TRUE else pick(there, begin, -1.0)
         number, arrival = line.loads, end + move.latency
         found = Request(asked, tiled, move, number, line.turn(), before, end, engine, arrival)
@@ -200,10 +201,12 @@ class Traffic(Pipes):
 
     def _beside_stores(self, asked: Floats, start: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``start`` on ends beside stores, in batches."""
-        line, kept = self.lines[move.memory], self.lines[move.memory].key("store")
+        line = self.lines[move.memory]
+        kept = line.kept
         turned, wrote = FALSE, line.wrote
         end = start + move.longest
-        for n in range(len(EARLIER) - 1, -1, -1):
+        stored = anywhere(line.until > start)
+        for n in range(len(EARLIER) - 1, -1, -1) if stored else ():
             last = self.x[kept, n, "end"]
             if not anywhere(ends := last > start):
                 continue
@@ -233,17 +236,18 @@ class Traffic(Pipes):
         """Let one of the last stores end later, and what waits for its end."""
         if not anywhere(delay):
             return
-        end = (line.key("store"), n, "end")
-        served, port = self.x[end], self.x[line.key("store"), n, "port"]
+        end = (line.kept, n, "end")
+        served, port = self.x[end], self.x[line.kept, n, "port"]
         last = larger(served, port)
         self.x[end] = served + delay
+        line.until = larger(line.until, self.x[end])
         self._store_ends_later(line, n, last, larger(self.x[end], port) - last)
 
     def _store_ends_later(self, line: Line, n: int, last: Floats, delay: Floats) -> None:
         """Let what waits for the end of a store happen later."""
         if not anywhere(delay):
             return
-        tile = self.x[line.key("store"), n, "tile"]
+        tile = self.x[line.kept, n, "tile"]
         for key in line.stored:
             mine = pick(tile == key, delay, 0)
             if anywhere(mine):
@@ -257,8 +261,8 @@ class Traffic(Pipes):
             if one.tiled.key == key and anywhere(same := (one.begin == last) & (delay > 0)):
                 one.begin = one.begin + pick(same, delay, 0)
                 self._shift(one, pick(same, delay, 0))
-                free = self.x[line.key(CHANNEL)]
-                self.x[line.key(CHANNEL)] = pick(same, larger(free, one.end), free)
+                free = self.x[line.channel]
+                self.x[line.channel] = pick(same, larger(free, one.end), free)
 
     def _load_late(self, one: Request, was: Floats, served: Floats) -> None:
         """Let a load end when its port has served it, and not when it ``was``."""
@@ -280,7 +284,7 @@ class Traffic(Pipes):
     def _store_late(self, line: Line, was: Floats, served: Floats) -> None:
         """Let a store end when its port has served it, and not when it ``was``."""
         for n in range(len(EARLIER)):
-            end, port = ((line.key("store"), n, part) for part in ("end", "port"))
+            end, port = ((line.kept, n, part) for part in ("end", "port"))
             mine = (self.x[port] == was) & (served > was)
             if anywhere(mine):
                 last = larger(self.x[end], was)
@@ -294,7 +298,7 @@ class Traffic(Pipes):
         such loads are returned, with whose they are.
         """
         line = self.lines[move.memory]
-        there, free = self._there(where), self.x[line.key(CHANNEL)]
+        there, free = self._there(where), self.x[line.channel]
         until, later = self._until(line, asked, there)
         posted = after_loads(asked, until, move.service, line.wrote, line.pace, line.turned)
         done = until
@@ -307,14 +311,14 @@ class Traffic(Pipes):
                     delay = delay_of(one.end, asked, move.service, line.pace, line.turned)
                     self._shift(one, pick(mine, delay, 0))
             done = done + larger(delay_of(until, asked, move.service, line.pace, line.turned), 0)
-        self.x[line.key(CHANNEL)] = pick(there, done, free)
+        self.x[line.channel] = pick(there, done, free)
         line.turned = pick(there, posted.since, line.turned)
         line.wrote = pick(there, posted.end > done, line.wrote)
         return posted, later
 
     def _until(self, line: Line, asked: Floats, there: Bools) -> tuple[Floats, _Late]:
         """Return when loads run out for the first time since a store waits, and those behind."""
-        free = self.x[line.key(CHANNEL)]
+        free = self.x[line.channel]
         if not anywhere(there & (free > asked)):
             return free, []
         after = [(one, mine) for one in line.recent if anywhere(mine := one.end > asked)]
@@ -338,7 +342,7 @@ class Traffic(Pipes):
 
     def _load_again(self, line: Line, one: Request, mine: Bools, ends: list[Floats]) -> Floats:
         """Return when a load ends that is served again, behind the one of its loader before."""
-        begin, channel = one.begin, line.key(CHANNEL)
+        begin, channel = one.begin, line.channel
         for other, end in zip(line.recent, ends, strict=True):
             if other is not one and other.engine == one.engine:
                 begin = pick(mine & (begin == end), other.end, begin)

@@ -69,12 +69,12 @@ def grows_evenly(older: Times, last: Times, now: Times, here: Bools) -> Bools:
     """Return for which candidates of some the last two iterations took the same everywhere."""
     found = here
     for key, time in now.items():
-        if not anywhere(found):
-            break
         before = last.get(key, ZERO)
         if time is not before:
             growth = time - before
             found = found & ((growth == 0) | (growth == before - older.get(key, ZERO)))
+            if not anywhere(found):
+                break
     return found
 
 
