@@ -70,7 +70,8 @@ class Again(Traffic):
                 line.wrote = pick(there, wrote, line.wrote)
                 line.turned = pick(there, turned, line.turned)
                 for key, time in zip(line.keys, times, strict=True):
-                    self.x[key] = pick(there, time, self.x[key])
+                    if time is not (now := self.x[key]):
+                        self.x[key] = pick(there, time, now)
             for load, delay in one.delays if isinstance(one, Post) else ():
                 there = mine & line.counts(load)
                 _end_at(load, load.end - pick(there, delay, 0))
@@ -111,9 +112,11 @@ class Again(Traffic):
         """Ask for sums again when they have been stored, with so many stores still to come."""
         now = self._last_stores(line)
         for post in line.posts:
-            if post.tiled.key == one.tiled.key:
+            if post.tiled.key == one.tiled.key and anywhere(then := mine & (post.begin >= 0)):
                 number = line.stores - 1 - post.number
-                then = mine & (post.begin >= 0) & (one.begin == _numbered(was.stores, number))
+                then = then & (one.begin == _numbered(was.stores, number))
+                if not anywhere(then):
+                    continue
                 stored = larger(one.begin, _numbered(now, number - left))
                 one.begin = pick(then, stored, one.begin)
 
@@ -140,5 +143,6 @@ def _numbered(times: list[Floats], number: Floats) -> Floats:
     """Return the time with a number, by candidate."""
     found = ZERO
     for n, time in enumerate(times):
-        found = pick(number == n, time, found)
+        if anywhere(here := number == n):
+            found = pick(here, time, found)
     return found

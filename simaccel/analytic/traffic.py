@@ -344,7 +344,7 @@ class Traffic(Pipes):
         """Return when a load ends that is served again, behind the one of its loader before."""
         begin, channel = one.begin, line.channel
         for other, end in zip(line.recent, ends, strict=True):
-            if other is not one and other.engine == one.engine:
+            if other is not one and other.engine == one.engine and other.end is not end:
                 begin = pick(mine & (begin == end), other.end, begin)
         one.begin = begin
         line.latest = larger(line.latest, begin)
