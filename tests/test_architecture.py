@@ -17,6 +17,7 @@ LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "later": set(),
+    "dataflows": set(),
     "numbers": set(),
     "plugins": {"errors"},
     "files": {"errors"},
@@ -27,6 +28,7 @@ LAYERS: dict[str, set[str]] = {
     "analytic": {"errors", "numbers", "workload", "hardware", "mapping"},
     "mapspace": {"errors", "numbers", "workload", "hardware", "mapping", "analytic"},
     "schedulers": {
+        "dataflows",
         "errors",
         "numbers",
         "plugins",

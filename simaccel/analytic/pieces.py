@@ -20,7 +20,6 @@ from simaccel.analytic.family import (
     Entry,
     Fan,
     Ints,
-    Kept,
     Loops,
     Path,
     ints,
@@ -304,15 +303,6 @@ def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
     for at, (rank, c) in enumerate(dim):
         total = total + math.prod(counts[:at] + counts[at + 1 :], start=c * covered(boxes[rank]))
     return total
-
-
-def kept_at(path: Path, tensor: str) -> list[tuple[int, Kept]]:
-    """Return where a tensor is kept along a path, from the outermost in."""
-    return [
-        (at, entry)
-        for at, entry in enumerate(path.entries)
-        if isinstance(entry, Kept) and entry.tensor == tensor
-    ]
 
 
 def begins_sums(cuts: Cuts, seen: Seen) -> bool:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
-from simaccel.cli.words import COMPARED, DATAFLOWS, DIRECTIVES, STRATEGIES
+from simaccel.cli.words import DIRECTIVES, STRATEGIES
+from simaccel.dataflows import COMPARED, DATAFLOWS
 from simaccel.errors import InputError, suggest
 from simaccel.plugins import plugins
 

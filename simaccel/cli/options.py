@@ -15,13 +15,13 @@ from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
 from simaccel.cli.words import (
     BATCH,
     CAUSAL_BLOCKS,
-    DATAFLOWS,
     DIRECTIVES,
     PHASES,
     SCOPE,
     SCOPES,
     SEQ_LEN,
 )
+from simaccel.dataflows import DATAFLOWS
 from simaccel.numbers import BITS, SUMS
 
 Command = Callable[..., None]

@@ -7,12 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-DATAFLOWS: Final = (
-    *("naive-m", "naive-b", "naive-h", "naive-r", "naive", "strips"),
-    *("flex-m", "flex-b", "flex-h", "flex-r", "flex"),
-    *("flat-m", "flat-b", "flat-h", "flat-r", "flat", "flash", "best"),
-)
-COMPARED: Final = ("naive", "flex", "flat", "flash")
 DIRECTIVES: Final = "directives"
 STRATEGIES: Final = ("pfm", "ruby", "ruby-s", "ruby-t", "padded")
 OBJECTIVES: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint")

@@ -1,13 +1,16 @@
 """Who decides: schedulers turn a workload and an accelerator into a mapping."""
 
+from importlib import import_module
+
 from simaccel.analytic.estimate import require_countable
+from simaccel.dataflows import DATAFLOWS as NAMES
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.plugins import Plugin, Registry
-from simaccel.schedulers import best, flat, flex, naive, spatial, strips
+from simaccel.schedulers import spatial
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
 from simaccel.schedulers.problems import Options, Scheduler
@@ -31,14 +34,14 @@ def _accept(plugin: Plugin, found: object) -> Scheduler:
     return schedule
 
 
+def _own(name: str, module: str) -> Scheduler:
+    found: Scheduler = import_module(f"{__name__}.{module}").SCHEDULERS[name]
+    return found
+
+
 DATAFLOWS = Registry(
-    "simaccel.dataflows",
-    naive.SCHEDULERS | strips.SCHEDULERS | flex.SCHEDULERS | flat.SCHEDULERS | best.SCHEDULERS,
-    _accept,
+    "simaccel.dataflows", {name: _own(name, module) for name, module in NAMES.items()}, _accept
 )
-"""On systolic arrays; a new one is a module with such a table, listed, or a plug-in."""
-COMPARED = ("naive", "flex", "flat", "flash")
-"""What a systolic array is compared with where nothing is given."""
 MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
@@ -76,7 +79,6 @@ def make_mapping(
 
 
 __all__ = [
-    "COMPARED",
     "DATAFLOWS",
     "MAPSPACES",
     "NotMappableError",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.analytic.bounds.problem import NoBoundError
 from simaccel.analytic.bounds.single import Mapspace
 from simaccel.analytic.bounds.whole import UNFUSED, workload_bound
+from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import result_json
@@ -20,7 +21,7 @@ from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Axis, Compared, Point, varied
 from simaccel.report.figures.slope import Slope
 from simaccel.report.titles import experiment_title, workload_title
-from simaccel.schedulers import COMPARED, Options
+from simaccel.schedulers import Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, load_estimates, operands_of

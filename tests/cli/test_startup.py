@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 import click
 import pytest
@@ -15,6 +16,7 @@ from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.cli import main, words
 from simaccel.cli.command import Commands
 from simaccel.cli.parameters import PARAMETERS
+from simaccel.dataflows import DATAFLOWS
 from simaccel.experiment.exploration.explore import CONFIRM
 from simaccel.experiment.exploration.figures import OBJECTIVES as EXPLORED
 from simaccel.experiment.generation import LENGTHS
@@ -27,7 +29,6 @@ from simaccel.mapspace.costs import OBJECTIVES
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.exhibits import EXHIBITS, TARGET
-from simaccel.schedulers import COMPARED, DATAFLOWS
 from simaccel.schedulers.front import FIGURES
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH
@@ -172,10 +173,14 @@ def test_the_help_of_a_group_is_that_of_its_commands(group: Commands) -> None:
     assert group.get_command(context, "nonsense") is None
 
 
+@pytest.mark.parametrize("module", sorted(set(DATAFLOWS.values())))
+def test_names_of_dataflows_are_those_that_their_module_has(module: str) -> None:
+    mine = [name for name, one in DATAFLOWS.items() if one == module]
+    assert [*import_module(f"simaccel.schedulers.{module}").SCHEDULERS] == mine
+
+
 def test_words_are_those_of_the_modules_that_have_them() -> None:
-    assert tuple(DATAFLOWS.own) == words.DATAFLOWS
     assert tuple(PARAMETERS) == words.SWEPT
-    assert words.COMPARED == COMPARED
     assert words.DIRECTIVES == DIRECTIVES
     assert words.STRATEGIES == STRATEGIES
     assert words.OBJECTIVES == OBJECTIVES

@@ -1,0 +1,19 @@
+"""The dataflows by name, and the module of `simaccel.schedulers` that each is in.
+
+This loads nothing, so that the command line knows the names without the schedulers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+DATAFLOWS: Final = {
+    **dict.fromkeys(("naive-m", "naive-b", "naive-h", "naive-r", "naive"), "naive"),
+    "strips": "strips",
+    **dict.fromkeys(("flex-m", "flex-b", "flex-h", "flex-r", "flex"), "flex"),
+    **dict.fromkeys(("flat-m", "flat-b", "flat-h", "flat-r", "flat", "flash"), "flat"),
+    "best": "best",
+}
+"""On systolic arrays; a new one is a module with such names in `SCHEDULERS`, and a line here."""
+COMPARED: Final = ("naive", "flex", "flat", "flash")
+"""What a systolic array is compared with where nothing is given."""
