@@ -13,7 +13,7 @@ from simaccel.analytic.family import Bools, Cut, Ints, Path, ints
 from simaccel.analytic.pieces import Terms
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain, smaller
 from simaccel.mapping.space import Seen
-from simaccel.mapping.tree import Do
+from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
 
 FALSE: Bools = plain(np.zeros((), dtype=np.bool_))
@@ -161,6 +161,12 @@ class Bodies:
             if isinstance(item, Bodies):
                 found = larger(found, item.most_slots)
         return found
+
+    @cached_property
+    def slots_of_pes(self) -> int:
+        """The most slots of a tile of PEs below: they ask for others while a loop ends."""
+        mine = [tiled.most for tiled in self.tiles if tiled.level not in (BUFFER, STREAM)]
+        return max([0, *mine, *(i.slots_of_pes for i in self.items if isinstance(i, Bodies))])
 
     @cached_property
     def queues(self) -> frozenset[int]:

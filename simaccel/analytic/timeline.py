@@ -15,13 +15,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from simaccel.analytic.blocks import Block
-from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
+from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.fifos import taken_over
-from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain, without
-from simaccel.analytic.queues import Queues
+from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain
 from simaccel.analytic.rounds import Context, Round, merged
 from simaccel.analytic.supply import supply
+from simaccel.analytic.tiles import Tiles
 from simaccel.analytic.times import (
     ARRAY,
     DMA_OUT,
@@ -40,7 +40,6 @@ from simaccel.analytic.trips import Steady
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
-from simaccel.mapping.tree import BUFFER
 
 
 def timeline(
@@ -68,12 +67,8 @@ def timeline(
     return found
 
 
-class Timeline(Queues):
+class Timeline(Tiles):
     """Bodies, loops and work in time."""
-
-    def __init__(self, units: Units, accelerator: Accelerator, begin: Begin | None) -> None:
-        super().__init__(units, accelerator, begin)
-        self.begun: dict[str, Bools] = {}
 
     def end(self) -> Floats:
         """Return when all engines are done; what was loaded is used."""
@@ -157,7 +152,7 @@ class Timeline(Queues):
         assert trips is not None  # noqa: S101 - of a loop
         # a pipelined loop is cut where its iterations differ
         apart = body.slides or not self._begun(body.adders)
-        tail = first.ends * body.own_slots
+        tail = larger(first.ends * body.own_slots, body.slots_of_pes)
         names = [line.key for line in self.lines.values()]
         left, todo = plain(ints(0)), trips.full
         began = False
@@ -196,57 +191,6 @@ class Timeline(Queues):
                 old = UNASKED if asked else ZERO
             if new is not old:
                 self.x[key] = pick(where, new, old)
-
-    def open(self, tiles: list[Tiled], *, early: Bools = FALSE) -> None:
-        """Let the tiles of a body come."""
-        for tiled in tiles:
-            ready = ("ready", tiled.key)
-            self._open(tiled, ready, early)
-            if anywhere(where := self._reserved(tiled)):
-                engine = f"at noc_in{tiled.queue}"
-                taken = larger(self.x[engine], self.x[ready])
-                self.x[ready] = pick(where, taken, self.x[ready])
-                self.x[engine] = pick(where, taken, self.x[engine])
-
-    def _reserved(self, tiled: Tiled) -> Bools:
-        """Return where the loader of PEs takes a slot for sums, there or in the buffer."""
-        if tiled.maker is None or tiled.outside is None:
-            return tiled.own & tiled.returns
-        begun = self.begun.get(tiled.maker.name, FALSE)
-        return tiled.own & tiled.spills & without(begun)
-
-    def _open(self, tiled: Tiled, ready: object, early: Bools) -> None:
-        here = tiled.own
-        if tiled.maker is not None:
-            free = self.free(tiled, early)
-            self.x[ready] = pick(here, free, self.x[ready])
-            if not tiled.may_spill:
-                return
-            here = here & tiled.spills & self.begun.get(tiled.maker.name, FALSE)
-        if tiled.outside is not None and tiled.key not in self.supply:
-            if anywhere(here):
-                self.load(tiled, self.round.sizes, self.free(tiled, early), here, ready)
-            return
-        self.homes[id(tiled)] = self.round
-        coming = self.come(tiled, here)
-        if anywhere(here):
-            self.x[ready] = pick(here, coming, self.x[ready])
-
-    def close(self, tiles: list[Tiled]) -> None:
-        """Let the tiles of a body go, and what was made in them to its memory.
-
-        What was only read goes first: its slots are free before others have been stored.
-        """
-        sizes = self.round.sizes
-        self.let_go([tiled for tiled in tiles if tiled.read and not tiled.stores])
-        made = [tiled for tiled in tiles if not tiled.read or tiled.stores]
-        for tiled in reversed(made):
-            if tiled.maker is not None and tiled.level != BUFFER:
-                self.store(tiled, sizes, tiled.view.kind)
-            else:
-                for view in tiled.stores:
-                    self.store(tiled, sizes, view.kind)
-        self.let_go(made)
 
     def _work(self, work: Work, sizes: dict[str, Ints]) -> None:
         engine = SFU if work.do.unit == "sfu" else ARRAY

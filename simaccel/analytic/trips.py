@@ -130,6 +130,7 @@ class Steady:
         period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
         left = larger(self.todo - self.gone, 0)
         more = larger(left - tail, 0) // period
+        more = pick(more * period > 1, more, 0)  # one is gone through as soon as skipped
         left = left - more * period
         if not anywhere(more):
             return now, more, period, left

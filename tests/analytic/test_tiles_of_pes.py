@@ -1,8 +1,12 @@
 """When tiles of PEs come and go, calculated by hand."""
 
+import pytest
+
 from simaccel.analytic.estimate import estimate
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
+from simaccel.program.lowering import lower
 from simaccel.workload import gemm
 from tests.trees import mapping
 
@@ -55,3 +59,32 @@ def test_a_tile_of_the_buffer_is_asked_for_when_the_last_part_of_it_has_been_bro
     assert faults(of, one, on) == []
     second = 160 + 5 + 20 + (5 + 1) + 160 + 2  # part 2: its value comes behind the next block
     assert estimate(of, one, on).cycles == second + 20 + 5 * (2 + 20) + 40
+
+
+@pytest.mark.parametrize(
+    ("slots", "cycles"),
+    [
+        ("keep A pe x2, B pe, C pe", (2 + 40) + 4 * (20 + 40)),
+        ("keep A pe, B pe, C pe x2", (2 + 40) + 20 + 3 * (2 + 40) + 40),
+    ],
+)
+def test_of_tiles_that_go_when_a_pass_ends_those_with_few_slots_go_first(
+    slots: str, cycles: int
+) -> None:
+    """A row of C takes 20 cycles, and 40 on its way out; a value of A 2 and all of B 40.
+
+    At the end of a pass A's slot is free and C is made. With one slot of C the row is stored and a
+    value of A comes behind it; with one of A its next value comes first: the next pass awaits it.
+    """
+    past = ["array.bypass_buffer=[input, weight, output]"]
+    of, on = gemm(m=4, k=1, n=20), load_accelerator("toy_linear", [*SLOW, *past])
+    text = f"""
+        group gemm
+          loop m 1
+          {slots}
+          do gemm mac
+        """
+    one = mapping(of, text)
+    assert faults(of, one, on) == []
+    assert estimate(of, one, on).cycles == cycles
+    assert Machine(on, lower(of, one)).run().cycles == cycles
