@@ -140,7 +140,7 @@ DRAWS: Final = (
         measure=of_small,
         median=0.005,
         p95=0.03,
-        worst=0.20,
+        worst=0.10,
     ),
 )
 
