@@ -50,7 +50,7 @@ def _scalesim() -> list[Row]:
 
 
 def _search() -> list[Row]:
-    small: Row = {"sizes_per_rank": 3, "repeats": 1, "drawn": 500, "patience": 1, "seq_len": 8}
+    small: Row = {"sizes_per_rank": 2, "repeats": 1, "drawn": 500, "patience": 1, "seq_len": 8}
     small |= {"shape": {"m": 8, "k": 8, "n": 8}, "dataflow": "naive-m"}
     small |= {"model": "gpt2", "prompt": 4}
     found = {point["kind"].partition(" ")[0]: point for point in search.points()}

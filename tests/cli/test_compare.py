@@ -23,19 +23,17 @@ SMALL = "--hw toy --workload bert --scope la --set buffer.capacity_bytes=16~KiB"
 
 
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
-    result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive-m,flat-r --jobs 1")
+    result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow strips,flat-m --jobs 1")
     assert result.exit_code == 0, result.stderr
     rows = [line.split()[:2] for line in result.stdout.splitlines() if line.strip()[:1].isdigit()]
-    assert rows == [["4", "naive-m"], ["4", "flat-r"], ["8", "naive-m"], ["8", "flat-r"]]
+    assert rows == [["4", "strips"], ["4", "flat-m"], ["8", "strips"], ["8", "flat-m"]]
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_json_is_a_list_with_speedups(cli: Call) -> None:
-    found = json.loads(
-        cli(f"compare {SMALL} --seq-len 4,8 --dataflow naive-m,flat-r --json").stdout
-    )
+    found = json.loads(cli(f"compare {SMALL} --seq-len 4,8 --dataflow strips,flat-m --json").stdout)
     assert [(one["seq_len"], one["dataflow"]) for one in found] == [
-        *((4, "naive-m"), (4, "flat-r"), (8, "naive-m"), (8, "flat-r"))
+        *((4, "strips"), (4, "flat-m"), (8, "strips"), (8, "flat-m"))
     ]
     assert [one["speedup"] for one in found] == [
         *(1, found[0]["cycles"] / found[1]["cycles"]),
@@ -84,8 +82,8 @@ def test_all_faults_are_reported_before_anything_runs(cli: Call) -> None:
     ]
 
 
-SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive-m,flat-r"
-BUFFER = "--sweep buffer=1KiB:8KiB:x2"
+SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow strips,flat-r"
+BUFFER = "--sweep buffer=1KiB:4KiB:x2"
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
@@ -99,13 +97,13 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
     assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4"
     assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
     rows = [line.split()[:3] for line in lines if "KiB" in line[:6]]
-    sizes = ("1", "2", "4", "8")
-    assert rows == [[n, "KiB", name] for n in sizes for name in ("naive-m", "flat-r")]
+    sizes = ("1", "2", "4")
+    assert rows == [[n, "KiB", name] for n in sizes for name in ("strips", "flat-r")]
 
 
 def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
     found = json.loads(cli(f"compare {SWEEP} {BUFFER} --jobs 1 --json").stdout)
-    assert [one["buffer_bytes"] for one in found] == [n << 10 for n in (1, 1, 2, 2, 4, 4, 8, 8)]
+    assert [one["buffer_bytes"] for one in found] == [n << 10 for n in (1, 1, 2, 2, 4, 4)]
     workload = build("bert", batch=1, seq_len=4, scope="la")
     for one in found:
         toy = load_accelerator("toy", [f"buffer.capacity_bytes={one['buffer_bytes']}"])
@@ -115,12 +113,12 @@ def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
 
 
 def test_speedup_is_against_the_same_point(cli: Call) -> None:
-    options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat-r,naive-m"
+    options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat-r,strips"
     found = json.loads(cli(f"compare {options} {BUFFER} --jobs 1 --json").stdout)
     assert len({flat["cycles"] for flat in found[::2]}) > 1
-    for flat, naive in zip(found[::2], found[1::2], strict=True):
+    for flat, strips in zip(found[::2], found[1::2], strict=True):
         assert flat["speedup"] == 1
-        assert naive["speedup"] == flat["cycles"] / naive["cycles"]
+        assert strips["speedup"] == flat["cycles"] / strips["cycles"]
 
 
 def test_a_sweep_of_lengths_is_a_list_of_lengths(cli: Call) -> None:
@@ -171,12 +169,12 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
-    line = "compare --hw toy --workload bert --scope la --seq-len 16 --dataflow strips,flat-m"
-    result = cli(f"{line} --sweep buffer=1KiB:4KiB:x2 --jobs 1")
+    line = "compare --hw toy --workload bert --scope la --seq-len 8 --dataflow strips,flat-m"
+    result = cli(f"{line} --sweep buffer=256B:1KiB:x2 --jobs 1")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("does not run") == 3
     (reason,) = [text for text in result.stdout.splitlines() if text.startswith("flat-m at")]
-    assert reason.startswith("flat-m at buffer 1 KiB and at 2 more: L+softmax+A: the smallest")
+    assert reason.startswith("flat-m at buffer 256 B and at 2 more: L+softmax+A: the smallest")
 
 
 @pytest.mark.parametrize("sweep", ["", "--sweep buffer=1KiB,2KiB"])

@@ -30,7 +30,7 @@ RUNS = {
     "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
     "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
     "attention-flat-pipelined": (attention(SMALL, batch=1, seq_len=13, scope="la"), "flat-r", True),
-    "block-flex-m": (attention(SMALL, batch=2, seq_len=7, scope="block"), "flex-m", False),
+    "block-flex-m": (attention(SMALL, batch=1, seq_len=5, scope="block"), "flex-m", False),
 }
 
 
