@@ -23,7 +23,8 @@ State = Sequence[Floats]
 RECENT = 8
 """Loads of which a later one of the program may go ahead."""
 _APART = 128
-"""Loads that are some candidate's last, from which on candidates take less time one by one."""
+_EACH = 4
+"""More loads that are some candidate's last, and so many for each, take less time one by one."""
 
 
 class ApartError(Exception):
@@ -172,7 +173,7 @@ class Line:
         if len(self.recent) >= self.most:
             self.recent = [one for one in self.recent if anywhere(self.counts(one))]
             self.most = max(RECENT, 2 * len(self.recent))
-            if len(self.recent) > _APART:
+            if len(self.recent) > max(_APART, _EACH * np.size(self.loads)):
                 raise ApartError
         self.recent.append(new)
 

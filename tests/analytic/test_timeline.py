@@ -5,13 +5,33 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from simaccel.analytic import known, lines
 from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.family import Family, Ints, Kept, family_of, ints, take, with_arrays
+from simaccel.analytic.family import (
+    Family,
+    Ints,
+    Kept,
+    family_of,
+    ints,
+    take,
+    with_arrays,
+    without_empty,
+)
+from simaccel.analytic.schedule import bodies
+from simaccel.analytic.timeline import timeline
+from simaccel.analytic.units import Units
 from simaccel.hardware import Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Spread, Tree
 from simaccel.workload import Workload, build, gemm
+
+
+@pytest.fixture(autouse=True)
+def _batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few candidates are timed one by one otherwise."""
+    monkeypatch.setattr("simaccel.analytic.family._FEW", 1)
+
 
 _HEADS = {"bh": ("b", "h")}
 
@@ -82,6 +102,25 @@ def test_what_is_timed_together_takes_what_it_takes_alone(
     both = evaluate(_together(each), on).timed()
     assert both.tolist() == alone
     assert int(np.ravel(evaluate(take(_together(each), ints([1])), on).timed())[0]) == alone[1]
+
+
+def test_candidates_that_go_apart_are_timed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    on, workload = load_accelerator("edge"), gemm(m=90, k=70, n=50)
+    trees: list[Tree] = [
+        (*_loops(m=m, n=n, k=k), *_keeps(slots, "A", "B", "C"), _array("gemm"))
+        for m, n, k, slots in ((16, 16, 16, 1), (9, 7, 11, 2), (32, 5, 32, 3))
+    ]
+    groups = [Group(operators=("gemm",), tree=tree) for tree in trees]
+    families = [family_of(space_of(workload, group), group) for group in groups]
+    each = _together(families)
+    together = evaluate(each, on).timed()
+    known.forget()
+    monkeypatch.setattr(lines, "_APART", lines.RECENT)
+    monkeypatch.setattr(lines, "_EACH", 0)
+    family = without_empty(each)
+    with pytest.raises(lines.ApartError):
+        timeline(bodies(family), family.space, Units(family, on), on)
+    assert evaluate(each, on).timed().tolist() == together.tolist()
 
 
 def test_pes_get_each_candidates_tiles_from_where_it_keeps_them() -> None:
