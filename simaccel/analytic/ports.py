@@ -13,7 +13,7 @@ from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, SFU, WRITE, ZERO, B
 
 Late = Callable[[Floats, Floats], None]
 _RECENT = 5
-_PAST = 16
+_PAST = 64
 _BLOCKS = "blocks"
 _Given = dict[tuple[str, int], Floats]
 """By port and part of a block: cycles that others got in its turns."""
