@@ -1,17 +1,18 @@
 """What no estimate of a family is below: a search leaves out whatever can't be better by this.
 
 The array works on one block after the other. In a fork it also waits for the vector operators that
-stand between two of its operators, and each of its stays there, a *phase*, is no shorter than the
-transfers of its own tiles that no slot can take before or after it. Where one tile of what is
-between them has a single slot, a vector operator and the array's only one take turns.
+stand between two of its operators, for what it made to leave it before them and to enter it behind
+(`fills`), and each of its stays there, a *phase*, is no shorter than the transfers of its own tiles
+that no slot can take before or after it. Where one tile of what is between them has a single slot,
+a vector operator and the array's only one take turns.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from simaccel.analytic.family import (
     Cut,
     Entry,
     Family,
-    Fan,
     Forked,
     Ints,
     Kept,
@@ -28,24 +28,26 @@ from simaccel.analytic.family import (
     Path,
     ints,
 )
-from simaccel.analytic.pieces import Cuts, expanded, extent, number
+from simaccel.analytic.fills import Fills
+from simaccel.analytic.pieces import Cuts, number
 from simaccel.analytic.totals import Counts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import View
-from simaccel.numbers import in_bytes
 
 
 @dataclass
 class _Phases:
     """A unit's paths by phase, and the vector operators that it waits for between them.
 
-    ``turns``: those that take turns with its only operator, and where they do. ``inside``: entries
-    of a path from here on are of its phase alone.
+    ``handed``: what each phase but the first takes from these. ``turns``: those that take turns
+    with its only operator, and where they do. ``inside``: entries of a path from here on are of its
+    phase alone.
     """
 
     paths: list[list[Path]] = field(default_factory=lambda: [[]])
     between: list[str] = field(default_factory=list)
+    handed: list[str] = field(default_factory=list)
     turns: list[tuple[str, Bools]] = field(default_factory=list)
     inside: int = 0
 
@@ -58,7 +60,12 @@ def least(family: Family, accelerator: Accelerator, counts: Counts) -> Ints:
         found = found + here * counts.chains[name]
     for paths in phases.paths:
         found = found + _phase(family, accelerator, counts, paths, phases)
-    return ints(found + first_loads(family, accelerator) + last_store(family, accelerator))
+    fills = Fills(family, accelerator)
+    for ((*_, before), (behind, *_)), name in zip(
+        pairwise(phases.paths), phases.handed, strict=True
+    ):
+        found = found + fills.between(before, behind, name, phases.inside)
+    return ints(found + fills.first() + fills.last())
 
 
 def _phases(family: Family) -> _Phases:
@@ -75,12 +82,13 @@ def _phases(family: Family) -> _Phases:
     for path in paths:
         seen = family.space.seen(path.leaf.operator)
         follows = before in {view.name for view in seen.inputs}
-        before = seen.output.name
+        handed, before = before, seen.output.name
         if path.leaf.unit == "sfu":
             waits = [*waits, seen.name] if waits is not None and follows else None
             continue
         if waits and follows and is_plain:
             found.between += waits
+            found.handed.append(handed)
             found.paths.append([])
         found.paths[-1].append(path)
         waits = []
@@ -201,50 +209,3 @@ class _Service:
         channels, latency = self.accelerator.dram.channels, self.accelerator.dram.latency_cycles
         coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
         return ints(np.maximum(self.cycles(), coming + latency * self.loads))
-
-
-def first_loads(family: Family, accelerator: Accelerator) -> Ints:
-    """Return the cycles before the first command of the array: its inputs come from DRAM."""
-    path = next(family.paths())
-    seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
-    found: dict[str, Ints] = {}
-    for use, view in seen.uses[:-1]:
-        for at, entry in enumerate(path.entries):
-            if not isinstance(entry, Kept) or entry.tensor != use or use in family.space.made:
-                continue
-            sizes = (extent(dim, cuts.full[at]) for dim in expanded(family.space, view))
-            n_bytes = in_bytes(math.prod(sizes, start=ints(1)), view.bits)
-            backing = accelerator.backing(view.kind)
-            spec = backing.dram
-            service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
-            name = accelerator.memory(view.kind)
-            here = found.get(name, ints(spec.latency_cycles))
-            found[name] = here + service * (entry.slots > 0)
-            break
-    slowest = ints(0)
-    for cycles_of in found.values():
-        slowest = np.maximum(slowest, cycles_of)
-    return slowest
-
-
-def last_store(family: Family, accelerator: Accelerator) -> Ints:
-    """Return the cycles after the last command of the array: what it made goes to DRAM."""
-    *_, path = family.paths()
-    output = family.space.seen(path.leaf.operator).output
-    if path.leaf.unit != "array" or output.name not in family.space.escapes:
-        return ints(0)
-    sizes: dict[str, Ints] = {rank: ints(size) for rank, size in family.space.sizes.items()}
-    for entry in path.entries:
-        if isinstance(entry, Kept) and entry.tensor == output.name and entry.level == BUFFER:
-            sides = (extent(dim, sizes) for dim in expanded(family.space, output))
-            n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
-            spec = accelerator.dram
-            service = accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
-            return ints(service * (entry.slots > 0))
-        if isinstance(entry, Loops):
-            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
-                piece = np.minimum(tile, sizes[rank])
-                sizes[rank] = ints(sizes[rank] - (-(-sizes[rank] // piece) - 1) * piece)
-        elif isinstance(entry, Cut | Fan):
-            break  # the last of these are not in one piece
-    return ints(0)

@@ -156,7 +156,7 @@ class Units(Widths):
     def block(self, work: Work, sizes: dict[str, Ints], begun: Bools) -> Block:
         """Return the cost of a leaf's command on a block of these sizes."""
         seen = work.seen
-        sizes = self._widened(sizes)
+        sizes = self.widened(sizes)
         some, whole = anywhere(begun), everywhere(begun)
         ranks = (identity(sizes[rank]) for rank in seen.ranks)
         key = (id(work), work.step, *ranks, whole, some)
@@ -168,7 +168,8 @@ class Units(Widths):
         self.known[key] = found
         return found
 
-    def _widened(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
+    def widened(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
+        """Return sizes with those of ranks that follow from others, as of a window's positions."""
         derived = self.family.space.derived
         if not derived:
             return sizes
@@ -193,7 +194,7 @@ class Units(Widths):
         cuts = self.cuts(path)
         if work.do.unit == "mac":
             return self._pass(work, sizes, begun)
-        around = self._edges(path, cuts, sizes)
+        around = self.edges(path, cuts, sizes)
         which = self.family.held.get(path.leaf.operator)
 
         def figures(of: _Costs, *, accumulate: bool) -> list[list[Ints]]:
@@ -232,7 +233,7 @@ class Units(Widths):
             return [[one] for one in fold(stationarity=path.leaf.stationarity or "ws")]
         return [list(options) for options in zip(*by_number(which, fold), strict=True)]
 
-    def _edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
+    def edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
         """Return what is before and after the folds of a block."""
         shape = matmul_of(self.family.space.seen(path.leaf.operator), sizes)
         pace = self.pace(self.accelerator, path, self.family.space.seen(path.leaf.operator))

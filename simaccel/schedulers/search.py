@@ -258,6 +258,11 @@ class _Climb:
     others: list[Chosen] = field(default_factory=list)
     judged: list[Candidates] = field(default_factory=list)
 
+    @property
+    def best(self) -> float:
+        """The best objective so far."""
+        return min((one.value for one in (*self.firsts, *self.others)), default=float("inf"))
+
 
 @dataclass(frozen=True)
 class _Nearby:
@@ -296,7 +301,7 @@ def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: fl
         best = min(grid.chosen(number).value for number in mine)
         for _ in range(_ROUNDS):
             candidates = nearby.near(way, beam, limits[which])
-            if candidates is None:
+            if candidates is None or candidates.bound(room) >= found.best * _NEAR:
                 break
             found.judged.append(candidates)
             better = candidates.finalists(room, _FEW + _OTHERS, best * _NEAR)

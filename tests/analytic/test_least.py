@@ -83,7 +83,12 @@ DRAM has 1 byte per cycle and 7 cycles of latency, softmax takes 3 cycles an ele
 
 
 def fused(
-    text: str, rows: int, depth: int, batch: int = 1, operators: tuple[str, ...] = LA
+    text: str,
+    rows: int,
+    depth: int,
+    batch: int = 1,
+    operators: tuple[str, ...] = LA,
+    on: Accelerator = ON,
 ) -> tuple[int, int]:
     """Return what the closed form says of (a part of) an attention, and the machine.
 
@@ -93,8 +98,28 @@ def fused(
     merged = mergeable(workload, operators)
     tree = parse_tree(dedent(text))
     of = case(workload, Group(operators=operators, tree=tree, merged=merged))
-    least = int(totals(of.workload, of.mapping, ON).least())
-    return least, Machine(ON, of.program).run().cycles
+    least = int(totals(of.workload, of.mapping, on).least())
+    return least, Machine(on, of.program).run().cycles
+
+
+@pytest.mark.parametrize(("held", "lead"), [("ws", 0), ("is", 4)])
+def test_phases_drain_and_fill_the_array(held: str, lead: int) -> None:
+    """Of 4 x 4 PEs results need 4 + 4 - 2 cycles more, and a stationary operand 4 before."""
+    text = f"""
+    loop bh 1
+    keep Q buffer x3, K buffer x3, V buffer x3, Z buffer x3, S buffer
+    fork
+      | do L array is
+      | do softmax sfu
+      | do A array {held}
+    """
+    streams = ON.model_copy(update={"array": ON.systolic.model_copy(update={"overlap": "stream"})})
+    logit, softmax, attend = 2 * 8, 64 * 3, 16
+    tensor, tail = 8 * 4 * 2, 4 + 4 - 2
+    least, cycles = fused(text, 8, 4, batch=3, on=streams)
+    stays = 3 * (logit + tail + softmax + lead + attend)
+    assert least == 7 + 2 * tensor + stays + tail + tensor
+    assert least == cycles
 
 
 def test_phases_follow_one_another() -> None:

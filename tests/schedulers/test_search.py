@@ -107,7 +107,7 @@ def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     goal, room = Goal(on), capacity(on)
     bound, whole = alone.bound(room), ranked(alone, goal)
     of_grid = alone.chosen(alone.finalists(room, 1)[0]).value
-    for slack in (5 * (of_grid - bound), 8 * (of_grid - bound)):
+    for slack in (3 * (of_grid - bound), 8 * (of_grid - bound)):
         soon = ranked(alone.repeated(), goal, slack=slack)
         assert soon.chosen[0].value <= bound + slack
         assert soon.account.judged < whole.account.judged
