@@ -226,7 +226,7 @@ class Candidates:
         order = np.lexsort((self.dram[fits], -self.space[fits], bounds))  # large tiles fill less
         step = self.many
         if slack:
-            first, step = self._promising(fits, bounds), _SOON
+            first, step = self._promising(fits, bounds), 1
             order = np.concatenate([first, order[~np.isin(order, first)]])
         fits, bounds = fits[order], bounds[order]
         left = np.minimum.accumulate(bounds[::-1])[::-1]  # the lowest bound from here on
