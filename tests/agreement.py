@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simaccel.analytic.counts import count
+from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import family_of
 from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec

@@ -17,11 +17,11 @@ from itertools import groupby
 
 from simaccel.analytic.bodies import Bodies
 from simaccel.analytic.family import Family, Floats, Kept, branches_of
-from simaccel.analytic.fifos import Slots, released, slots_of
 from simaccel.analytic.pointwise import everywhere, larger, pick, smaller, up
 from simaccel.analytic.schedule import bodies
-from simaccel.analytic.timeline import Timeline, timeline
-from simaccel.analytic.times import (
+from simaccel.analytic.timing.fifos import Slots, released, slots_of
+from simaccel.analytic.timing.timeline import Timeline, timeline
+from simaccel.analytic.timing.times import (
     ARRAY,
     CHANNEL,
     DMA_OUT,

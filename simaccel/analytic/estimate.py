@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.chain import Chain, Link
-from simaccel.analytic.counts import count
+from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import (
     Bools,
     Family,
@@ -24,9 +24,9 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.known import known_times
 from simaccel.analytic.least import least
-from simaccel.analytic.lines import ApartError
 from simaccel.analytic.schedule import bodies
-from simaccel.analytic.timeline import timeline
+from simaccel.analytic.timing.lines import ApartError
+from simaccel.analytic.timing.timeline import timeline
 from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
 from simaccel.analytic.units import Units
 from simaccel.errors import SimaccelError

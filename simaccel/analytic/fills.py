@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.analytic.array import Edges
+from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import Cut, Entry, Family, Fan, Ints, Kept, Loops, Path, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent
-from simaccel.analytic.transfers import blocks_of
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER

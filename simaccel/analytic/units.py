@@ -25,11 +25,11 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.blocks import Block, Move, levelled
 from simaccel.analytic.bodies import FALSE, TRUE, Tiled, Work
+from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import Bools, Ints, Kept, Path, ints
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.pointwise import anywhere, everywhere, identity, larger, pick, plain
 from simaccel.analytic.steps import Division
-from simaccel.analytic.transfers import Cost
 from simaccel.analytic.widths import Widths
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows

@@ -2,9 +2,9 @@
 
 from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import ints
-from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import plain
-from simaccel.analytic.times import UP
+from simaccel.analytic.timing.pipes import Pipes
+from simaccel.analytic.timing.times import UP
 from simaccel.hardware.load import load_accelerator
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.analytic import known, lines
+from simaccel.analytic import known
 from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import (
     Family,
@@ -18,7 +18,8 @@ from simaccel.analytic.family import (
     without_empty,
 )
 from simaccel.analytic.schedule import bodies
-from simaccel.analytic.timeline import timeline
+from simaccel.analytic.timing import lines
+from simaccel.analytic.timing.timeline import timeline
 from simaccel.analytic.units import Units
 from simaccel.hardware import Stationarity
 from simaccel.hardware.load import load_accelerator

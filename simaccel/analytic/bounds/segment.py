@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.counts import count_tiles
+from simaccel.analytic.counting.counts import count_tiles
 from simaccel.analytic.family import Family, Ints, ints, take, tree_of
 from simaccel.mapping.tree import BUFFER, Group
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.analytic.bounds.fusion import Fusion, Way
-from simaccel.analytic.counts import count_tiles
+from simaccel.analytic.counting.counts import count_tiles
 from simaccel.analytic.family import Family, Ints, Loops, family_of, ints
 from simaccel.analytic.totals import Counts
 from simaccel.mapping.space import Seen

@@ -11,14 +11,14 @@ from operator import itemgetter
 
 import numpy as np
 
-from simaccel.analytic.again import Again
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, identity, larger, pick, plain, without
-from simaccel.analytic.rounds import Round, Then
-from simaccel.analytic.supply import Supply
-from simaccel.analytic.times import UNASKED, Begin
-from simaccel.analytic.trips import Trips
+from simaccel.analytic.timing.again import Again
+from simaccel.analytic.timing.rounds import Round, Then
+from simaccel.analytic.timing.supply import Supply
+from simaccel.analytic.timing.times import UNASKED, Begin
+from simaccel.analytic.timing.trips import Trips
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from simaccel.analytic.bodies import FALSE, Tiled
 from simaccel.analytic.family import Bools
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, without
-from simaccel.analytic.queues import Queues
-from simaccel.analytic.times import DMA_OUT, Begin
+from simaccel.analytic.timing.queues import Queues
+from simaccel.analytic.timing.times import DMA_OUT, Begin
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER

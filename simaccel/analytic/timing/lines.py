@@ -14,8 +14,8 @@ from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, pick
-from simaccel.analytic.times import CHANNEL, EARLIER, UNASKED, ZERO, Reached
-from simaccel.analytic.turns import Pace
+from simaccel.analytic.timing.times import CHANNEL, EARLIER, UNASKED, ZERO, Reached
+from simaccel.analytic.timing.turns import Pace
 from simaccel.hardware import Accelerator
 
 State = Sequence[Floats]

@@ -10,7 +10,7 @@ import numpy as np
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.times import ARRAY, DRAM, SFU, STORES, ZERO, Times
+from simaccel.analytic.timing.times import ARRAY, DRAM, SFU, STORES, ZERO, Times
 
 _FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles and a period."""

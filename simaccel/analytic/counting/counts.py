@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from simaccel.analytic.counting.tile_counts import TileCounter
+from simaccel.analytic.counting.work_counts import WorkCounter
 from simaccel.analytic.family import Family
 from simaccel.analytic.pieces import Cuts
-from simaccel.analytic.tile_counts import TileCounter
 from simaccel.analytic.totals import Counts
 from simaccel.analytic.units import Units
 from simaccel.analytic.widths import Widths
-from simaccel.analytic.work_counts import WorkCounter
 from simaccel.hardware import Accelerator
 
 

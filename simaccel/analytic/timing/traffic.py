@@ -7,10 +7,10 @@ from functools import partial
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats, ints
-from simaccel.analytic.lines import Line, Post, Request, in_order
-from simaccel.analytic.pipes import Pipes
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.times import (
+from simaccel.analytic.timing.lines import Line, Post, Request, in_order
+from simaccel.analytic.timing.pipes import Pipes
+from simaccel.analytic.timing.times import (
     ARRAY,
     COUNTERS,
     DMA_OUT,
@@ -28,7 +28,7 @@ from simaccel.analytic.times import (
     Sizes,
     Times,
 )
-from simaccel.analytic.turns import Posted, after_loads, delay_of, meeting
+from simaccel.analytic.timing.turns import Posted, after_loads, delay_of, meeting
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER

@@ -9,7 +9,18 @@ from simaccel.analytic.blocks import Block, Share
 from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import anywhere, larger, pick, up
-from simaccel.analytic.times import ARRAY, FREE, LEFT, READ, SFU, WRITE, ZERO, Begin, State, Times
+from simaccel.analytic.timing.times import (
+    ARRAY,
+    FREE,
+    LEFT,
+    READ,
+    SFU,
+    WRITE,
+    ZERO,
+    Begin,
+    State,
+    Times,
+)
 
 Late = Callable[[Floats, Floats], None]
 _RECENT = 5

@@ -17,12 +17,12 @@ import numpy as np
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
-from simaccel.analytic.fifos import taken_over
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain
-from simaccel.analytic.rounds import Context, Round, merged
-from simaccel.analytic.supply import supply
-from simaccel.analytic.tiles import Tiles
-from simaccel.analytic.times import (
+from simaccel.analytic.timing.fifos import taken_over
+from simaccel.analytic.timing.rounds import Context, Round, merged
+from simaccel.analytic.timing.supply import supply
+from simaccel.analytic.timing.tiles import Tiles
+from simaccel.analytic.timing.times import (
     ARRAY,
     DMA_OUT,
     NOC_OUT,
@@ -36,7 +36,7 @@ from simaccel.analytic.times import (
     Sizes,
     Times,
 )
-from simaccel.analytic.trips import Steady
+from simaccel.analytic.timing.trips import Steady
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space

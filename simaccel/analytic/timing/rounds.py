@@ -11,8 +11,8 @@ import numpy as np
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
-from simaccel.analytic.times import Sizes
-from simaccel.analytic.trips import Trips
+from simaccel.analytic.timing.times import Sizes
+from simaccel.analytic.timing.trips import Trips
 
 
 @dataclass(frozen=True, eq=False)

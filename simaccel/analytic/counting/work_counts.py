@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 
 from simaccel.analytic.array import Folded, chosen_folds, fold_sides, held_bytes, matmul_of, stacked
-from simaccel.analytic.axes import own_axis
+from simaccel.analytic.counting.axes import own_axis
+from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
 from simaccel.analytic.pieces import Cuts, begins_sums, number, tiles
 from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import ACCUMULATOR, Counts
-from simaccel.analytic.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.units import Units
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from simaccel.analytic.bodies import RING, Bodies, Tiled
 from simaccel.analytic.family import Floats
-from simaccel.analytic.times import Times
+from simaccel.analytic.timing.times import Times
 from simaccel.analytic.totals import Counts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER

@@ -10,8 +10,8 @@ import numpy as np
 from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats, Ints
 from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, up, without
-from simaccel.analytic.systolic import Systolic
-from simaccel.analytic.times import DOWN, UP, ZERO, Begin, Times
+from simaccel.analytic.timing.systolic import Systolic
+from simaccel.analytic.timing.times import DOWN, UP, ZERO, Begin, Times
 from simaccel.hardware import Accelerator
 
 NEVER: Final[Floats] = plain(np.full((), np.inf))

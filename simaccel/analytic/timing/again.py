@@ -7,10 +7,10 @@ import numpy as np
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, TRUE, Tiled
 from simaccel.analytic.family import Bools, Floats
-from simaccel.analytic.lines import Line, Post, Request, Transfer, in_order
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, smaller, without
-from simaccel.analytic.times import EARLIER, ZERO
-from simaccel.analytic.traffic import Traffic
+from simaccel.analytic.timing.lines import Line, Post, Request, Transfer, in_order
+from simaccel.analytic.timing.times import EARLIER, ZERO
+from simaccel.analytic.timing.traffic import Traffic
 
 
 class Again(Traffic):

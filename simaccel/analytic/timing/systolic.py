@@ -7,8 +7,8 @@ from simaccel.analytic.blocks import Block
 from simaccel.analytic.bodies import Work
 from simaccel.analytic.family import Bools, Floats
 from simaccel.analytic.pointwise import larger, pick, without
-from simaccel.analytic.ports import Ports
-from simaccel.analytic.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin
+from simaccel.analytic.timing.ports import Ports
+from simaccel.analytic.timing.times import ARRAY, FREE, LEFT, OUT, ZERO, Begin
 from simaccel.hardware import Accelerator
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simaccel.analytic.axes import own_axis
+from simaccel.analytic.counting.axes import own_axis
+from simaccel.analytic.counting.transfers import Transfer
 from simaccel.analytic.family import (
     Bools,
     Cut,
@@ -23,7 +24,6 @@ from simaccel.analytic.family import (
 from simaccel.analytic.pieces import PLACES, Cuts, begins_sums, expanded, extent
 from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import SUMS, Counts, port_of
-from simaccel.analytic.transfers import Transfer
 from simaccel.analytic.widths import Widths
 from simaccel.mapping.space import Seen, Space, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE

@@ -1,0 +1,1 @@
+"""How long a family takes: engines, tiles, channels, ports and pipes in time (``timeline``)."""
