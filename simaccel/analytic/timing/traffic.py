@@ -299,8 +299,12 @@ class Traffic(Pipes):
         """
         line = self.lines[move.memory]
         there, free = self._there(where), self.x[line.channel]
-        until, later = self._until(line, asked, there)
-        posted = after_loads(asked, until, move.service, line.wrote, line.pace, line.turned)
+        behind = self._let_by_a_store(line, asked, there)
+        until, later = self._until(line, asked, there, behind)
+        wrote = line.wrote
+        for _, mine in behind:
+            wrote = wrote | mine
+        posted = after_loads(asked, until, move.service, wrote, line.pace, line.turned)
         done = until
         if anywhere(there & (until > asked + line.pace.loads)):
             batch = asked + line.pace.loads
@@ -316,7 +320,21 @@ class Traffic(Pipes):
         line.wrote = pick(there, posted.end > done, line.wrote)
         return posted, later
 
-    def _until(self, line: Line, asked: Floats, there: Bools) -> tuple[Floats, _Late]:
+    def _let_by_a_store(self, line: Line, asked: Floats, there: Bools) -> _Late:
+        """Return loads that take a slot when a store ends, where the storer goes on at once.
+
+        It asks for the next store before their loader knows of the slot.
+        """
+        goes_on = there & (asked > 0) & (self.x[DMA_OUT] == asked)
+        if not anywhere(goes_on):
+            return []
+        stored = [one for one in line.recent if one.tiled.key in line.stored]
+        every = [(one, goes_on & (one.begin == asked) & line.counts(one)) for one in stored]
+        return [(one, mine) for one, mine in every if anywhere(mine)]
+
+    def _until(
+        self, line: Line, asked: Floats, there: Bools, behind: _Late
+    ) -> tuple[Floats, _Late]:
         """Return when loads run out for the first time since a store waits, and those behind."""
         free = self.x[line.channel]
         if not anywhere(there & (free > asked)):
@@ -324,9 +342,12 @@ class Traffic(Pipes):
         after = [(one, mine) for one in line.recent if anywhere(mine := one.end > asked)]
         late = [(one, there & line.counts(one) & mine) for one, mine in after]
         late = [(one, mine) for one, mine in late if anywhere(mine)]
-        until = free
+        until, at_once = free, FALSE
+        for _, mine in behind:
+            until, at_once = pick(mine, asked, until), at_once | mine
         for one, mine in late:
-            until = pick(mine, smaller(until, one.end), until)
+            first = mine & without(at_once & (one.begin >= asked))
+            until = pick(first, pick(until > asked, smaller(until, one.end), one.end), until)
         for one, mine in in_order(late):
             until = pick(mine & (one.begin < until), larger(until, one.end), until)
         later = [(one, mine & (one.begin >= until)) for one, mine in late]
