@@ -152,12 +152,14 @@ class Timeline(Tiles):
         assert trips is not None  # noqa: S101 - of a loop
         # a pipelined loop is cut where its iterations differ
         apart = body.slides or not self._begun(body.adders)
-        tail = larger(first.ends * body.own_slots, body.slots_of_pes)
+        # the last iterations ask for tiles of another size, or of another loop
+        ends = first.ends | trips.has_rest
+        tail = larger(ends * body.own_slots, body.slots_of_pes)
         names = [line.key for line in self.lines.values()]
         left, todo = plain(ints(0)), trips.full
         began = False
         while anywhere(todo):
-            steady = Steady(trips, todo, names)
+            steady = Steady(trips, todo, names, self.counters)
             for done in range(steady.most):
                 here = steady.left(done)
                 if not anywhere(here):

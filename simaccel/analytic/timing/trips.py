@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,8 @@ from simaccel.analytic.timing.times import ARRAY, DRAM, SFU, STORES, ZERO, Times
 _FEW = 2
 """Iterations of a loop that are gone through, beyond the slots of its tiles and a period."""
 _STEADY = 2
+_LONGEST = 4
+"""Iterations, at most, that are looked at together: they take as long as as many before."""
 _STORING = 4
 """Iterations more, at most, where a store from before the loop delays its loads."""
 
@@ -65,14 +67,22 @@ def _slots_repeat(body: Bodies) -> Ints:
     return smaller(plain(found), RING)
 
 
-def grows_evenly(older: Times, last: Times, now: Times, here: Bools) -> Bools:
-    """Return for which candidates of some the last two iterations took the same everywhere."""
-    found = here
+def grows_evenly(
+    older: Times, last: Times, now: Times, here: Bools, counters: Collection[object] = ()
+) -> Bools:
+    """Return for which candidates of some everything has grown by as much as before.
+
+    Everything but ``counters`` by the same, too: where some run ahead, slots will hold them up.
+    """
+    found, rate = here, ZERO
     for key, time in now.items():
         before = last.get(key, ZERO)
         if time is not before:
             growth = time - before
             found = found & ((growth == 0) | (growth == before - older.get(key, ZERO)))
+            if key not in counters:
+                found = found & ((growth == 0) | (rate == 0) | (growth == rate))
+                rate = larger(rate, growth)
             if not anywhere(found):
                 break
     return found
@@ -96,12 +106,21 @@ class Steady:
     ``todo``: how many there are; ``names`` what is kept of a channel.
     """
 
-    def __init__(self, trips: Trips, todo: Ints, names: Sequence[Callable[[str], str]]) -> None:
+    def __init__(
+        self,
+        trips: Trips,
+        todo: Ints,
+        names: Sequence[Callable[[str], str]],
+        counters: Collection[object],
+    ) -> None:
         self.trips, self.period, self.todo = trips, trips.period, todo
+        self.counters = counters
         self.history: list[Times] = []
         """The times before each iteration."""
         self.gone, self.settled = plain(ints(0)), FALSE
         self.names, self.stores = names, FALSE
+        self.took = self.period
+        """Iterations after which each has settled; of others those of their slots."""
         self.few = _FEW + trips.slots + self.period
         self.least = int(np.min(todo))
         self.most = min(int(np.max(todo)), int(np.max(self.few)) + _STORING)
@@ -119,7 +138,16 @@ class Steady:
         if done >= _STEADY:
             self.stores = beside_a_store(self.history, now, self.trips, self.names)
             here = here & without(self.stores)
-            self.settled |= grows_evenly(self.history[-2], self.history[-1], now, here)
+            for n in range(1, min(_LONGEST, len(self.history) // 2) + 1):
+                even = grows_evenly(
+                    self.history[-2 * n], self.history[-n], now, here, self.counters
+                )
+                if anywhere(even):
+                    self.took = pick(even, n, self.took)
+                    self.settled |= even
+                    here = here & without(even)
+                if not anywhere(here):
+                    break
 
     def before(self, now: Times, tail: Ints) -> tuple[Times, Floats, Ints, Ints]:
         """Return the times a period ago, how many such periods follow, and of how many iterations.
@@ -127,7 +155,7 @@ class Steady:
         At last, how many iterations are left after them.
         ``tail``: how many full iterations at the end each has to be gone through at least.
         """
-        period = pick(self.settled, 1, smaller(self.period, larger(self.gone, 1)))
+        period = smaller(self.took, larger(self.gone, 1))
         left = larger(self.todo - self.gone, 0)
         more = larger(left - tail, 0) // period
         more = pick(more * period > 1, more, 0)  # one is gone through as soon as skipped
