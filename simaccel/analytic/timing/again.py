@@ -50,7 +50,7 @@ class Again(Traffic):
         was = _Was(line, self._last_stores(line))
         self._go_back(line, every, first)
         self._in_order(line, every, was)
-        for load, end in zip(was.loads, was.ends, strict=True):
+        for load, end in reversed(list(zip(was.loads, was.ends, strict=True))):
             if load is not new and load.end is not end:
                 late = larger(load.end - end, 0)
                 _end_at(load, end)

@@ -48,14 +48,21 @@ class Channels(Pipes):
 
     def _shift(self, one: Request, shift: Floats) -> None:
         """Let a load end later, and what its end has set."""
-        later = shift > 0
-        if not anywhere(later):
-            return
-        key = one.tiled.key
-        arrivals: list[object] = [("next", key, n) for n in range(one.tiled.far)]
-        self.later_at([one.engine], one.end, shift)
-        self.later_at([("ready", key), *arrivals], one.arrival, shift)
-        one.end, one.arrival = one.end + shift, one.arrival + shift
+        end, arrival = one.end, one.arrival
+        if anywhere(shift > 0):
+            one.end, one.arrival = end + shift, arrival + shift
+            self._set_later(one, end, arrival, shift)
+
+    def _set_later(self, one: Request, end: Floats, arrival: Floats, shift: Floats) -> None:
+        """Let what a load has set by its end be later; of several loads the last one's first.
+
+        Else one would be taken for the next one, where it now ends when that one did.
+        """
+        if anywhere(shift > 0):
+            key = one.tiled.key
+            arrivals: list[object] = [("next", key, n) for n in range(one.tiled.far)]
+            self.later_at([one.engine], end, shift)
+            self.later_at([("ready", key), *arrivals], arrival, shift)
 
     def _beside_stores(self, asked: Floats, start: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``start`` on ends beside stores, in batches."""
@@ -166,7 +173,7 @@ class Channels(Pipes):
         done = until
         if anywhere(there & (until > asked + line.pace.loads)):
             batch = asked + line.pace.loads
-            for one in line.recent:
+            for one in reversed(line.recent):
                 if not anywhere(mine := one.end > batch):
                     continue
                 if anywhere(mine := mine & there & line.counts(one) & (one.end <= until)):
@@ -216,8 +223,14 @@ class Channels(Pipes):
 
         ``ends``: when those of the line had ended.
         """
+        moved = []
         for one, mine in later:
-            self._shift(one, self._load_again(line, one, mine, ends) - one.end)
+            was = one.end, one.arrival
+            shift = self._load_again(line, one, mine, ends) - one.end
+            one.end, one.arrival = one.end + shift, one.arrival + shift
+            moved.append((one, *was, shift))
+        for each in reversed(moved):
+            self._set_later(*each)
 
     def _load_again(self, line: Line, one: Request, mine: Bools, ends: list[Floats]) -> Floats:
         """Return when a load ends that is served again, behind the one of its loader before."""
