@@ -14,6 +14,8 @@ from simaccel.analytic.estimate import estimate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
+from simaccel.mapping.text import parse_tree
+from simaccel.mapping.tree import Group
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, gigabytes
 from tests.program.programs import (
@@ -26,6 +28,8 @@ from tests.program.programs import (
     gemm_group,
     softmax_group,
 )
+from tests.trees import vector
+from tests.trees import workload as make_workload
 
 ONE_SLOT = {"a_slots": 1, "b_slots": 1, "out_slots": 1}
 
@@ -139,10 +143,8 @@ def test_steady_state(make: Any, side: int, rate: int, slots: dict[str, int], cy
 
 
 def test_steady_state_of_a_remainder_that_stores_beside_loads() -> None:
-    """Memory-bound: the machine takes all transfers one after the other, the estimate 9% more."""
-    ran, predicted = _steady(remainder, on(4, 1), {})
-    assert ran == 80 + 32 + 40
-    assert predicted == pytest.approx(ran, rel=0.1)
+    """Memory-bound: all transfers, one after the other."""
+    assert _steady(remainder, on(4, 1), {}) == (80 + 32 + 40, 80 + 32 + 40)
 
 
 @pytest.mark.parametrize(("rate", "cycles"), [(1, 80 + 24), (2, 40 + 24), (4, 20 + 24)])
@@ -151,9 +153,7 @@ def test_a_store_between_loads_turns_the_dram_around_twice_a_batch(rate: int, cy
 
     Loads wait meanwhile, so each batch is over to writing and back to reading: 4 * 2 * 3 cycles.
     """
-    ran, predicted = _steady(one_tile, on(4, rate, turnaround=3), {})
-    assert ran == cycles
-    assert predicted == (cycles if rate != 2 else pytest.approx(cycles, rel=0.12))
+    assert _steady(one_tile, on(4, rate, turnaround=3), {}) == (cycles, cycles)
 
 
 def test_latency_hides_behind_the_other_transfers() -> None:
@@ -174,6 +174,27 @@ def test_as_many_tiles_are_on_their_way_as_there_are_slots(slots: int, latency: 
     expected = max(14, (latency + 4 + 14) / slots)
     assert run == pytest.approx(expected, rel=0.03)
     assert predicted == pytest.approx(expected, rel=0.03)
+
+
+def test_a_storer_that_goes_on_asks_before_a_loader_that_waits_for_its_slot() -> None:
+    """Rows of 6 B in two slots, at 1 B a cycle in batches of 4 B, 3 cycles a turnaround.
+
+    When a row has gone, the next one's store is asked for before the load into the slot that is
+    free: 4 B of the store, 4 of the load, 2 and 2, with 3 cycles between. Then the other load, and
+    the first store behind it, for which the SFU has its 3 cycles in time.
+    """
+    cycles = []
+    for rows in (21, 61):
+        softmax = vector("softmax", "softmax", "P q c", "S q c", axis="c", q=rows, c=3)
+        tree = parse_tree("loop q 1\nkeep S buffer x2\ndo softmax sfu")
+        made = case(make_workload(softmax), Group(operators=("softmax",), tree=tree))
+        sfu = {"lanes": 4, "passes": 3, "latency_cycles": 0}
+        dram = {"bandwidth_bytes_per_second": gigabytes(1), "turnaround_cycles": 3}
+        cycles.append(_cycles(made, accelerator(sfu=sfu, dram=dram)))
+    two_rows = (4 + 3 + 4 + 3 + 2 + 3 + 2) + 6 + (3 + 6)
+    assert cycles[1][0] - cycles[0][0] == 20 * two_rows
+    assert cycles[0][0] == cycles[0][1]
+    assert cycles[1][0] == cycles[1][1]
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])

@@ -102,7 +102,7 @@ class Again(Traffic):
         """Serve a store again, behind the one before."""
         ends = [load.end for load in line.recent]
         one.begin = pick(mine, larger(one.begin, self._last_stores(line)[0]), one.begin)
-        posted, later = self._behind_loads(one.begin, one.move, mine)
+        posted, later, _ = self._behind_loads(one.begin, one.move, mine)
         kept = [] if mine is TRUE else [(load, pick(mine, 0, time)) for load, time in one.delays]
         one.delays = kept + line.later_than(ends)
         self._post(line, one, posted, mine)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, RING, TRUE
 from simaccel.analytic.family import Bools, Floats, ints
@@ -12,8 +14,10 @@ from simaccel.analytic.timing.times import COUNTERS, DMA_OUT, DRAM, EARLIER, STO
 from simaccel.analytic.timing.turns import Posted, after_loads, delay_of, meeting
 from simaccel.hardware import Accelerator
 
-_Late = list[tuple[Request, Bools]]
+Late = list[tuple[Request, Bools]]
 """Loads with whose they are."""
+Moved = tuple[Request, Floats, Floats, Floats]
+"""A load that ends later: its end and arrival before, and by how much."""
 
 
 class Channels(Pipes):
@@ -48,21 +52,19 @@ class Channels(Pipes):
 
     def _shift(self, one: Request, shift: Floats) -> None:
         """Let a load end later, and what its end has set."""
-        end, arrival = one.end, one.arrival
-        if anywhere(shift > 0):
-            one.end, one.arrival = end + shift, arrival + shift
-            self._set_later(one, end, arrival, shift)
+        self.set_later([_later(one, shift)])
 
-    def _set_later(self, one: Request, end: Floats, arrival: Floats, shift: Floats) -> None:
-        """Let what a load has set by its end be later; of several loads the last one's first.
+    def set_later(self, moved: Sequence[Moved]) -> None:
+        """Let what some loads have set by their ends be later, for the last one first.
 
         Else one would be taken for the next one, where it now ends when that one did.
         """
-        if anywhere(shift > 0):
-            key = one.tiled.key
-            arrivals: list[object] = [("next", key, n) for n in range(one.tiled.far)]
-            self.later_at([one.engine], end, shift)
-            self.later_at([("ready", key), *arrivals], arrival, shift)
+        for one, end, arrival, shift in reversed(moved):
+            if anywhere(shift > 0):
+                key = one.tiled.key
+                arrivals: list[object] = [("next", key, n) for n in range(one.tiled.far)]
+                self.later_at([one.engine], end, shift)
+                self.later_at([("ready", key), *arrivals], arrival, shift)
 
     def _beside_stores(self, asked: Floats, start: Floats, move: Move, there: Bools) -> Floats:
         """Return when a load that is served from ``start`` on ends beside stores, in batches."""
@@ -156,11 +158,13 @@ class Channels(Pipes):
                 self.x[port] = pick(mine, served, self.x[port])
                 self._store_ends_later(line, n, last, pick(mine, larger(served - last, 0), 0))
 
-    def _behind_loads(self, asked: Floats, move: Move, where: Bools) -> tuple[Posted, _Late]:
+    def _behind_loads(
+        self, asked: Floats, move: Move, where: Bools
+    ) -> tuple[Posted, Late, list[Moved]]:
         """Return when a store is served: after a batch of loads, which then wait for it.
 
         It gets its turn as well where loads run out, though a loader asks for its next one then:
-        such loads are returned, with whose they are.
+        such loads are returned, with whose they are; and those that end later.
         """
         line = self.lines[move.memory]
         there, free = self._there(where), self.x[line.channel]
@@ -170,22 +174,22 @@ class Channels(Pipes):
         for _, mine in behind:
             wrote = wrote | mine
         posted = after_loads(asked, until, move.service, wrote, line.pace, line.turned)
-        done = until
+        done, moved = until, []
         if anywhere(there & (until > asked + line.pace.loads)):
             batch = asked + line.pace.loads
-            for one in reversed(line.recent):
+            for one in line.recent:
                 if not anywhere(mine := one.end > batch):
                     continue
                 if anywhere(mine := mine & there & line.counts(one) & (one.end <= until)):
                     delay = delay_of(one.end, asked, move.service, line.pace, line.turned)
-                    self._shift(one, pick(mine, delay, 0))
+                    moved.append(_later(one, pick(mine, delay, 0)))
             done = done + larger(delay_of(until, asked, move.service, line.pace, line.turned), 0)
         self.x[line.channel] = pick(there, done, free)
         line.turned = pick(there, posted.since, line.turned)
         line.wrote = pick(there, posted.end > done, line.wrote)
-        return posted, later
+        return posted, later, moved
 
-    def _let_by_a_store(self, line: Line, asked: Floats, there: Bools) -> _Late:
+    def _let_by_a_store(self, line: Line, asked: Floats, there: Bools) -> Late:
         """Return loads that take a slot when a store ends, where the storer goes on at once.
 
         It asks for the next store before their loader knows of the slot.
@@ -198,8 +202,8 @@ class Channels(Pipes):
         return [(one, mine) for one, mine in every if anywhere(mine)]
 
     def _until(
-        self, line: Line, asked: Floats, there: Bools, behind: _Late
-    ) -> tuple[Floats, _Late]:
+        self, line: Line, asked: Floats, there: Bools, behind: Late
+    ) -> tuple[Floats, Late]:
         """Return when loads run out for the first time since a store waits, and those behind."""
         free = self.x[line.channel]
         if not anywhere(there & (free > asked)):
@@ -218,19 +222,13 @@ class Channels(Pipes):
         later = [(one, mine & (one.begin >= until)) for one, mine in late]
         return until, in_order([(one, mine) for one, mine in later if anywhere(mine)])
 
-    def _serve_again(self, line: Line, later: _Late, ends: list[Floats]) -> None:
+    def _serve_again(self, line: Line, later: Late, ends: list[Floats]) -> list[Moved]:
         """Serve loads behind a store, that were gone through before it.
 
-        ``ends``: when those of the line had ended.
+        ``ends``: when those of the line had ended. Those that end later are returned.
         """
-        moved = []
-        for one, mine in later:
-            was = one.end, one.arrival
-            shift = self._load_again(line, one, mine, ends) - one.end
-            one.end, one.arrival = one.end + shift, one.arrival + shift
-            moved.append((one, *was, shift))
-        for each in reversed(moved):
-            self._set_later(*each)
+        every = ((one, self._load_again(line, one, mine, ends)) for one, mine in later)
+        return [_later(one, end - one.end) for one, end in every]
 
     def _load_again(self, line: Line, one: Request, mine: Bools, ends: list[Floats]) -> Floats:
         """Return when a load ends that is served again, behind the one of its loader before."""
@@ -246,3 +244,11 @@ class Channels(Pipes):
         end = pick(mine, end, one.end)
         self.x[channel] = pick(mine, end, free)
         return end
+
+
+def _later(one: Request, shift: Floats) -> Moved:
+    """Let a load end later."""
+    was = one.end, one.arrival
+    if anywhere(shift > 0):
+        one.end, one.arrival = one.end + shift, one.arrival + shift
+    return one, *was, shift

@@ -85,7 +85,7 @@ class Traffic(Channels):
         else:
             line = self.lines[move.memory]
             before, ends = [line.before(self.x)], [one.end for one in line.recent]
-            posted, later = self._behind_loads(begin, move, tiled.own)
+            posted, later, moved = self._behind_loads(begin, move, tiled.own)
             delays = line.later_than(ends)
             end = larger(posted.end, begin + move.port)
         if tiled.level != BUFFER:
@@ -108,7 +108,7 @@ class Traffic(Channels):
         self._count(move, tiled.own, loads=False)
         late = None
         if not move.on_chip:
-            self._serve_again(line, later, ends)
+            self.set_later([*moved, *self._serve_again(line, later, ends)])
             late = partial(self._store_late, line)
         self.use_port(WRITE if move.on_chip else READ, engine, begin, move.port, tiled.own, late)
 
