@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,11 +116,36 @@ def _waits(run: Run) -> tuple[str, float]:
 
 
 def measure_all(
-    work: Callable[[T], U], points: Sequence[T], what: str, processes: int | None = None
+    work: Callable[[T], U],
+    points: Sequence[T],
+    what: str,
+    processes: int | None = None,
+    kept: Path | None = None,
 ) -> list[U]:
-    """Measure in parallel, in the order of the points, with progress."""
+    """Measure in parallel, in the order of the points, with progress.
+
+    ``kept``: a folder that has what was measured of them before, and gets what is measured now.
+    """
+    found: dict[int, U] = {}
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        for path in kept.glob("*.pkl"):
+            found[int(path.stem)] = pickle.loads(path.read_bytes())  # noqa: S301 - our own
+    left = [number for number in range(len(points)) if number not in found]
+
+    def note(at: int, one: U) -> None:
+        if kept is not None:
+            part = kept / f"{left[at]}.part"
+            part.write_bytes(pickle.dumps(one))
+            part.rename(part.with_suffix(".pkl"))
+
     with Bar(what) as bar:
-        return run_all(work, points, processes or os.cpu_count() or 1, bar.show)
+        some = [points[number] for number in left]
+        jobs = processes or os.cpu_count() or 1
+        found |= zip(
+            left, run_all(work, some, jobs, bar.show, note=note) if some else (), strict=True
+        )
+    return [found[number] for number in range(len(points))]
 
 
 HEAD: Final = ("", "points", "median", "90%", "95%", "99%", "worst", "within 1%", "within 5%")

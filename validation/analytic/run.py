@@ -2,7 +2,8 @@
 
 ``python -m validation.analytic.run [points] [nests] [small] [--count N]`` measures the draws that
 are named, or all. A draw in its own size writes its CSV and picture and the figures between its
-markers in ``README.md``. It fails where an exact figure differs (MACs, bytes by tensor and level),
+markers in ``README.md``; one that is stopped goes on where it was, as long as the sources are the
+same. It fails where an exact figure differs (MACs, bytes by tensor and level),
 where a run is shorter than its resource bound or holds more than the footprint, or where the errors
 leave the tolerances.
 """
@@ -10,13 +11,18 @@ leave the tolerances.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from validation.analytic.compared import HEAD, draw_scatter, figures, judge, markdown, measure_all
 from validation.analytic.draws import ASKED, DRAWS, HERE, WHAT_IFS, Draw, Outcome, write_csv
 from validation.analytic.readme import write_figures
+from validation.frozen.run import ROOT, fingerprint
 
+PART: Final = ROOT / "out" / "analytic"
+"""What was measured of a draw that isn't whole yet."""
 _WORST = 10
 
 
@@ -80,7 +86,9 @@ def _reasons(asked: Sequence[Outcome]) -> str:
 
 def check(one: Draw, count: int | None, processes: int | None) -> int:
     """Measure a draw, write, judge: 1 if anything is wrong."""
-    outcomes = measure_all(one.measure, one.points(count or one.count), one.name, processes)
+    points = one.points(count or one.count)
+    kept = PART / f"{one.name}-{fingerprint()}"
+    outcomes = measure_all(one.measure, points, one.name, processes, kept)
     ran = [outcome.compared for outcome in outcomes if outcome.compared.cycles]
     text = summary(outcomes)
     print(f"{one.name}\n\n{text}\n")
@@ -88,6 +96,7 @@ def check(one: Draw, count: int | None, processes: int | None) -> int:
         write_csv(outcomes, one.table)
         draw_scatter(ran, one.picture)
         write_figures(one.name, text, HERE / "README.md")
+        shutil.rmtree(kept)
     wrong = [outcome for outcome in outcomes if outcome.compared.faults]
     for outcome in wrong:
         sys.stderr.write(f"{outcome.text}: {outcome.compared.faults}\n")
