@@ -17,7 +17,7 @@ from functools import cached_property
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
-from simaccel.schedulers import flat, flex
+from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.accounts import Account
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
@@ -125,6 +125,8 @@ def _others(
     for choices in kinds:
         with suppress(SimaccelError):  # nothing of a dataflow fits
             yield from flex.sequences(workload, quiet, choices)
+    with suppress(SimaccelError):  # or it isn't what is asked for
+        yield naive.sequence(workload, quiet.goal, options)
 
 
 def _searched(

@@ -143,14 +143,22 @@ def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
     """Schedule each operator on its own with the fixed tile; errors as of ``Fixed``."""
-    fixed = Fixed.of(Goal.of(accelerator, options, workload), options)
+    goal = Goal.of(accelerator, options, workload)
+    return mapping_of(workload, name, sequence(workload, goal, options, granularities))
+
+
+def sequence(
+    workload: Workload, goal: Goal, options: Options, granularities: str = GRANULARITIES
+) -> list[Group | Around]:
+    """Return all operators, each with its fixed tile; errors as of ``Fixed``."""
+    fixed = Fixed.of(goal, options)
     body: list[Group | Around] = []
     for part in parts(workload):
         if isinstance(part, tuple):
             body += fixed.attention(workload, part, granularities)
         else:
             body.append(fixed.group(workload, part))
-    return mapping_of(workload, name, body)
+    return body
 
 
 def _fixed(
