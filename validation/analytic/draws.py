@@ -121,8 +121,8 @@ DRAWS: Final = (
         points=draw,
         measure=of_dataflow,
         median=0.005,
-        p95=0.06,
-        worst=0.30,
+        p95=0.03,
+        worst=0.05,
     ),
     Draw(
         name="nests",
