@@ -122,7 +122,7 @@ DRAWS: Final = (
         measure=of_dataflow,
         median=0.005,
         p95=0.03,
-        worst=0.05,
+        worst=0.10,
     ),
     Draw(
         name="nests",
