@@ -201,9 +201,7 @@ class Channels(Pipes):
         every = [(one, goes_on & (one.begin == asked) & line.counts(one)) for one in stored]
         return [(one, mine) for one, mine in every if anywhere(mine)]
 
-    def _until(
-        self, line: Line, asked: Floats, there: Bools, behind: Late
-    ) -> tuple[Floats, Late]:
+    def _until(self, line: Line, asked: Floats, there: Bools, behind: Late) -> tuple[Floats, Late]:
         """Return when loads run out for the first time since a store waits, and those behind."""
         free = self.x[line.channel]
         if not anywhere(there & (free > asked)):
