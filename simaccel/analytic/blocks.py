@@ -29,8 +29,9 @@ class Share:
 
     @cached_property
     def waits(self) -> Bools:
-        """Whether it is longer where others use the port."""
-        found: Bools = self.turns > self.cycles
+        """Whether it is longer where others use the port: two at a time at most."""
+        most = larger(self.turns, 3 * self.mine) if self.at_once else self.turns
+        found: Bools = most > self.cycles
         return found
 
     @cached_property
@@ -54,9 +55,11 @@ class Share:
         """
         if self.at_once:
             start = larger(other, begin)
-            shared = larger(begin + self.mine + given - start, 0)
-            shared = smaller(shared, larger(other + left - start, 0))
-            return start, 2 * shared, shared
+            since = start - begin
+            had = larger((since + 1) // 2, since - given)  # turn by turn with those before
+            shared = smaller(larger(self.mine - had, 0), larger(other + left - start, 0))
+            third = smaller(larger(given - since + had, 0), shared)
+            return start, 2 * shared + third, shared
         begin = begin + self.longer(given)
         start = larger(other, begin)
         part = larger(begin + self.cycles - start, 0) / larger(self.cycles, 1)
@@ -105,6 +108,8 @@ class Block:
     def waits(self) -> Bools:
         """Whether it takes longer where others use a port."""
         found: Bools = self.at_read.waits | self.at_write.waits
+        for fold in self.folds:
+            found = found | fold.waits
         return found
 
     @cached_property

@@ -210,7 +210,8 @@ class Units(Widths):
             return [Block(c, r, w, reading=rs, writing=ws) for c, r, w, rs, ws in found]
 
         (found,) = folds(lambda *args, **kind: [self.folds(*args, **kind)])
-        one_by_one = folds(self._one_by_one) if anywhere(found.waits) else []
+        waits = found.waits | (3 * larger(found.read, found.write) > found.cycles)
+        one_by_one = folds(self._one_by_one) if anywhere(waits) else []
         return replace(found, edges=around, folds=tuple(map(levelled, one_by_one)))
 
     def _one_by_one(

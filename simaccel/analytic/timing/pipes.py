@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
-
-import numpy as np
 
 from simaccel.analytic.bodies import TRUE
 from simaccel.analytic.family import Bools, Floats, Ints
-from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, up, without
+from simaccel.analytic.pointwise import anywhere, larger, pick, smaller, up, without
+from simaccel.analytic.timing.ports import NEVER
 from simaccel.analytic.timing.systolic import Systolic
 from simaccel.analytic.timing.times import DOWN, UP, ZERO, Begin, Times
 from simaccel.hardware import Accelerator
 
-NEVER: Final[Floats] = plain(np.full((), np.inf))
 Sets = tuple[object, int]
 """What the end of a request sets, and how many cycles later."""
 
@@ -72,7 +69,7 @@ class Pipes(Systolic):
 
     def lasting(self, growth: Times, interval: Floats) -> Floats:
         """Return in how many periods the last one that is not asked again still shares a pipe."""
-        found = NEVER
+        found = super().lasting(growth, interval)
         for pipe, users in self.users.items():
             late = ZERO
             for engine in users:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
 
 from simaccel.analytic.blocks import Block, Share
-from simaccel.analytic.bodies import TRUE
+from simaccel.analytic.bodies import FALSE, TRUE
 from simaccel.analytic.family import Bools, Floats
-from simaccel.analytic.pointwise import anywhere, larger, pick, up
+from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, up, without
 from simaccel.analytic.timing.times import (
     ARRAY,
     FREE,
@@ -22,6 +26,7 @@ from simaccel.analytic.timing.times import (
     Times,
 )
 
+NEVER: Final[Floats] = plain(np.full((), np.inf))
 Late = Callable[[Floats, Floats], None]
 _RECENT = 5
 _PAST = 64
@@ -38,6 +43,7 @@ class Use:
     had been.
     """
 
+    engine: str
     begin: Floats
     left: Floats
     number: Floats
@@ -58,6 +64,8 @@ class Past:
     number: Floats
     latest: Floats = ZERO
     """No block so far ends later."""
+    gone: Bools = FALSE
+    """Where others like it have followed that were not gone through."""
 
 
 class Ports(State):
@@ -94,7 +102,7 @@ class Ports(State):
     ) -> None:
         """Note a transfer."""
         where = where if self.present is TRUE else where & self.present
-        use = Use(begin, pick(where, cycles, 0), self.counts[port], late)
+        use = Use(engine, begin, pick(where, cycles, 0), self.counts[port], late)
         first = len(self.blocks)
         while first and anywhere(begin < self.blocks[first - 1].latest):
             first -= 1
@@ -125,13 +133,28 @@ class Ports(State):
         )
         return larger(read, write)
 
-    def done(self, engine: str, begin: Floats, end: Floats, out: Floats, block: Block) -> None:
-        """Note a block and when its engine was free and its results were there."""
-        if anywhere(block.waits & self.present) or self._has(engine):
-            number = self.counts[_BLOCKS]
-            self._note(Past(engine, begin, end, out, block, self.given, self.present, number))
-            if len(self.blocks) > 2 * _PAST:
-                self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+    def done(
+        self, engine: str, begin: Floats, end: Floats, out: Floats, block: Block
+    ) -> Late | None:
+        """Note a block and when its engine was free and its results were there.
+
+        Returns what is to be told when a port has served it later than when it ended.
+        """
+        if not anywhere(block.waits & self.present) and not self._has(engine):
+            return None
+        number = self.counts[_BLOCKS]
+        past = Past(engine, begin, end, out, block, self.given, self.present, number)
+        self._note(past)
+        if len(self.blocks) > 2 * _PAST:
+            self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+        return partial(self._served_late, past)
+
+    def _served_late(self, past: Past, _: Floats, served: Floats) -> None:
+        """Let a block end when a port has served it."""
+        here = past.where & without(past.gone)
+        delay = pick(here, larger(served - past.end, 0), 0)
+        if anywhere(delay) and past in self.blocks:
+            self._put_off(past, self.blocks[self.blocks.index(past) + 1 :], delay)
 
     def _has(self, engine: str) -> bool:
         """Return whether an engine has one of the last blocks."""
@@ -219,12 +242,50 @@ class Ports(State):
                 use.late(was, use.begin + up(use.left))
         return given
 
-    def go_on(self, moved: Floats, more: Floats, growth: Times) -> None:
+    def lasting(self, growth: Times, interval: Floats) -> Floats:
+        """Return in how many periods no other use of a port begins or ends that is waited for."""
+        found = NEVER
+        for use, here, now, rate in self._others(growth, interval):
+            to_come = (use.begin - now) // larger(interval, 1)
+            n = pick(use.begin > now, to_come, (use.begin + use.left - now) // rate)
+            found = smaller(found, pick(here, n, NEVER))
+        return found
+
+    def _others(
+        self, growth: Times, interval: Floats
+    ) -> Iterator[tuple[Use, Bools, Floats, Floats]]:
+        """Yield uses by who is not asked again, that blocks of an engine in each period wait for.
+
+        With whose they are, when that engine is free, and what the use gets in a period.
+        """
+        for engine in (ARRAY, SFU):
+            period, now, waits = growth.get(engine, ZERO), self.x[engine], FALSE
+            for past in self.blocks if anywhere(period > 0) else ():
+                if past.engine == engine and anywhere(past.begin >= now - period):
+                    here = past.where & past.block.waits & (past.begin >= now - period)
+                    waits = waits | (here & (period > 0))
+            for port in (READ, WRITE) if anywhere(waits) else ():
+                rate = larger(interval - growth.get(port, ZERO), 1)
+                for use in self.uses[port]:
+                    ahead = (use.left > 0) & (use.begin + use.left > now)
+                    if use.engine != engine and anywhere(ahead):
+                        again = growth.get(use.engine, ZERO) > 0
+                        if anywhere(here := ahead & waits & without(again)):
+                            yield use, here, now, rate
+
+    def go_on(self, moved: Floats, more: Floats, growth: Times, interval: Floats) -> None:
         """Let ``more`` periods of blocks follow, and the uses be those of the last period."""
+        others = list(self._others(growth, interval))
         for engine in (ARRAY, SFU):
             self._repeat(engine, moved, more, growth.get(engine, ZERO))
         for use in (*self.uses[READ], *self.uses[WRITE]):
-            use.begin = use.begin + moved
+            use.begin = use.begin + pick(growth.get(use.engine, ZERO) > 0, moved, 0)
+        for use, mine, now, rate in others:
+            here = mine & (use.begin <= now) & (moved > 0)
+            left = larger(use.begin + use.left - now - more * rate, 0)
+            use.begin, use.left = (
+                pick(here, new, old) for new, old in ((now + moved, use.begin), (left, use.left))
+            )
         for port in (READ, WRITE):
             self.latest[port] = self.latest[port] + moved
 
@@ -235,6 +296,7 @@ class Ports(State):
         for past in self.blocks:
             mine = self._recent(past) & (past.begin >= end - period) & (moved > 0)
             if past.engine == engine and anywhere(mine):
+                past.gone = past.gone | mine
                 times, block = pick(mine, more, 0), past.block
                 cycles, read = cycles + times * block.cycles, read + times * block.read
                 write = write + times * block.write

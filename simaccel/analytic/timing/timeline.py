@@ -204,10 +204,10 @@ class Timeline(Tiles):
             for key in keys:
                 begin = larger(begin, self.x["ready", key])
             self.x[engine] = out = begin + block.cycles + self.beside(begin, block)
-            self.done(engine, begin, out, out, block)
+            late = self.done(engine, begin, out, out, block)
             if engine == SFU:
-                self.use_port(READ, SFU, begin, block.read, TRUE)
-                self.use_port(WRITE, SFU, begin, block.write, TRUE)
+                self.use_port(READ, SFU, begin, block.read, TRUE, late)
+                self.use_port(WRITE, SFU, begin, block.write, TRUE, late)
         else:
             out = self.folds(work, block, block.edges, begun)
         self._finish(keys, work.keys[-1], out, block)
@@ -269,7 +269,7 @@ class _Ahead(_Loop):
 
     def __init__(self, timeline: Timeline, body: Bodies) -> None:
         super().__init__(timeline, body)
-        cut = body.ahead
+        self.cut = cut = _cut(body)
         early = {key for item in body.items[:cut] for work in _works(item) for key in work.keys}
         late = {key for item in body.items[cut:] for work in _works(item) for key in work.keys}
         self.first = [tiled for tiled in body.tiles if tiled.key in early]
@@ -288,7 +288,7 @@ class _Ahead(_Loop):
             timeline.open([tiled], early=early)
         for tiled in self.crossing:
             timeline.x["used", tiled.key] = ZERO
-        for item in body.items[: body.ahead]:
+        for item in body.items[: self.cut]:
             timeline.item(item, timeline.outside(body, item, here))
             timeline.past(body)
         timeline.close([t for t in self.first if t not in self.crossing])
@@ -323,7 +323,7 @@ class _Ahead(_Loop):
         timeline.begun, timeline.slid = begun, slid
         was, timeline.round = timeline.round, here
         timeline.open(self.second)
-        for item in self.body.items[self.body.ahead :]:
+        for item in self.body.items[self.cut :]:
             timeline.item(item, timeline.outside(self.body, item, here))
             timeline.past(self.body)
         timeline.close([*self.second, *self.crossing])
@@ -336,6 +336,27 @@ class _Ahead(_Loop):
         """Run the later part of the last iteration."""
         self._behind()
         self.waits, self.waiting = None, FALSE
+
+
+def _cut(body: Bodies) -> int:
+    """Return how many items of a pipelined loop's body are gone through an iteration early.
+
+    What the SFU does behind those that run early waits for nothing else of the later part: so it is
+    gone through before the array's blocks of the iteration before, which it runs beside.
+    """
+    found = body.ahead
+    for item in body.items[found:]:
+        if any(work.do.unit != "sfu" or work.corrects for work in _works(item)) or _has_tiles(item):
+            break
+        found += 1
+    return found if found < len(body.items) else body.ahead
+
+
+def _has_tiles(item: Bodies | Work) -> bool:
+    """Return whether tiles come and go inside an item."""
+    if isinstance(item, Work):
+        return False
+    return bool(item.tiles) or any(map(_has_tiles, item.items))
 
 
 def _works(item: Bodies | Work) -> tuple[Work, ...]:

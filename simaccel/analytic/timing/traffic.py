@@ -184,7 +184,7 @@ class Traffic(Channels):
         more = smaller(more, self.lasting(growth, interval))
         moved = pick(self._there(more > 0), more * interval, 0)
         was = [line.state(self.x) for line in self.lines.values()]
-        self.go_on(moved, more, growth)
+        self.go_on(moved, more, growth, interval)
         for key, value in growth.items():
             if key in self.counters:
                 self.x[key] = self.x[key] + more * value
