@@ -113,6 +113,8 @@ class Candidates:
     """What is near them, by the way there."""
     alone: dict[int, tuple[Family, Tree]] = field(default_factory=dict)
     """Candidates as families of one and as trees, by their numbers."""
+    times: dict[object, int] | None = None
+    """Estimated cycles by tree, of this and of others that have some of the same candidates."""
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -278,11 +280,23 @@ class Candidates:
             self.cycles[mine] = self.known[mine]
 
     def _time(self, number: int, which: Ints) -> None:
-        """Time candidates of a family."""
-        family, counts = self.families[number], self.totals[number].counts
-        asked = take(family, index_of(self.place[which], family.shape))
-        times = Totals(asked, self.accelerator, counts).timed()
-        self.known[which] = np.maximum(times, self.least[which])
+        """Time candidates of a family, but those that others have timed."""
+        if self.times is not None:
+            trees = [self._key(candidate) for candidate in which]
+            self.known[which] = [self.times.get(tree, -1) for tree in trees]
+            which = which[self.known[which] < 0]
+        if which.size:
+            family, counts = self.families[number], self.totals[number].counts
+            asked = take(family, index_of(self.place[which], family.shape))
+            times = Totals(asked, self.accelerator, counts).timed()
+            self.known[which] = np.maximum(times, self.least[which])
+        if self.times is not None:
+            self.times |= {self._key(candidate): int(self.known[candidate]) for candidate in which}
+
+    def _key(self, number: int) -> object:
+        """Return what a candidate's time depends on, of those of one group."""
+        family, tree = self._alone(int(number))
+        return tree, frozenset(family.aliases.items()), family.around
 
     def repeated(self) -> Candidates:
         """Return the same candidates, none of them judged; what is known is not estimated again."""

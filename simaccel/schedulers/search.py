@@ -110,10 +110,17 @@ class Goal:
             ]
         return self.candidates([self.asked.cut(family) for family in families])
 
-    def candidates(self, families: Sequence[Family], many: int = MANY) -> Candidates:
-        """Return the candidates of families whose numbers are as asked; ``many`` as of theirs."""
+    def candidates(
+        self,
+        families: Sequence[Family],
+        many: int = MANY,
+        times: dict[object, int] | None = None,
+    ) -> Candidates:
+        """Return the candidates of families whose numbers are as asked; the others as of theirs."""
         allows = self.asked.allows if self.asked else None
-        return Candidates(families, self.accelerator, self.objective, allows, self.patience, many)
+        return Candidates(
+            families, self.accelerator, self.objective, allows, self.patience, many, times=times
+        )
 
     @property
     def room(self) -> int:
@@ -270,6 +277,8 @@ class _Nearby:
 
     goal: Goal
     known: dict[object, Candidates | None]
+    times: dict[object, int] = field(default_factory=dict)
+    """Cycles of what was timed: different ways come to the same candidates."""
 
     def near(
         self, way: object, beam: Sequence[Family], limits: Sequence[Limit]
@@ -277,7 +286,9 @@ class _Nearby:
         """Return the neighbours of candidates that a search comes to on a way; None if none are."""
         if way not in self.known:
             family = neighbours(beam, limits, self.goal.accelerator)
-            self.known[way] = None if family is None else self.goal.candidates([family], _MANY_NEAR)
+            self.known[way] = (
+                None if family is None else self.goal.candidates([family], _MANY_NEAR, self.times)
+            )
         found = self.known[way]
         return None if found is None else found.repeated()
 
