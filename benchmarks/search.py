@@ -71,7 +71,7 @@ class Work:
 
 def points() -> list[Point]:
     """Counting and estimating of two groups, of nests, and whole searches."""
-    sizes = {"counted": 48, "counted, broadcasting": 48, "estimated": 10}
+    sizes = {"counted": 48, "counted, broadcasting": 48, "estimated": 4}
     kinds = [f"gemm {what}" for what in ("counted", "counted, broadcasting", "estimated")]
     kinds += [f"{one} {what}" for one in ("flat", "flash") for what in ("counted", "estimated")]
     found: list[Point] = [
@@ -260,7 +260,7 @@ def report(rows: list[Row]) -> str:
         "## Search\n\n"
         f"The closed form of a GEMM {shape} and of fused attention (BERT 512, batch 64) on edge, "
         "48 tile sizes per rank; *counted*: MACs, bytes by tensor and level, buffer and bound; "
-        "*estimated* (10 sizes per rank): cycles with fill, latency and slots too. `grid`: the "
+        "*estimated* (4 sizes per rank): cycles with fill, latency and slots too. `grid`: the "
         "choice of a scheduler among its own candidates; `nests`: mappings of a layer drawn from "
         "a mapspace; `search`: "
         "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens "
