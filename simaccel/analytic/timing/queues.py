@@ -38,6 +38,8 @@ class Queues(Again):
         """The iteration that it is in."""
         self.supply: Supply = {}
         self.supplying: set[int] = set()
+        self.sums: set[int] = set()
+        """Sums in PEs, by key, that are asked for ahead."""
         self.homes: dict[int, Round] = {}
         """The last iteration in which a tile came."""
 
@@ -139,7 +141,7 @@ class Queues(Again):
 
     def _is_asked(self, tiled: Tiled) -> bool:
         """Return whether tiles are asked for ahead."""
-        return tiled.comes or tiled.key in self.supply
+        return tiled.comes or tiled.key in self.supply or tiled.key in self.sums
 
     def _ask_next(self, tiled: Tiled, where: Bools, n: int) -> None:
         """Ask for a tile of n slots when one is released."""
@@ -147,11 +149,13 @@ class Queues(Again):
             self._ask(tiled, where, ahead=n, place=n - 1, slot=1)
             self._follow(tiled, n + 1, where)
             return
-        # some of PEs could not be asked for before, as that of the buffer had not been
+        # some of PEs could not be asked for before: that of the buffer had not been, or sums not begun
         for place in range(n):
             cold = where & (self.coming(tiled, place) == UNASKED)
             if anywhere(cold):
                 self._ask(tiled, cold, ahead=place + 1, place=place, slot=n - place)
+            if tiled.key in self.sums:
+                where = where & (self.coming(tiled, place) != UNASKED)
 
     def _still(self, tiled: Tiled) -> Bools:
         """Return whose tile has not been let go yet, by those of PEs that come from it."""
@@ -178,7 +182,7 @@ class Queues(Again):
         if tiled.maker is not None and ahead:
             where = where & tiled.spills & self.round.summed(ahead, tiled.maker.reduced)
         free = self.released(tiled, slot)
-        if tiled.outside is not None and anywhere(where):
+        if tiled.key in self.supply and anywhere(where):
             where, free = self._supplied(tiled, where, ahead, free)
         if anywhere(where):
             was, arrival = self.slid, ("next", tiled.key, place)
@@ -186,7 +190,7 @@ class Queues(Again):
             self.x.setdefault(arrival, UNASKED)
             self.load(tiled, sizes, free, where, arrival)
             self.slid = was
-            if tiled.outside is not None:
+            if tiled.key in self.supply:
                 self._brought(tiled, where, ahead)
 
     def _sources(self, tiled: Tiled, where: Bools) -> Iterator[tuple[Tiled, Round, Bools]]:

@@ -33,6 +33,21 @@ def supply(top: Bodies) -> Supply:
     return {key: tiles for key, tiles in found.items() if key not in others}
 
 
+def sums_ahead(top: Bodies) -> set[int]:
+    """Return the keys of sums in PEs that come back as soon as they have a slot.
+
+    Those whose tile in the buffer stays there until all that is added to it has been.
+    """
+    every = list(_bodies(top))
+    if any(body.ahead or body.shares for body in every):
+        return set()
+    tiles = [tiled for body in every for tiled in body.tiles]
+    go = {tiled.key for tiled in tiles if tiled.level == BUFFER and tiled.may_spill}
+    sums = {one.key for one in tiles if one.maker is not None and one.outside is not None}
+    other = {one.key for one in tiles if not one.may_spill or one.outside in go}
+    return sums - other
+
+
 def _bodies(body: Bodies) -> Iterator[Bodies]:
     yield body
     for item in body.items:

@@ -48,7 +48,7 @@ class Tiles(Queues):
             if not tiled.may_spill:
                 return
             here = here & tiled.spills & self.begun.get(tiled.maker.name, FALSE)
-        if tiled.outside is not None and tiled.key not in self.supply:
+        if tiled.outside is not None and tiled.key not in {*self.supply, *self.sums}:
             if anywhere(here):
                 self.load(tiled, self.round.sizes, self.free(tiled, early), here, ready)
             return
