@@ -149,7 +149,7 @@ class Queues(Again):
             self._ask(tiled, where, ahead=n, place=n - 1, slot=1)
             self._follow(tiled, n + 1, where)
             return
-        # some of PEs could not be asked for before: that of the buffer had not been, or sums not begun
+        # some of PEs could not be asked for: that of the buffer was not, or sums had not begun
         for place in range(n):
             cold = where & (self.coming(tiled, place) == UNASKED)
             if anywhere(cold):
