@@ -15,12 +15,16 @@ import numpy.typing as npt
 Numbers = npt.NDArray[Any]
 """An array, or a plain number."""
 _Numbers = TypeVar("_Numbers", bound=Numbers)
+_ARRAYS = (np.ndarray, np.generic)
 _BOOL = np.dtype(np.bool_)
 
 
 def plain(array: _Numbers) -> _Numbers:
     """Return an array of no axis as a plain number; others as they are."""
-    if isinstance(array, np.ndarray | np.generic) and not array.ndim:
+    kind: object = type(array)
+    if kind is int or kind is bool:  # most are, and isinstance takes longer
+        return array
+    if isinstance(array, _ARRAYS) and not array.ndim:
         return array.item()  # type: ignore[no-any-return]
     return array
 

@@ -40,6 +40,8 @@ class Queues(Again):
         self.supplying: set[int] = set()
         self.sums: set[int] = set()
         """Sums in PEs, by key, that are asked for ahead."""
+        self.follows = False
+        """Whether queues go on behind an item somewhere."""
         self.homes: dict[int, Round] = {}
         """The last iteration in which a tile came."""
 
@@ -116,7 +118,7 @@ class Queues(Again):
             later, here = self.coming(tiled, place + 1), self.coming(tiled, place)
             if later is not here:
                 self.x["next", tiled.key, place] = pick(tiled.own, later, here)
-        for n, mine in tiled.having(where) if self.round.last else ():
+        for n, mine in tiled.having(where) if self.follows else ():
             self._follow(tiled, n, mine)
         return found
 
@@ -232,7 +234,7 @@ class Queues(Again):
 
     def _follow(self, tiled: Tiled, ahead: int, where: Bools) -> None:
         """Ask for the first tiles of the item behind, where this one has none any more."""
-        then = self.round.last
+        then = self.round.last if self.follows else None
         if then is None or not tiled.read:
             return
         where = where & without(self.round.after(ahead)[1])

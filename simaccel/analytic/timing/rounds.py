@@ -14,6 +14,8 @@ from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, 
 from simaccel.analytic.timing.times import Sizes
 from simaccel.analytic.timing.trips import Trips
 
+_ZERO: Ints = plain(ints(0))
+
 
 @dataclass(frozen=True, eq=False)
 class Then:
@@ -36,7 +38,7 @@ class Round:
     outside: Round | None = None
     rank: str = ""
     trips: Trips | None = None
-    number: Ints = field(default_factory=lambda: plain(ints(0)))
+    number: Ints = _ZERO
     then: Then | None = None
     known: dict[int, tuple[Sizes, Bools, Bools]] = field(default_factory=dict)
 
@@ -83,7 +85,7 @@ class Round:
         """
         trips = self.trips
         assert trips is not None  # noqa: S101 - of a loop
-        inside, over, count = plain(self.number + ahead), plain(ints(0)), trips.count
+        inside, over, count = plain(self.number + ahead), _ZERO, trips.count
         if not self.varies:
             over = inside // count
             return plain(over), plain(inside - over * count)
@@ -112,7 +114,7 @@ class Round:
         if self.trips is None:
             return self.outside.passed(home, ahead)
         if not anywhere(self.number + ahead >= self.trips.least):
-            return plain(ints(0))
+            return _ZERO
         return self.outside.passed(home, self._over(ahead)[0])
 
     def summed(self, ahead: Ints | int, ranks: Collection[str]) -> Bools:

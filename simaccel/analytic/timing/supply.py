@@ -20,7 +20,7 @@ def supply(top: Bodies) -> Supply:
     """Return the tiles of the buffer of each tile of PEs (by its key) that comes ahead."""
     found: Supply = {}
     others: set[int] = set()
-    for body in _bodies(top):
+    for body in bodies_of(top):
         for tiled in body.tiles:
             if not tiled.read or tiled.stores or tiled.level != BUFFER:
                 continue
@@ -38,7 +38,7 @@ def sums_ahead(top: Bodies) -> set[int]:
 
     Those whose tile in the buffer stays there until all that is added to it has been.
     """
-    every = list(_bodies(top))
+    every = list(bodies_of(top))
     if any(body.ahead or body.shares for body in every):
         return set()
     tiles = [tiled for body in every for tiled in body.tiles]
@@ -48,23 +48,24 @@ def sums_ahead(top: Bodies) -> set[int]:
     return sums - other
 
 
-def _bodies(body: Bodies) -> Iterator[Bodies]:
+def bodies_of(body: Bodies) -> Iterator[Bodies]:
+    """Yield a body and all below it."""
     yield body
     for item in body.items:
         if isinstance(item, Bodies):
-            yield from _bodies(item)
+            yield from bodies_of(item)
 
 
 def _users(body: Bodies, source: Tiled) -> tuple[set[int], list[Tiled] | None]:
     """Return the keys of what comes from a tile, and the tiles; None if they don't come ahead."""
-    tiles = [one for inside in _bodies(body) for one in inside.tiles if one.outside == source.key]
+    tiles = [one for inside in bodies_of(body) for one in inside.tiles if one.outside == source.key]
     keys = {one.key for one in tiles}
     left = source.own
     for one in tiles:
         left = left & without(one.own)
     alone = not anywhere(left) and all(one.maker is None for one in tiles)
-    for inside in _bodies(body):
-        below = [one for one in tiles if any(one in more.tiles for more in _bodies(inside))]
+    for inside in bodies_of(body):
+        below = [one for one in tiles if any(one in more.tiles for more in bodies_of(inside))]
         if below and (inside.ahead or inside.shares):
             alone = False
     alone = alone and not any(source.key in work.keys for work in body.works)

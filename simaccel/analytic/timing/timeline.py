@@ -20,7 +20,7 @@ from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain
 from simaccel.analytic.timing.fifos import taken_over
 from simaccel.analytic.timing.rounds import Context, Round, merged
-from simaccel.analytic.timing.supply import sums_ahead, supply
+from simaccel.analytic.timing.supply import bodies_of, sums_ahead, supply
 from simaccel.analytic.timing.tiles import Tiles
 from simaccel.analytic.timing.times import (
     ARRAY,
@@ -63,6 +63,7 @@ def timeline(
     found.supply = supply(top)
     found.supplying = {id(one) for tiles in found.supply.values() for one in tiles}
     found.sums = sums_ahead(top)
+    found.follows = any(body.shares for body in bodies_of(top))
     found.first(top)
     found.body(top, found.round)
     return found
