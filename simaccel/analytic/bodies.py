@@ -134,6 +134,19 @@ class Bodies:
         """Return the tiles that nothing behind an item uses."""
         return [tiled for tiled in self.tiles if self._last.get(tiled.key) is item]
 
+    def used_ahead(self, item: Bodies | Work) -> list[Tiled]:
+        """Return the tiles that only the first items of a pipelined loop use, and none behind."""
+        if isinstance(item, Work) or not item.ahead:
+            return []
+        late = {
+            key
+            for one in item.items[item.ahead :]
+            for work in (one.works if isinstance(one, Bodies) else (one,))
+            for key in work.keys
+        }
+        every = [tiled for tiled in self.tiles if self._last.get(tiled.key) is item]
+        return [tiled for tiled in every if tiled.key not in late]
+
     def let_go_early(self, tiled: Tiled) -> bool:
         """Return whether a tile is not used by the last item any more."""
         return self._last.get(tiled.key, self.items[-1]) is not self.items[-1]

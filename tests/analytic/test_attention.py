@@ -6,6 +6,9 @@ import pytest
 
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.text import parse_tree
+from simaccel.mapping.tree import Group
 from tests.program.programs import (
     Case,
     FlatTiles,
@@ -164,3 +167,52 @@ def test_buffer_requirement_of_flat_table_1(heads: int, rows: int, formula: int)
     workload = attention_workload(2, 12, 50, 3)
     tiles = FlatTiles(heads=heads, rows=rows, keys=50)
     assert _estimate(case(workload, flat_group(workload, tiles))).buffer_bytes == 2 * formula
+
+
+# -- pipelined attention beside the ports of the buffer -------------------------------------------
+
+
+def _pipelined(heads: int, rows: int, length: int, tiles: tuple[int, int, int]) -> Case:
+    """Return heads of attention on tiles of 64 rows, softmax beside both products."""
+    keys, segment, values = tiles
+    cut = f"loop c {segment}\n    " if segment < length else ""
+    tree = parse_tree(
+        f"loop h 1\nloop q {rows}\nkeep Q buffer, Z buffer, S buffer x2\nfork ahead 1\n"
+        f"  | loop c {keys}\n    keep K buffer x2\n    do L array is\n"
+        f"  | {cut}do softmax sfu\n"
+        f"  | loop c {values}\n    keep V buffer x3\n    do A array is\n"
+    )
+    workload = attention_workload(1, heads, length, 64)
+    return case(workload, Group(operators=("L", "softmax", "A"), tree=tree))
+
+
+def _both(made: Case) -> tuple[int, int]:
+    on = load_accelerator("edge_tpu")
+    predicted = estimate(made.workload, made.mapping, on).cycles
+    return predicted, Machine(on, made.program).run().cycles
+
+
+@pytest.mark.parametrize(
+    ("heads", "length", "tiles"),
+    [
+        (1, 512, (512, 512, 64)),
+        (3, 512, (512, 512, 64)),
+        (2, 1024, (512, 1024, 64)),
+        (1, 2048, (512, 2048, 64)),
+    ],
+)
+def test_a_pipelined_softmax_beside_the_array(
+    heads: int, length: int, tiles: tuple[int, int, int]
+) -> None:
+    """The SFU reads and writes while the array does, whose folds take turns with it at the ports.
+
+    K goes when the last block of L has read it, before A of the iteration before.
+    """
+    predicted, run = _both(_pipelined(heads, 64, length, tiles))
+    assert predicted == run
+
+
+def test_three_at_the_ports_of_a_pipelined_softmax() -> None:
+    """Remainders everywhere; array, SFU and DMA write at once."""
+    predicted, run = _both(_pipelined(1, 55, 2048, (451, 1024, 64)))
+    assert predicted == pytest.approx(run, rel=0.005)

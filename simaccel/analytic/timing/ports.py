@@ -248,7 +248,7 @@ class Ports(State):
         for use, here, now, rate in self._others(growth, interval):
             to_come = (use.begin - now) // larger(interval, 1)
             n = pick(use.begin > now, to_come, (use.begin + use.left - now) // rate)
-            found = smaller(found, pick(here, n, NEVER))
+            found = smaller(found, pick(here, pick(use.left > 0, n, 0), NEVER))
         return found
 
     def _others(
@@ -267,10 +267,11 @@ class Ports(State):
             for port in (READ, WRITE) if anywhere(waits) else ():
                 rate = larger(interval - growth.get(port, ZERO), 1)
                 for use in self.uses[port]:
-                    ahead = (use.left > 0) & (use.begin + use.left > now)
-                    if use.engine != engine and anywhere(ahead):
+                    # one that has ended in this period was part of what it took
+                    lasts = use.begin + use.left > pick(use.left > 0, now, now - interval)
+                    if use.engine != engine and anywhere(lasts):
                         again = growth.get(use.engine, ZERO) > 0
-                        if anywhere(here := ahead & waits & without(again)):
+                        if anywhere(here := lasts & waits & without(again)):
                             yield use, here, now, rate
 
     def go_on(self, moved: Floats, more: Floats, growth: Times, interval: Floats) -> None:

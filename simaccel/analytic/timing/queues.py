@@ -126,9 +126,9 @@ class Queues(Again):
         """Return when the tile so many places ahead comes; before 0 if it was not asked for."""
         return self.x.get(("next", tiled.key, place), UNASKED)
 
-    def let_go(self, tiles: Sequence[Tiled]) -> None:
+    def let_go(self, tiles: Sequence[Tiled], where: Bools = TRUE) -> None:
         """Release the slots of tiles, and ask for others; of those with few slots first."""
-        still = {id(tiled): self._still(tiled) for tiled in tiles}
+        still = {id(tiled): where & self._still(tiled) for tiled in tiles}
         tiles = [tiled for tiled in tiles if anywhere(still[id(tiled)])]
         for tiled in reversed(tiles):
             self._release(tiled, still[id(tiled)])

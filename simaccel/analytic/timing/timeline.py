@@ -9,13 +9,13 @@ is no shorter than the work of any resource in it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from simaccel.analytic.blocks import Block
-from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Work
+from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
 from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain
 from simaccel.analytic.timing.fifos import taken_over
@@ -83,13 +83,16 @@ class Timeline(Tiles):
         """Go through a body, in an iteration of the loop around it."""
         was, self.round = self.round, here
         self.open(body.tiles)
-        last = body.items[-1]
+        last, gone = body.items[-1], []
         for item in body.items:
-            self.item(item, self.outside(body, item, here))
+            ahead = body.used_ahead(item)
+            self.item(item, self.outside(body, item, here), ahead)
             self.past(body)
+            gone += ahead
             if item is not last:
-                self.let_go(body.used_last(item))
-        self.close([tiled for tiled in body.tiles if not body.let_go_early(tiled)])
+                self.let_go([tiled for tiled in body.used_last(item) if tiled not in gone])
+        left = [tiled for tiled in body.tiles if tiled not in gone]
+        self.close([tiled for tiled in left if not body.let_go_early(tiled)])
         self.round = was
 
     def past(self, body: Bodies) -> None:
@@ -100,8 +103,11 @@ class Timeline(Tiles):
                 ready = ("ready", tiled.key)
                 self.x[ready] = larger(self.x[ready], stored)
 
-    def item(self, item: Bodies | Work, outside: Round) -> None:
-        """Go through a leaf, a part or a loop of a body."""
+    def item(self, item: Bodies | Work, outside: Round, ahead: Sequence[Tiled] = ()) -> None:
+        """Go through a leaf, a part or a loop of a body.
+
+        ``ahead``: tiles outside that the first items of a pipelined loop are the last to use.
+        """
         if isinstance(item, Work):
             self._work(item, self.round.sizes)
         elif item.part is not None:
@@ -109,7 +115,7 @@ class Timeline(Tiles):
             with self._turn(adders, TRUE if adders else FALSE):
                 self.body(item, self.into(item, outside))
         else:
-            self._loop(item, outside)
+            self._loop(item, outside, ahead)
             for work, summed in item.divides:
                 self._correct("divide", work, summed, self.round.sizes, TRUE)
 
@@ -127,14 +133,14 @@ class Timeline(Tiles):
         yield
         self.begun, self.slid = was
 
-    def _loop(self, body: Bodies, outside: Round) -> None:
+    def _loop(self, body: Bodies, outside: Round, ahead: Sequence[Tiled]) -> None:
         sizes, rank = outside.sizes, body.rank
         trips = self.trips_of(body, sizes[rank])
         if trips.one and not body.ahead:
             with self._turn(frozenset(), FALSE):
                 self.body(body, self.into(body, outside))
             return
-        loop = _Ahead(self, body) if body.ahead else _Loop(self, body)
+        loop = _Ahead(self, body, ahead) if body.ahead else _Loop(self, body)
         first = Round({**sizes, rank: trips.tile}, outside, rank, trips)
         left = self._steady(loop, first)
         for done in range(int(np.max(left))):
@@ -156,7 +162,7 @@ class Timeline(Tiles):
         apart = body.slides or not self._begun(body.adders)
         # the last iterations ask for tiles of another size, or of another loop
         ends = first.ends | trips.has_rest
-        tail = larger(ends * body.own_slots, body.slots_of_pes)
+        tail = larger(larger(ends * body.own_slots, body.slots_of_pes), loop.tail)
         names = [line.key for line in self.lines.values()]
         left, todo = plain(ints(0)), trips.full
         began = False
@@ -247,6 +253,8 @@ class _Loop:
 
     def __init__(self, timeline: Timeline, body: Bodies) -> None:
         self.timeline, self.body = timeline, body
+        self.tail = 0
+        """Iterations at the end that are gone through at least."""
 
     def run(self, here: Round, where: Bools) -> None:
         """Go through an iteration for some of the candidates."""
@@ -267,10 +275,14 @@ class _Loop:
 
 
 class _Ahead(_Loop):
-    """A loop whose body's first items run an iteration early (software pipelining)."""
+    """A loop whose body's first items run an iteration early (software pipelining).
 
-    def __init__(self, timeline: Timeline, body: Bodies) -> None:
+    ``leaving``: tiles outside that these are the last to use.
+    """
+
+    def __init__(self, timeline: Timeline, body: Bodies, leaving: Sequence[Tiled]) -> None:
         super().__init__(timeline, body)
+        self.leaving, self.tail = leaving, int(bool(leaving))
         self.cut = cut = _cut(body)
         early = {key for item in body.items[:cut] for work in _works(item) for key in work.keys}
         late = {key for item in body.items[cut:] for work in _works(item) for key in work.keys}
@@ -294,6 +306,12 @@ class _Ahead(_Loop):
             timeline.item(item, timeline.outside(body, item, here))
             timeline.past(body)
         timeline.close([t for t in self.first if t not in self.crossing])
+        assert here.trips is not None  # noqa: S101 - of a loop
+        last = where & (here.number + 1 == here.trips.count)
+        if self.leaving and anywhere(last):
+            timeline.round = was
+            timeline.let_go(self.leaving, last)
+            timeline.round = here
         made = self._tiles()
         timeline.x |= {("making", key): time for key, time in made.items()}
         self._behind()
