@@ -35,8 +35,8 @@ from simaccel.schedulers.repeats import repeats
 UNLIMITED = 2**62
 CLOSE: Final = 0.001
 """Where many candidates are about as good, one is taken that is so close to the best bound left."""
-MANY: Final = 64
-"""Candidates of a grid that are estimated before one that is close is taken."""
+MANY: Final = 32
+"""Candidates of a grid that are estimated before one that is close is taken; closer ones sooner."""
 _SOON: Final = 8
 _MOST: Final = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
@@ -190,16 +190,22 @@ class Candidates:
         return found[0] if found else None
 
     def finalists(
-        self, room: int, most: int, below: float = float("inf"), slack: float = 0.0
+        self,
+        room: int,
+        most: int,
+        below: float = float("inf"),
+        slack: float = 0.0,
+        tries: int | None = None,
     ) -> list[int]:
         """Return the best that fit, at most so many, and none whose objective is not ``below``.
 
-        ``slack``: how much the first may be above the best bound left.
+        ``slack``: how much the first may be above the best bound left; ``tries``: estimates after
+        which there are none, where none so far is ``below``.
         """
         fits = self.first[self.space[self.first] <= room]
         bounds = self._value(fits, self.least)
         if self.is_timed:
-            fits = self._estimated(fits, bounds, below, slack)
+            fits = self._estimated(fits, bounds, below, slack, tries)
             bounds = self._value(fits, self.cycles)
         else:
             self.left = float(bounds.min(initial=np.inf))
@@ -219,17 +225,18 @@ class Candidates:
             found = self.energy[which] * found
         return found.astype(np.float64)
 
-    def _estimated(self, fits: Ints, bounds: Values, below: float, slack: float) -> Ints:
+    def _estimated(
+        self, fits: Ints, bounds: Values, below: float, slack: float, tries: int | None
+    ) -> Ints:
         """Estimate candidates from the lowest bound on, until none can be (much) better."""
         inside = bounds < below
         fits, bounds = fits[inside], bounds[inside]
         if not fits.size:
             return fits
-        order = np.lexsort((self.dram[fits], -self.space[fits], bounds))  # large tiles fill less
-        step = self.many
-        if slack:
-            first, step = self._promising(fits, bounds), 1
-            order = np.concatenate([first, order[~np.isin(order, first)]])
+        # of about the same bound those that wait least for DRAM, and large tiles, which fill less
+        about = np.floor((bounds / max(bounds.min(), 1) - 1) / CLOSE)
+        order = np.lexsort((-self.space[fits], self.dram[fits], about))
+        step = 1 if slack else self.many if self.patience else _SOON
         fits, bounds = fits[order], bounds[order]
         left = np.minimum.accumulate(bounds[::-1])[::-1]  # the lowest bound from here on
         judged = fits[self.cycles[fits] >= 0]
@@ -237,12 +244,13 @@ class Candidates:
         at, improved = 0, 0
         self.ended = "all judged"
         while at < fits.size:
-            close = at >= self.many and self.patience is None
-            if left[at] > min(found * (1 - CLOSE) if close else found, found - slack):
+            close = 0.0 if self.patience else CLOSE * min(at / self.many, 1)
+            if left[at] > min(found * (1 - close), found - slack):
                 self.ended = "close" if left[at] <= found else "bounds"
                 break
-            if self.patience is not None and at - improved >= self.patience:
-                self.ended = "patience"
+            given_up = tries is not None and at >= tries and found >= below
+            if given_up or (self.patience is not None and at - improved >= self.patience):
+                self.ended = "all judged" if given_up else "patience"
                 break
             chunk = fits[at : at + step][bounds[at : at + step] <= found]
             self._estimate(chunk[self.cycles[chunk] < 0])
@@ -254,12 +262,6 @@ class Candidates:
             step = min(at, _MOST)
         self.left = min(found, float(left[at]) if at < fits.size else found)
         return fits[self.cycles[fits] >= 0]
-
-    def _promising(self, fits: Ints, bounds: Values) -> Ints:
-        """Return a few that have about the lowest bound, and the least DRAM traffic to wait for."""
-        low = np.flatnonzero(bounds <= bounds.min() * (1 + CLOSE))
-        some = fits[low]
-        return ints(low[np.lexsort((bounds[low], -self.space[some], self.dram[some]))][:_SOON])
 
     def estimated(self, which: Ints) -> Ints:
         """Return the estimated cycles of some candidates."""

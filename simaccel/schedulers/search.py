@@ -49,6 +49,8 @@ _OF_GRID = 2
 """Of the best from the grid, whatever is near: estimates err alike for what differs little."""
 _NEAR = 1.01
 """How much worse than the best of a round one may be and still be run on the machine."""
+_TRIES = 16
+"""Candidates of a smaller room that are estimated before it is left, if none is near the best."""
 _LADDER = 3
 """Smaller rooms, each half of the one before, whose best are run too.
 
@@ -177,7 +179,8 @@ def ranked(
     for at, most in enumerate(rooms):
         if at and below / _NEAR <= enough:
             break
-        climb = _climb(grid, nearby, most, below, slack)
+        tries = _TRIES if at and not goal.patience else None
+        climb = _climb(grid, nearby, most, below, slack, tries)
         best = sorted((*climb.firsts, *climb.others), key=lambda one: one.rank)
         near += climb.judged
         found += [*best[:_FEW], *climb.firsts[:_OF_GRID], *_unlike(best)]
@@ -293,16 +296,19 @@ class _Nearby:
         return None if found is None else found.repeated()
 
 
-def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: float) -> _Climb:
+def _climb(
+    grid: Candidates, nearby: _Nearby, room: int, below: float, slack: float, tries: int | None
+) -> _Climb:
     """Look near the best of a grid, and near the best of that, until nothing is better.
 
     Where the search of a part may leave something, and no run can be much better than the best,
     until nothing is better by more than that.
     """
-    numbers = grid.finalists(room, _FEW + _OTHERS, below, slack)
+    numbers = grid.finalists(room, _FEW + _OTHERS, below, slack, tries)
     found = _Climb([grid.chosen(number) for number in numbers])
     if slack and found.firsts and found.firsts[0].value <= grid.bound(room) + slack:
         return found
+    enough = _NEAR if nearby.goal.patience else 1 - CLOSE
     limits = [limits_of(family) for family in grid.families]
     starts = _different(grid, numbers, _STARTS)
     for which in dict.fromkeys(int(grid.family[number]) for number in starts):
@@ -312,7 +318,7 @@ def _climb(grid: Candidates, nearby: _Nearby, room: int, below: float, slack: fl
         best = min(grid.chosen(number).value for number in mine)
         for _ in range(_ROUNDS):
             candidates = nearby.near(way, beam, limits[which])
-            if candidates is None or candidates.bound(room) >= found.best * _NEAR:
+            if candidates is None or candidates.bound(room) >= found.best * enough:
                 break
             found.judged.append(candidates)
             better = candidates.finalists(room, _FEW + _OTHERS, best * _NEAR)
