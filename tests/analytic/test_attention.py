@@ -21,6 +21,8 @@ from tests.program.programs import (
     softmax_group,
     staged_groups,
 )
+from tests.trees import einsum, vector
+from tests.trees import workload as make_workload
 
 TOY = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
 WHOLE = GemmTiles(stationarity="os")
@@ -216,3 +218,21 @@ def test_three_at_the_ports_of_a_pipelined_softmax() -> None:
     """Remainders everywhere; array, SFU and DMA write at once."""
     predicted, run = _both(_pipelined(1, 55, 2048, (451, 1024, 64)))
     assert predicted == pytest.approx(run, rel=0.005)
+
+
+def test_a_pipelined_softmax_waits_for_the_sfu() -> None:
+    """GELU of the rows before stands between two softmaxes, though A comes before it."""
+    made = make_workload(
+        einsum("L", "S q c", "Q q d", "K c d", q=256, c=512, d=64),
+        vector("softmax", "softmax", "P q c", "S q c", axis="c", q=256, c=512),
+        einsum("A", "Z q d", "P q c", "V c d", q=256, c=512, d=64),
+        vector("act", "gelu", "Y q d", "Z q d", q=256, d=64),
+    )
+    tree = parse_tree(
+        "loop q 64\nkeep Q buffer, Z buffer, S buffer x2\nfork ahead 1\n"
+        "  | keep K buffer\n    do L array is\n  | do softmax sfu\n"
+        "  | loop c 64\n    keep V buffer x3\n    do A array is\n  | do act sfu\n"
+    )
+    group = Group(operators=("L", "softmax", "A", "act"), tree=tree)
+    predicted, run = _both(case(made, group))
+    assert predicted == run

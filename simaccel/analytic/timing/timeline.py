@@ -365,11 +365,17 @@ def _cut(body: Bodies) -> int:
     gone through before the array's blocks of the iteration before, which it runs beside.
     """
     found = body.ahead
-    for item in body.items[found:]:
-        if any(work.do.unit != "sfu" or work.corrects for work in _works(item)) or _has_tiles(item):
-            break
+    while found < len(body.items) and _is_vector(body.items[found]):
         found += 1
-    return found if found < len(body.items) else body.ahead
+    behind = (work for item in body.items[found:] for work in _works(item))
+    units = {work.do.unit for work in behind}
+    return found if units and "sfu" not in units else body.ahead
+
+
+def _is_vector(item: Bodies | Work) -> bool:
+    """Return whether the SFU does all of an item, without tiles of its own or sums to correct."""
+    every = (work.do.unit == "sfu" and not work.corrects for work in _works(item))
+    return all(every) and not _has_tiles(item)
 
 
 def _has_tiles(item: Bodies | Work) -> bool:
