@@ -243,7 +243,7 @@ def before() -> dict[str, float]:
 def _line(row: Row, old: dict[str, float]) -> list[object]:
     each = row["cpu_seconds"] / row["candidates"]
     was = old.get(name_of(row))
-    known = [f"{1 / was:,.0f}", f"**{was / each:.2f}**"] if was else ["", ""]
+    known = [f"{1 / was:,.0f}", f"**{was / each:.2g}**"] if was else ["", ""]
     seconds = f"{row['cpu_seconds']:.3f}"
     per_second = f"{1 / each:,.0f}" if each < 1 else f"{1 / each:.2f}"
     return [name_of(row), f"{row['candidates']:,}", seconds, per_second, *known]
