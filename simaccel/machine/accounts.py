@@ -143,8 +143,10 @@ class Account(Stateful):
         self.wait = wait
         if cause is not self.cause:
             self.cause = cause
-            for follower in self.followers:
-                follower.switch(now, self.root, follower.wait)
+            if self.followers:
+                root = self.root
+                for follower in self.followers:
+                    follower.switch(now, root, follower.wait)
 
     def blame(self, now: int, root: Cause) -> None:
         """Be busy for another reason from now on; those that wait for this engine learn of it."""

@@ -8,16 +8,18 @@ DMA engines do between DRAM and buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
+
+import simpy
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel
 from simaccel.machine.engines import PORT_CAUSES, READ, WRITE, Engine, Waiting, Wires
 from simaccel.machine.plan import Edge, Op, Plan
 from simaccel.machine.stateful import Skip
-from simaccel.machine.steps import Act, EngineKind
+from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
 
 
@@ -60,7 +62,7 @@ class OnChip(Engine):
             if cycles
         )
 
-    def work(self, op: Op) -> Waiting:
+    def work(self, op: Op) -> Iterable[simpy.Event]:
         """Run one command: compute, if it does, and meanwhile move what it moves."""
         account, clock = self.account, self.clock
         asked = [
@@ -126,18 +128,22 @@ class Array(OnChip):
         self.left_at += skip.cycles
         self.drained_at += skip.cycles
 
-    def work(self, op: Op) -> Waiting:
+    def work(self, op: Op) -> Iterable[simpy.Event]:
         """Begin or end a block, or run a fold or a pass."""
         if op.begins is not None:
-            yield from self._begin(op, op.begins)
-        elif op.ends is not None:
-            now, edge = self.clock.cycle, op.ends
-            self.free_at = now - edge.hidden
-            self.left_at = max(self.left_at, now + edge.leaving)
-            self.drained_at = max(self.drained_at, now + edge.cycles + edge.latency_cycles)
-            self.came[edge.made] = self.drained_at
-        else:
-            yield from super().work(op)
+            return self._begin(op, op.begins)
+        if op.ends is not None:
+            self._end_block(op.ends)
+            return ()
+        return super().work(op)
+
+    def _end_block(self, edge: Edge) -> None:
+        """Note what is behind the last fold of a block, which the next one needn't wait for."""
+        now = self.clock.cycle
+        self.free_at = now - edge.hidden
+        self.left_at = max(self.left_at, now + edge.leaving)
+        self.drained_at = max(self.drained_at, now + edge.cycles + edge.latency_cycles)
+        self.came[edge.made] = self.drained_at
 
     def _begin(self, op: Op, edge: Edge) -> Waiting:
         """Wait until the stationary operand is in its place and the stream is at the edge.
@@ -167,16 +173,15 @@ class Array(OnChip):
         """Results leave the array after the last fold that made them."""
         return max(self.came.get(tokens.handover.tile, 0) - self.clock.cycle, 0)
 
-    def _hand_over(self, op: Op, act: Act) -> Waiting:
-        """A slot that the array claims has nothing of the one before."""
-        yield from super()._hand_over(op, act)
-        if act is Act.CLAIM and op.tile in self.came:
-            self.came[op.tile] = self.clock.cycle
-
     def note(self, tokens: Tokens) -> None:
         """Learn when a tile came."""
-        if tokens.memory:
-            self.came[tokens.handover.tile] = tokens.came
+        self.came[tokens.handover.tile] = tokens.came
+
+    def _claim(self, op: Op) -> None:
+        """A slot has nothing of the tile before."""
+        super()._claim(op)
+        if op.tile in self.came:
+            self.came[op.tile] = self.clock.cycle
 
     def last_lag(self) -> int:
         """Results leave the array after the last fold."""

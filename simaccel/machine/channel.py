@@ -39,18 +39,20 @@ class Channel(Stateful):
 
     def request(self, cycles: int, direction: int, owner: str) -> Entry:
         """Ask for ``cycles`` of service."""
-        entry = Entry(cycles, direction, owner, self.clock.cycle)
+        now = self.clock.cycle
+        entry = Entry(cycles, direction, owner, now)
         if cycles == 0:
             entry.finished = True
             return entry
-        self.catch_up()
+        if now > self.seen:
+            self.catch_up()
         if self.log is not None and not self.turns.ring:
             self.log.append(self.idle_since)  # one by one takes half the time
             self.log.append(self.seen)
             self.log.append(self.served_cycles)
         self.served_cycles += cycles
         self.turns.add(entry)
-        if self.alarm is not None and self.clock.cycle + cycles < self.alarm[0]:
+        if self.alarm is not None and now + cycles < self.alarm[0]:
             self._hasten(self.alarm)
         return entry
 
@@ -64,7 +66,7 @@ class Channel(Stateful):
 
     def done(self, entry: Entry) -> bool:
         """Whether a request has been served by now."""
-        if not entry.finished:
+        if not entry.finished and self.clock.cycle > self.seen:
             self.catch_up()
         return entry.finished
 
@@ -98,11 +100,14 @@ class Channel(Stateful):
     def _ring(self, _: simpy.Event) -> None:
         self.alarm = None
         self.catch_up()
-        for entry, event in self.waiting:
-            if entry.finished:
-                event.succeed()
-        self.waiting = [pair for pair in self.waiting if not pair[0].finished]
-        if self.waiting:
+        waiting = []
+        for pair in self.waiting:
+            if pair[0].finished:
+                pair[1].succeed()
+            else:
+                waiting.append(pair)
+        self.waiting = waiting
+        if waiting:
             self._set_alarm()
 
     def state(self) -> tuple[object, ...]:

@@ -22,17 +22,14 @@ class Clock(simpy.Environment, Stateful):
 
     STATE = ("_queue",)
     GAUGES = ("_queue", "_now")
-    RECORDS = ("events", "_eid", "_active_proc")
+    RECORDS = ("cycle", "events", "_eid", "_active_proc")  # the cycle is now
     WIRING = ("process", "timeout", "event", "all_of", "any_of")
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
         self.events = 0
-
-    @property
-    def cycle(self) -> int:
-        """The present cycle."""
-        return self._now  # type: ignore[return-value]  # an int from the first event on
+        self.cycle = 0
+        """The present cycle: what SimPy calls now, which may be a float for others."""
 
     def call_in(self, cycles: int, call: Call) -> None:
         """Call back after ``cycles``."""
@@ -47,14 +44,30 @@ class Clock(simpy.Environment, Stateful):
 
     def run_some(self, steps: int) -> bool:
         """Process up to ``steps`` events; give False when none are left."""
-        step = self.step
-        try:
-            for _ in range(steps):
-                step()
-                self.events += 1
-        except EmptySchedule:
-            return False
+        step, queue = self.step, self._queue
+        for _ in range(steps):
+            if not queue:
+                return False
+            step()
         return True
+
+    def step(self) -> None:
+        """Process the next event, as SimPy does, and know the cycle.
+
+        Raises:
+            EmptySchedule: there is none.
+
+        """
+        if not self._queue:
+            raise EmptySchedule
+        due, _, _, event = heapq.heappop(self._queue)
+        self._now = self.cycle = due  # type: ignore[assignment]  # integers only
+        callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+        for callback in callbacks:
+            callback(event)
+        self.events += 1
+        if not event._ok:  # noqa: SLF001 - the environment is what looks at it
+            raise event._value  # noqa: SLF001 - the exception
 
     def cancel(self, event: simpy.Event) -> None:
         """Take a pending event back."""
@@ -100,4 +113,4 @@ class Clock(simpy.Environment, Stateful):
             )
         ]
         heapq.heapify(self._queue)
-        self._now += skip.cycles
+        self._now = self.cycle = self.cycle + skip.cycles

@@ -6,7 +6,7 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -123,8 +123,8 @@ class Engine(Stateful):
         return tuple(self.iterations[: len(self.plan.around[self.at])])
 
     def counters(self) -> Numbers:
-        """Return how often each step was begun."""
-        return tuple(self.counts)
+        """Return how often each command and loop was begun that can be begun again from here."""
+        return tuple(self.counts[self.plan.again[self.at]])
 
     def limit(self, seen: Stretch) -> int:
         """One loop goes round some times in each period, as long as it has trips left."""
@@ -145,88 +145,102 @@ class Engine(Stateful):
         """Go round as often as in the periods."""
         for depth, amount in growth(skip.stretch.before, skip.stretch.after, skip.times):
             self.iterations[depth] += amount
+        first = self.plan.again[self.at].start
         for at, amount in skip.growth():
-            self.counts[at] += amount
+            self.counts[first + at] += amount
 
-    def run(self) -> Waiting:
+    def run(self) -> Waiting:  # noqa: C901, PLR0912 - a branch per act, where most time goes
         """Walk the plan from the first step to the last."""
-        ops, counts = self.plan.ops, self.counts
+        ops, tokens, counts, iterations = self.plan.ops, self.tokens, self.counts, self.iterations
         end, command, loop, meet, gate = Act.END, Act.COMMAND, Act.LOOP, Act.MEET, Act.GATE
+        claim, wait = Act.CLAIM, Act.WAIT
         while self.at < len(ops):
-            op = ops[self.at]
-            counts[self.at] += 1
+            at = self.at
+            op = ops[at]
             act = op.act
-            if act is end:
-                self._end(op)
-                continue
-            if act is command:
+            if act is claim or act is wait:
+                if not op.within or self._is_first(op):
+                    stream = tokens[at]
+                    if stream is not None:
+                        self.account.enter(self.clock.cycle, op.site)
+                        event = stream.take(self._needed)
+                        if event is not None:
+                            yield event
+                        if stream.memory:
+                            self.note(stream)
+                    if act is claim:
+                        self._claim(op)
+            elif act is end:
+                iterations[op.depth] += 1
+                if iterations[op.depth] < op.trips:
+                    self.at = op.target
+                    boundary = self.boundaries[at]
+                    if boundary is not None:
+                        boundary()
+                    continue
+                iterations[op.depth] = 0
+            elif act is command:
+                counts[at] += 1
                 yield from self.work(op)
             elif act is loop:
-                self.iterations[op.depth] = 0
+                counts[at] += 1
+                iterations[op.depth] = 0
             elif act is meet:
                 yield from self._meet(op)
             elif act is gate:
                 yield from self._wait_for_end()
-            elif not op.within or self._is_time(op, act):
-                yield from self._hand_over(op, act)
+            elif not op.within or self._is_last(op):
+                self._hand_on(op, tokens[at])
             self.at += 1
         yield from self._wait_for_end()
         self.account.switch(self.clock.cycle, Cause.IDLE)
         self.done_at = self.clock.cycle
 
-    def _end(self, op: Op) -> None:
-        """Go round again, or leave the loop."""
-        self.iterations[op.depth] += 1
-        if self.iterations[op.depth] >= op.trips:
-            self.iterations[op.depth] = 0
-            self.at += 1
-            return
-        boundary = self.boundaries[self.at]
-        self.at = op.target
-        if boundary is not None:
-            boundary()
-
     def _needed(self) -> list[Tokens]:
-        """Return what this step waits for, and the next command besides."""
+        """Return what this step waits for, and the next command besides, that is to come."""
         ops, found = self.plan.ops, dict[Tokens, None]()
         for at in self.needed[self.at]:
             tokens, op = self.tokens[at], ops[at]
-            if tokens is not None and (not op.within or self._is_time(op, op.act)):
+            if tokens is not None and not tokens.count and (not op.within or self._is_first(op)):
                 found[tokens] = None
         return list(found)
 
-    def _is_time(self, op: Op, act: Act) -> bool:
-        """Return whether it is the first iteration for a wait, or the last for a release."""
-        if act is Act.CLAIM or act is Act.WAIT:
-            return not any(self.iterations[depth] for depth in op.within)
-        trips = self.plan.around[self.at]
-        return all(self.iterations[depth] == trips[depth] - 1 for depth in op.within)
+    def _is_first(self, op: Op) -> bool:
+        """Return whether it is the first iteration, in which alone a step waits."""
+        iterations = self.iterations
+        for depth in op.within:  # noqa: SIM110 - a generator takes three times as long
+            if iterations[depth]:
+                return False
+        return True
 
-    def _hand_over(self, op: Op, act: Act) -> Waiting:
-        """Claim or release a slot, wait for a tile or pass it on."""
-        tokens = self.tokens[self.at]
-        if tokens is not None and (act is Act.CLAIM or act is Act.WAIT):
-            self.account.enter(self.clock.cycle, op.site)
-            event = tokens.take(self._needed)
-            if event is not None:
-                yield event
-        if act is Act.CLAIM:
-            self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
-        elif act is Act.RELEASE:
+    def _is_last(self, op: Op) -> bool:
+        """Return whether it is the last iteration, in which alone a step passes something on."""
+        iterations, trips = self.iterations, self.plan.around[self.at]
+        for depth in op.within:  # noqa: SIM110 - as above
+            if iterations[depth] != trips[depth] - 1:
+                return False
+        return True
+
+    def _claim(self, op: Op) -> None:
+        """Go on with a slot that is free."""
+        self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
+
+    def note(self, tokens: Tokens) -> None:
+        """Learn when a tile came that was waited for."""
+
+    def _hand_on(self, op: Op, tokens: Tokens | None) -> None:
+        """Pass a tile on, or the slot that it was in."""
+        if op.act is Act.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
-        if tokens is not None and op.empty:
-            tokens.pass_empty()
-        elif tokens is not None and (act is Act.RELEASE or act is Act.POST):
-            tokens.hand_on(self.lag(tokens))
-        elif tokens is not None:
-            self.note(tokens)
+        if tokens is not None:
+            if op.empty:
+                tokens.pass_empty()
+            else:
+                tokens.hand_on(self.lag(tokens))
 
     def lag(self, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
         """Return in how many cycles the data of a tile have left the engine."""
         return 0
-
-    def note(self, tokens: Tokens) -> None:
-        """Learn when the tile, or slot, that was waited for came."""
 
     def _wait_for_end(self) -> Waiting:
         """Wait until the operator that was left last has ended."""
@@ -251,8 +265,8 @@ class Engine(Stateful):
         """Return in how many cycles the last results have left the engine."""
         return 0
 
-    def work(self, op: Op) -> Waiting:
-        """Run one own step."""
+    def work(self, op: Op) -> Iterable[simpy.Event]:
+        """Run one own step; ``()`` if it never waits."""
         raise NotImplementedError
 
 
@@ -319,10 +333,9 @@ class DmaIn(Dma):
 
     kind = EngineKind.DMA_IN
 
-    def work(self, op: Op) -> Waiting:
+    def work(self, op: Op) -> Iterable[simpy.Event]:
         """Load a tile (a reserved slot moves nothing)."""
-        if op.dram_bytes:
-            yield from self.transfer(op, READ)
+        return self.transfer(op, READ) if op.dram_bytes else ()
 
 
 class DmaOut(Dma):
@@ -330,6 +343,6 @@ class DmaOut(Dma):
 
     kind = EngineKind.DMA_OUT
 
-    def work(self, op: Op) -> Waiting:
+    def work(self, op: Op) -> Iterable[simpy.Event]:
         """Store a tile."""
-        yield from self.transfer(op, WRITE)
+        return self.transfer(op, WRITE)

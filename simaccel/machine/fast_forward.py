@@ -53,6 +53,8 @@ class Scope:
         self.lanes = lanes
         self.order = list(range(len(parts)))
         """In which parts are compared: those first that differed last."""
+        self.movers = [at for at, part in enumerate(parts) if type(part).skip is not Stateful.skip]
+        """The parts in which something moves on with time."""
 
 
 class FastForward:
@@ -110,26 +112,23 @@ class FastForward:
             return None
         stretches = [Stretch(old.cycle, now, (), ())] * len(scope.parts)
         for at, index in enumerate(scope.order):
-            self.looked_at += 1
             part = scope.parts[index]
-            limit = min(limit, self._limit(part, old, index, stretches))
+            if part.state() != old.states[index]:
+                limit = NEVER
+            elif part.GAUGES:
+                seen = Stretch(old.cycle, now, old.gauges[index], part.gauges())
+                stretches[index] = seen
+                limit = min(limit, part.limit(seen))
             if limit < 0:
                 scope.order.insert(0, scope.order.pop(at))
+                self.looked_at += at + 1
                 return None
+        self.looked_at += len(scope.parts)
         return Repetition(now - old.cycle, limit - 1, stretches)
-
-    def _limit(self, part: Stateful, old: Snapshot, index: int, stretches: list[Stretch]) -> int:
-        """Return how often the period repeats as far as one part tells, and note its stretch."""
-        if part.state() != old.states[index]:
-            return NEVER
-        if not part.GAUGES:
-            return FOREVER
-        seen = Stretch(old.cycle, self.clock.cycle, old.gauges[index], part.gauges())
-        stretches[index] = seen
-        return part.limit(seen)
 
     def skip(self, scope: Scope, old: Snapshot, found: Repetition) -> None:
         """Move the machine on by the periods that would repeat."""
         self.flush(scope)
-        for part, seen, counters in zip(scope.parts, found.stretches, old.counters, strict=True):
-            part.skip(Skip(seen, found.times, counters, part.counters()))
+        for at in scope.movers:
+            part, counters = scope.parts[at], old.counters[at]
+            part.skip(Skip(found.stretches[at], found.times, counters, part.counters()))

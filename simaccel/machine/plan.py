@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows, lying
@@ -49,7 +49,7 @@ class Edge:
     """Cycles behind its folds in which its sums keep those of the next block in the rows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Op:
     """One step of a plan; cycles are those of service, without any waiting."""
 
@@ -102,6 +102,8 @@ class Plan:
     around: list[tuple[int, ...]] = field(default_factory=list)
     uneven: list[tuple[bool, ...]] = field(default_factory=list)
     """For each of these loops whether the first or last iteration has steps of its own."""
+    again: list[slice] = field(default_factory=list)
+    """By step: those that an engine can go through until it is there again."""
 
 
 def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
@@ -112,12 +114,12 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
     def add(op: Op, within: Sequence[int]) -> None:
         if within:
             depths = (n for n, start in enumerate(starts) if plan.ops[start].site in within)
-            op = replace(op, within=tuple(depths))
+            op.within = tuple(depths)
         if op.act is Act.END:
-            start = starts.pop()
-            op = replace(op, depth=len(starts), target=start + 1)
+            op.target = starts.pop() + 1
+            op.depth = len(starts)
         elif op.act is Act.LOOP:
-            op = replace(op, depth=len(starts))
+            op.depth = len(starts)
             starts.append(len(plan.ops))
             plan.depth = max(plan.depth, len(starts))
         plan.ops.append(op)
@@ -129,6 +131,7 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
     _mark_empty(plan.ops)
     plan.around += _trips_around(plan.ops)
     plan.uneven += _uneven_around(plan.ops)
+    plan.again += _again(plan.ops)
     return plan
 
 
@@ -177,24 +180,33 @@ def _uneven_around(ops: Sequence[Op]) -> Iterator[tuple[bool, ...]]:
     yield ()
 
 
+def _again(ops: Sequence[Op]) -> list[slice]:
+    """Return the outermost loop around each step, and around the end of the walk, if any."""
+    found = [slice(0, 0)] * (len(ops) + 1)
+    for at, op in enumerate(ops):
+        if op.act is Act.END and op.depth == 0:
+            found[op.target : at + 1] = [slice(op.target - 1, at + 1)] * (at + 1 - op.target)
+    return found
+
+
 def _charge_waits(ops: list[Op]) -> None:
     """Return what waits for a tile the site of the command that will use it."""
     site = 0
-    for at in reversed(range(len(ops))):
-        if ops[at].act is Act.COMMAND:
-            site = ops[at].site
-        elif ops[at].act in (Act.CLAIM, Act.WAIT):
-            ops[at] = replace(ops[at], site=site or ops[at].site)
+    for op in reversed(ops):
+        if op.act is Act.COMMAND:
+            site = op.site
+        elif op.act in (Act.CLAIM, Act.WAIT):
+            op.site = site or op.site
 
 
 def _mark_empty(ops: list[Op]) -> None:
     """Mark what a reservation passes on."""
     empty = False
-    for at, op in enumerate(ops):
+    for op in ops:
         if op.act is Act.COMMAND:
             empty = op.empty
-        elif op.act is Act.POST and empty:
-            ops[at] = replace(op, empty=True)
+        elif op.act is Act.POST:
+            op.empty = empty
 
 
 def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:

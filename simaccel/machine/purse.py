@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # Points of about a quarter of a microsecond.
-EVENT_POINTS = 13
+EVENT_POINTS = 26
 LOOK_POINTS = 6
 PART_POINTS = 3
 

@@ -14,9 +14,8 @@ ago, the period repeats. Each class with attributes that change says here what t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 FOREVER = 2**62
 """A limit that isn't one."""
@@ -26,8 +25,7 @@ NEVER = -1
 Numbers = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """The gauges of a part at two boundaries with the same state; ``end`` is now."""
 
     start: int
@@ -49,8 +47,7 @@ class Stretch:
         return Stretch(self.start, self.end, self.before[first:], self.after[first:])
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(NamedTuple):
     """``times`` periods to skip; ``before`` and ``after`` are counters of a part."""
 
     stretch: Stretch
@@ -63,22 +60,21 @@ class Skip:
         """Cycles that are skipped."""
         return self.stretch.cycles * self.times
 
-    def growth(self) -> Iterator[tuple[int, int]]:
+    def growth(self) -> Sequence[tuple[int, int]]:
         """Return what is added to each counter that grows: (index, amount)."""
         return growth(self.before, self.after, self.times)
 
 
-def growth(before: Numbers, after: Numbers, times: int) -> Iterator[tuple[int, int]]:
+def growth(before: Numbers, after: Numbers, times: int) -> Sequence[tuple[int, int]]:
     """Return what ``times`` more periods add to each number that grows: (index, amount).
 
-    >>> list(growth((1, 5, 7), (1, 6, 9), 10))
+    >>> growth((1, 5, 7), (1, 6, 9), 10)
     [(1, 10), (2, 20)]
     """
     if before is after or before == after:
-        return
-    for index, (old, new) in enumerate(zip(before, after, strict=True)):
-        if new != old:
-            yield index, (new - old) * times
+        return ()
+    pairs = enumerate(zip(before, after, strict=True))
+    return [(index, (new - old) * times) for index, (old, new) in pairs if new != old]
 
 
 class Stateful:

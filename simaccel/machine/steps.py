@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, auto
 
-from simaccel.program.program import BUFFER, Command, Tile, tiles_of
+from simaccel.program.program import BUFFER, Command, Tile
 
 
 class EngineKind(Enum):
@@ -66,6 +66,8 @@ class Step:
     n_bytes: int = 0
     place: str = BUFFER
     command: Command | None = None
+    touches: tuple[str, ...] = ()
+    """Names of the tiles of the command."""
     operator: str = ""
     works: bool = False
     within: tuple[int, ...] = ()
@@ -117,9 +119,7 @@ def project(items: Sequence[Item], engine: str) -> list[Step]:
 def engines_touching(item: Item, name: str) -> list[str]:
     """Engines that touch a tile, in program order, neighbours merged."""
     if isinstance(item, Do):
-        command = item.step.command
-        touched = command is not None and any(t.name == name for t in tiles_of(command))
-        return [item.engine] if touched else []
+        return [item.engine] if name in item.step.touches else []
     found: list[str] = []
     for inner in item.items:
         for engine in engines_touching(inner, name):
@@ -202,8 +202,7 @@ def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
     # the slots of a FIFO have a name of their own
     tokens = {step.tokens.tile} if step.tokens is not None else set()
     named = {step.tile} if step.tile else tokens
-    named |= {tile.name for tile in tiles_of(step.command)} if step.command else set()
-    return item.engine != engine or named <= set(tiles)
+    return item.engine != engine or (named | set(step.touches)) <= set(tiles)
 
 
 def _is(item: Item, engine: str, *acts: Act) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import simpy
@@ -76,11 +76,11 @@ class Tokens(Stateful):
         """Let tokens be as old as before."""
         self.posted = deque(cycle + skip.cycles for cycle in self.posted)
 
-    def take(self, needed: Callable[[], Sequence[Tokens]]) -> simpy.Event | None:
+    def take(self, needed: Callable[[], list[Tokens]]) -> simpy.Event | None:
         """Take a token, or give the event to wait for; the wait is booked to its root.
 
-        ``needed`` gives all that the target's next command needs, this one first: the one that is
-        to come last is to blame.
+        ``needed`` gives all that the target's next command needs and that are to come, this one
+        first: the one that is to come last is to blame.
         """
         if self.count:
             self.count -= 1
@@ -91,7 +91,7 @@ class Tokens(Stateful):
         if not self.target.kept:
             self.target.follow(self.clock.cycle, self.source, self.wait)
             return self.waiter
-        self.needed = [tokens for tokens in needed() if not tokens.count]
+        self.needed = needed()
         for tokens in self.needed:
             tokens.watcher = self
         self._blame()
@@ -99,7 +99,7 @@ class Tokens(Stateful):
 
     def _blame(self) -> None:
         """Book the wait to what the tile that comes last is waiting for."""
-        last = max(self.needed, key=Tokens.lateness)
+        last = self if len(self.needed) == 1 else max(self.needed, key=Tokens.lateness)
         if self.blamed is not None:
             self.target.unfollow(self.blamed.source)
         self.blamed = last
@@ -119,14 +119,13 @@ class Tokens(Stateful):
         begun = source.wait is NO_WAIT and source.cause is not Cause.IDLE
         return (1, source.asked) if begun else (2, 0)
 
-    def _tell(self) -> None:
+    def _tell(self, waiting: Tokens) -> None:
         """Let who needs this one look again at what comes last."""
-        waiting = self.watcher
-        if waiting is not None and waiting is not self:
+        if waiting is not self:
             if self.count:
                 waiting.needed.remove(self)
                 self.watcher = None
-            waiting._blame()  # noqa: SLF001 - of the same kind
+            waiting._blame()
 
     def post(self) -> None:
         """Put a token down; whoever waits takes it at once."""
@@ -134,7 +133,8 @@ class Tokens(Stateful):
             self.count += 1
             if self.memory:
                 self.posted.append(self.clock.cycle)
-            self._tell()
+            if self.watcher is not None:
+                self._tell(self.watcher)
             return
         self.came = self.clock.cycle
         if self.blamed is not None:
@@ -156,7 +156,8 @@ class Tokens(Stateful):
             return
         self.in_flight.append(True)
         if self.waiter is None:
-            self._tell()
+            if self.watcher is not None:
+                self._tell(self.watcher)
         elif self.target.kept:
             self._blame()
         self.clock.call_in(cycles, self._arrive)

@@ -56,13 +56,13 @@ class Turns(Stateful):
         self.finish = 0
         self.ring.append(entry)
         if len(self.ring) == 1:
-            self._start_turn()
+            self._start_turn(entry)
 
-    def _start_turn(self) -> None:
-        head, quantum = self.ring[0], self.quantum
-        self.left = min(head.remaining, quantum)
-        self.gap = self.turnaround if head.direction != self.direction else 0
-        self.direction = head.direction
+    def _start_turn(self, head: Entry) -> None:
+        quantum, remaining, direction = self.quantum, head.remaining, head.direction
+        self.left = min(quantum, remaining)
+        self.gap = self.turnaround if direction != self.direction else 0
+        self.direction = direction
 
     def advance(self, cycles: int) -> int:
         """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``.
@@ -146,7 +146,7 @@ class Turns(Stateful):
         gone.remaining, gone.finished = 0, True
         self.ring = ring[place + 1 :] + ring[:place]
         self.direction = gone.direction
-        self._start_turn()
+        self._start_turn(self.ring[0])
         self.finish = 0
 
     def _pass(self, cycles: int) -> None:
@@ -182,7 +182,7 @@ class Turns(Stateful):
         cycles, head = self.gap + self.left, self.ring.pop(0)
         head.remaining -= self.left
         self.ring.append(head)
-        self._start_turn()
+        self._start_turn(self.ring[0])
         return cycles
 
     def state(self) -> tuple[object, ...]:

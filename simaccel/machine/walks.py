@@ -148,7 +148,10 @@ class _Builder:
         items: list[Item] = []
         for index, node in enumerate(nodes):
             behind = bool(ahead) and index >= ahead
-            items += [replace(i, behind=behind) for i in self._node(node, operator)]
+            items += [
+                item if item.behind is behind else replace(item, behind=behind)
+                for item in self._node(node, operator)
+            ]
         # what is threaded last goes first: of slots that are free at once those of the tile
         # with the fewest, as nothing of it is there
         for tile in sorted(tiles, key=lambda one: -one.slots) if operator else ():
@@ -161,7 +164,9 @@ class _Builder:
         if isinstance(node, Loop):
             return self._loop(node, operator)
         engine = engine_of(node, self.accelerator)
-        return [Do(engine, Step(Act.COMMAND, next(self.sites), command=node, operator=operator))]
+        names = tuple(tile.name for tile in tiles_of(node))
+        site = next(self.sites)
+        return [Do(engine, Step(Act.COMMAND, site, command=node, touches=names, operator=operator))]
 
     def _operator(self, node: Operator) -> list[Item]:
         self.operators.append(node.name)

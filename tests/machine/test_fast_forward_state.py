@@ -20,7 +20,7 @@ from simaccel.machine.turns import Turns
 from tests.machine.trees import Case, cases
 
 # Built before the run and not changed by it, or only deciding when to look for a repetition.
-NOT_PARTS = {"Machine", "Dram", "Wires", "Plan", "Walks", "_Builder", "_Place", "Alarm"} | {
+NOT_PARTS = {"Machine", "Dram", "Wires", "Plan", "Op", "Walks", "_Builder", "_Place", "Alarm"} | {
     "FastForward", "Watch", "Scope", "Slot", "Purse", "Pool", "Teller",
 }  # fmt: skip
 OWNED = {"Turns": "Channel", "Batches": "Channel", "Entry": "Channel"}
@@ -64,7 +64,7 @@ def _classes() -> Iterator[type]:
 def _is_fixed(found: type) -> bool:
     frozen = is_dataclass(found) and found.__dataclass_params__.frozen  # type: ignore[attr-defined]
     protocol = getattr(found, "_is_protocol", False)
-    return bool(frozen or protocol or issubclass(found, Enum | Exception))
+    return bool(frozen or protocol or issubclass(found, Enum | Exception | tuple))
 
 
 def _attributes(part: object) -> dict[str, object]:
@@ -178,7 +178,7 @@ def _drop_gauges(
         before = list(seen.before)
         for index in range(len(before))[numbers]:
             before[index] = seen.after[index] - shift * seen.cycles * (seen.after[index] > 0)
-        return whole(self, replace(seen, before=tuple(before)), **more)
+        return whole(self, seen._replace(before=tuple(before)), **more)
 
     patch.setattr(kind, "limit", limit)
 

@@ -56,6 +56,6 @@ def test_a_skip_fills_pool_and_purse() -> None:
     purse = Purse(Pool())
     assert purse.may_look(300)
     purse.spend(200 + purse.points)
-    purse.reward(300)
+    purse.reward(150)
     assert purse.pool.spent == 0
     assert purse.points == 1300
