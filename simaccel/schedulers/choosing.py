@@ -37,6 +37,8 @@ CLOSE: Final = 0.001
 """Where many candidates are about as good, one is taken that is so close to the best bound left."""
 MANY: Final = 32
 """Candidates of a grid that are estimated before one that is close is taken; closer ones sooner."""
+TRIES: Final = 16
+"""Candidates of a smaller room that are estimated before it is left, if none is near the best."""
 _SOON: Final = 8
 _MOST: Final = 1024
 """Candidates that are estimated in one go: few at first, to find a good one soon."""
@@ -181,12 +183,10 @@ class Candidates:
         """Candidates whose cycles have been estimated."""
         return int(np.count_nonzero(self.cycles >= 0))
 
-    def best(self, room: int, slack: float = 0.0) -> int | None:
-        """Return the number of the best that fits; then fewest DRAM bytes, least buffer.
-
-        ``slack`` as of `finalists`.
-        """
-        found = self.finalists(room, 1, slack=slack)
+    def best(self, room: int, slack: float = 0.0, below: float = float("inf")) -> int | None:
+        """Return the number of the best that fits; ``slack`` and ``below`` as of `finalists`."""
+        tries = TRIES if below < float("inf") and not self.patience else None
+        found = self.finalists(room, 1, below, slack, tries)
         return found[0] if found else None
 
     def finalists(

@@ -211,10 +211,13 @@ class Searched:
     known: dict[object, Any]
     """What is known of operators that are alike: the grid, and what was found in some room."""
 
-    def best(self, room: int) -> Chosen | None:
-        """Return the best of the grid that fits into ``room`` bytes, by the closed form."""
+    def best(self, room: int, below: float = float("inf")) -> Chosen | None:
+        """Return the best of the grid that fits into ``room`` bytes, by the closed form.
+
+        None if nothing fits, or if the first few are not ``below``.
+        """
         grid = self.candidates
-        number = grid.best(room, self.goal.slack)
+        number = grid.best(room, self.goal.slack, below)
         if number is None:
             return None
         chosen = grid.chosen(number)

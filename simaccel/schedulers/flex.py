@@ -105,15 +105,40 @@ def _searched(problem: Problem, search: Search, *, whole: bool) -> Iterator[tupl
             yield search.einsum(workload, name, (held,) if whole else (), merged=merged), held
 
 
-def placed(problem: Problem, search: Search, rows: int, room: int) -> list[Placed] | None:
-    """Return the best trees of L, softmax and A in so much room; None if nothing fits."""
+def placed(
+    problem: Problem, search: Search, rows: int, room: int, limit: float = float("inf")
+) -> list[Placed] | None:
+    """Return the best trees of L, softmax and A in so much room.
+
+    None if nothing fits, or if all together are not below ``limit`` with so many resident rows.
+    """
+    every = every_row(problem)
+    searched = list(_searched(problem, search, whole=rows == every))
+    least = [one.candidates.bound(room) for one, _ in searched]
+    left = _spilled(problem, search, rows, limit) - sum(least)
     found = []
-    for one, held in _searched(problem, search, whole=rows == every_row(problem)):
-        chosen = one.best(room)
+    for (one, held), bound in zip(searched, least, strict=True):
+        chosen = one.best(room, left + bound)
         if chosen is None:
             return None
+        left -= chosen.value - bound
         found.append((one.group, held, chosen.tree))
     return found
+
+
+def _spilled(problem: Problem, search: Search, rows: int, limit: float) -> float:
+    """Return what L, softmax and A alone, with no resident rows, are below if they are with some.
+
+    Together they take less than that by what is loaded and stored beside the one before or behind:
+    twice a buffer full, at most.
+    """
+    accelerator = search.accelerator
+    if not search.goal.timed or accelerator.buffer.capacity_bytes is None:
+        return float("inf")
+    beside = accelerator.transfer_cycles(accelerator.buffer.capacity_bytes, None, write=False)
+    beside += accelerator.dram.latency_cycles
+    share, rest = _share(problem, search, rows)
+    return (limit + 2 * beside * accelerator.groups.overlap - rest) / share
 
 
 def every_row(problem: Problem) -> int:
@@ -135,16 +160,24 @@ def _promise(problem: Problem, search: Search, rows: int, room: int | None = Non
     The others take no less than their share of all rows would; resident ones no less than array
     and SFU work on theirs. ``room``: bytes beside them, by default what they leave.
     """
-    every = every_row(problem)
-    share = 1.0 if rows == every else 1 - rows / every
     if room is None:
         room = capacity(search.accelerator) - rows * problem.row_bytes
-    grids = [one.candidates for one, _ in _searched(problem, search, whole=rows == every)]
-    found = share * sum(grid.bound(room) for grid in grids)
+    share, rest = _share(problem, search, rows)
+    whole = rows == every_row(problem)
+    grids = [one.candidates for one, _ in _searched(problem, search, whole=whole)]
+    return share * sum(grid.bound(room) for grid in grids) + rest
+
+
+def _share(problem: Problem, search: Search, rows: int) -> tuple[float, float]:
+    """Return the share of all rows that isn't resident, and what the others take at least."""
+    every = every_row(problem)
+    share = 1.0 if rows == every else 1 - rows / every
     if search.goal.objective != "cycles":
-        return found
+        return share, 0.0
+    searched = _searched(problem, search, whole=rows == every)
+    grids = [one.candidates for one, _ in searched]
     work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
-    return found + (1 - share) * work
+    return share, (1 - share) * work
 
 
 def attention(
@@ -167,7 +200,7 @@ def attention(
     stage = Stage(
         problem,
         goal,
-        lambda rows, room: placed(problem, search, rows, room),
+        lambda rows, room, limit: placed(problem, search, rows, room, limit),
         promise=lambda rows: _promise(problem, search, rows),
         limit=limit,
     )

@@ -125,7 +125,7 @@ class Fixed:
 
     def _stage(self, problem: Problem, way: list[Placed]) -> Stage:
         need = max(self._need(problem.workload, group) for group, _, _ in way)
-        return Stage(problem, self.search.goal, lambda _rows, _room: way, need)
+        return Stage(problem, self.search.goal, lambda _rows, _room, _limit: way, need)
 
     def _need(self, workload: Workload, group: Group) -> int:
         family = family_of(space_of(workload, group), group)

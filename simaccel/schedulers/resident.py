@@ -36,8 +36,11 @@ Staged = tuple[int, tuple[Body, Chosen]]
 """Rows that stay on chip, and the groups with their figures."""
 Placed = tuple[Group, str, Tree]
 """An operator's group, the intermediate that it reads or makes, and its tree where that spills."""
-Trees = Callable[[int, int], Sequence[Placed] | None]
-"""Returns L, softmax and A by the rows that stay on chip, and the bytes beside them."""
+Trees = Callable[[int, int, float], Sequence[Placed] | None]
+"""Returns L, softmax and A by the rows that stay on chip, the bytes beside them, and a limit.
+
+What is surely not below the limit may be missing.
+"""
 
 
 def units(problem: Problem, granularity: str, accelerator: Accelerator) -> tuple[int, int]:
@@ -180,18 +183,23 @@ class Stage:
         if rows not in self.known:
             self.known[rows] = None
             if self.limit == float("inf") or self.promise(rows) < self.limit:
-                body = self._body(rows, self._room(rows))
+                limit = min(self.limit, self._best() * (1 + ERROR))
+                body = self._body(rows, self._room(rows), limit)
                 self.known[rows] = body and self._fitting(body)
         one = self.known[rows]
         return one[1].value if one else float("inf")
 
+    def _best(self) -> float:
+        """Return the best objective so far."""
+        return min((one[1].value for one in self.known.values() if one), default=float("inf"))
+
     def _relaxed(self, low: int, high: int, unit: int) -> float:
         """Return the objective of the most rows of a range beside the tiles of the fewest."""
-        body = self._body((high - 1) * unit, self._room((low + 1) * unit))
+        body = self._body((high - 1) * unit, self._room((low + 1) * unit), self._best())
         return body[1].value if body else float("inf")
 
-    def _body(self, rows: int, room: int) -> tuple[Body, Chosen] | None:
-        placed = self.trees(rows, room)
+    def _body(self, rows: int, room: int, limit: float) -> tuple[Body, Chosen] | None:
+        placed = self.trees(rows, room, limit)
         if placed is None:
             return None
         body = staged(self.problem, rows, placed)

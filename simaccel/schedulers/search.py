@@ -28,7 +28,7 @@ from simaccel.schedulers.accounts import (
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
-from simaccel.schedulers.choosing import CLOSE, MANY, Candidates, Chosen, capacity
+from simaccel.schedulers.choosing import CLOSE, MANY, TRIES, Candidates, Chosen, capacity
 from simaccel.schedulers.neighbours import Limit, limits_of, neighbours
 from simaccel.schedulers.problems import Judge, Options, parts
 from simaccel.workload import Workload
@@ -49,8 +49,6 @@ _OF_GRID = 2
 """Of the best from the grid, whatever is near: estimates err alike for what differs little."""
 _NEAR = 1.01
 """How much worse than the best of a round one may be and still be run on the machine."""
-_TRIES = 16
-"""Candidates of a smaller room that are estimated before it is left, if none is near the best."""
 _LADDER = 3
 """Smaller rooms, each half of the one before, whose best are run too.
 
@@ -179,7 +177,7 @@ def ranked(
     for at, most in enumerate(rooms):
         if at and below / _NEAR <= enough:
             break
-        tries = _TRIES if at and not goal.patience else None
+        tries = TRIES if at and not goal.patience else None
         climb = _climb(grid, nearby, most, below, slack, tries)
         best = sorted((*climb.firsts, *climb.others), key=lambda one: one.rank)
         near += climb.judged
