@@ -121,7 +121,8 @@ def _energy(cells: Sequence[Row]) -> str:
         f"crossings, {ratios('flex-2', 'edge')} and {ratios('flex-2', 'cloud')} with two; the "
         "paper has 0.56 and 0.45. All ways are searched for cycles: the fastest tiles of GEMMs "
         "keep the array busy and move more bytes than they have to, fused or not. So where two "
-        "crossings hide behind the arithmetic, on edge, the fastest fused mapping saves no energy; "
+        "crossings hide behind the arithmetic, on edge, the fastest fused mapping saves energy, "
+        "but no time; "
         "`--objective energy` is another search."
     )
 
