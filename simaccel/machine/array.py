@@ -16,11 +16,13 @@ import simpy
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel
-from simaccel.machine.engines import PORT_CAUSES, READ, WRITE, Engine, Waiting, Wires
+from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.plan import Edge, Op, Plan
 from simaccel.machine.stateful import Skip
 from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
+from simaccel.machine.turns import READ, WRITE, Entry
+from simaccel.machine.wires import Wires
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,21 @@ class OnChip(Engine):
             if cycles
         )
 
+    def _ask(self) -> list[tuple[_Use, Entry | None]]:
+        """Ask for all that a step uses; where nobody else can ask, nothing needs to be noted."""
+        asked: list[tuple[_Use, Entry | None]] = []
+        for use in self.uses[self.at]:
+            if use.alone:
+                use.channel.serve_alone(use.cycles)
+                asked.append((use, None))
+            else:
+                asked.append((use, use.channel.request(use.cycles, use.direction, self.name)))
+        return asked
+
     def work(self, op: Op) -> Iterable[simpy.Event]:
         """Run one command: compute, if it does, and meanwhile move what it moves."""
         account, clock = self.account, self.clock
-        asked = [
-            (use, use.channel.request(use.cycles, use.direction, self.name))
-            for use in self.uses[self.at]
-        ]
+        asked = self._ask()
         account.enter(clock.cycle, op.site)
         if op.cycles:
             if account.cause is not Cause.BUSY:
@@ -81,9 +91,14 @@ class OnChip(Engine):
             yield clock.timeout(op.latency_cycles)
         self.stage = 3
         for use, entry in asked:
-            if not use.channel.done(entry):
+            if entry is None:
+                left = use.channel.idle_since - clock.cycle
+                if left > 0:
+                    account.switch(clock.cycle, use.cause)
+                    yield clock.timeout(left)
+            elif not use.channel.done(entry):
                 account.switch(clock.cycle, use.cause)
-                yield use.channel.rest(entry) if use.alone else use.channel.wait(entry)
+                yield use.channel.wait(entry)
             self.stage += 1
         self.stage = 0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import NamedTuple
+
 import simpy
 
 from simaccel.hardware import Accelerator
@@ -19,9 +22,9 @@ class Channel(Stateful):
     """
 
     STATE = ("turns", "waiting")
-    GAUGES = ("served_cycles", "alarm", "turns")
+    GAUGES = ("served_cycles", "alarm", "idle_since", "turns")
     COUNTERS = ("served_cycles",)
-    RECORDS = ("seen", "idle_since", "log")
+    RECORDS = ("seen", "log")
     WIRING = ("clock",)
 
     def __init__(self, clock: Clock, turns: Turns | Batches) -> None:
@@ -29,7 +32,7 @@ class Channel(Stateful):
         self.turns = turns
         self.seen = 0
         self.idle_since = 0
-        """When the last use ended, if nobody uses the channel now."""
+        """When the last use ended, or will end if it is served alone."""
         self.served_cycles = 0
         self.waiting: list[tuple[Entry, simpy.Event]] = []
         self.alarm: tuple[int, Alarm] | None = None
@@ -56,6 +59,16 @@ class Channel(Stateful):
             self._hasten(self.alarm)
         return entry
 
+    def serve_alone(self, cycles: int) -> None:
+        """Serve somebody who waits until it is done, while nobody else can ask: no turns needed."""
+        now = self.clock.cycle
+        if self.log is not None:
+            self.log.append(self.idle_since)
+            self.log.append(now)
+            self.log.append(self.served_cycles)
+        self.served_cycles += cycles
+        self.idle_since = now + cycles
+
     def catch_up(self) -> None:
         """Bring the ring up to the present cycle."""
         now = self.clock.cycle
@@ -76,13 +89,6 @@ class Channel(Stateful):
         self.waiting.append((entry, event))
         self._set_alarm()
         return event
-
-    def rest(self, entry: Entry) -> simpy.Event:
-        """Return an event when ``entry`` has been served, where nobody else can ask meanwhile.
-
-        It needs no alarm: nothing can put the finish off.
-        """
-        return self.clock.timeout(self.turns.gap + entry.remaining)
 
     def _set_alarm(self) -> None:
         """Wake at the next finish. An alarm that is set is not later and will look again."""
@@ -116,9 +122,10 @@ class Channel(Stateful):
         return self.turns.state(), tuple(entry.owner for entry, _ in self.waiting)
 
     def gauges(self) -> Numbers:
-        """Return what was asked for so far, when the alarm rings and how far the turns are."""
+        """Return what was asked for so far, when the alarm rings and how far uses are."""
         due = self.alarm[0] if self.alarm else 0
-        return self.served_cycles, due, *self.turns.gauges()
+        left = max(self.idle_since - self.clock.cycle, 0)
+        return self.served_cycles, due, left, *self.turns.gauges()
 
     def counters(self) -> Numbers:
         """Return the cycles of service that were asked for."""
@@ -133,11 +140,15 @@ class Channel(Stateful):
         rang, rings = seen.before[1], seen.after[1]
         if rang == rings:
             pending = seen.ends_before(rings) if rings else FOREVER
-            return min(pending, self.turns.limit(seen.of(2))) if asked else pending
+            if not asked:
+                return pending
+            if seen.before[2] != seen.after[2]:
+                return NEVER
+            return min(pending, self.turns.limit(seen.of(3)))
         if not asked:
             return NEVER
         if rings - rang == seen.cycles:
-            return self.turns.limit(seen.of(2), horizon=rings - seen.end)
+            return self.turns.limit(seen.of(3), horizon=rings - seen.end)
         return self._foreseen(seen)
 
     def _foreseen(self, seen: Stretch) -> int:
@@ -146,8 +157,8 @@ class Channel(Stateful):
         It is set anew in every period, and never rings in the period after.
         """
         nearest = min(seen.before[1] - seen.start, seen.after[1] - seen.end)
-        shrinks = seen.before[5::2] != seen.after[5::2]
-        return self.turns.limit(seen.of(2)) if shrinks and nearest > seen.cycles else NEVER
+        shrinks = seen.before[6::2] != seen.after[6::2]
+        return self.turns.limit(seen.of(3)) if shrinks and nearest > seen.cycles else NEVER
 
     def skip(self, skip: Skip) -> None:
         """Move on, with the alarm if it belongs to the period."""
@@ -157,7 +168,8 @@ class Channel(Stateful):
             return
         self.served_cycles += (asks - asked) * skip.times
         self.seen += skip.cycles
-        self.turns.skip(Skip(seen.of(2), skip.times, (), ()))
+        self.idle_since += skip.cycles
+        self.turns.skip(Skip(seen.of(3), skip.times, (), ()))
         if self.alarm is None or rang == rings:
             return
         due, alarm = self.alarm
@@ -170,34 +182,43 @@ class Channel(Stateful):
             self._set_alarm()
 
 
+class Transfer(NamedTuple):
+    """Bytes to read from DRAM, or to write to it, which lie in ``rows``."""
+
+    n_bytes: int
+    direction: int
+    rows: Rows | None = None
+
+
 class Dram:
     """Channels of DRAM, or of a memory beside it, as ``accelerator`` has it in the DRAM's place.
 
-    A transfer is spread over them, and done when all have served their part.
+    A transfer is spread over them, and done when all have served their part. ``transfers`` are all
+    that there will be: channels that have the same part of each do the same, so one stands for all.
     """
 
-    def __init__(self, clock: Clock, accelerator: Accelerator) -> None:
-        self.accelerator = accelerator
+    def __init__(
+        self, clock: Clock, accelerator: Accelerator, transfers: Collection[Transfer]
+    ) -> None:
         spec = accelerator.dram
-        read, write = (accelerator.batch_cycles(write=way) for way in (False, True))
-        self.channels = [
-            Channel(clock, Batches((read, write), spec.turnaround_cycles))
-            for _ in range(spec.channels)
-        ]
-        self.costs: dict[tuple[int, int, Rows | None], tuple[int, ...]] = {}
-        """Cycles of each channel, by bytes, direction and rows of a transfer."""
-
-    def request(
-        self, n_bytes: int, direction: int, owner: str, rows: Rows | None = None
-    ) -> list[tuple[Channel, Entry]]:
-        """Ask for a transfer, which lies in ``rows``; give its part of each channel."""
-        key = n_bytes, direction, rows
-        if key not in self.costs:
-            self.costs[key] = tuple(
-                self.accelerator.transfer_cycles(n_bytes, rows, write=bool(direction), channel=at)
-                for at in range(len(self.channels))
+        batch = (accelerator.batch_cycles(write=False), accelerator.batch_cycles(write=True))
+        shares = [
+            tuple(
+                accelerator.transfer_cycles(
+                    one.n_bytes, one.rows, write=bool(one.direction), channel=at
+                )
+                for one in transfers
             )
-        return [
-            (channel, channel.request(cycles, direction, owner))
-            for channel, cycles in zip(self.channels, self.costs[key], strict=True)
+            for at in range(spec.channels)
         ]
+        distinct = {
+            share: Channel(clock, Batches(batch, spec.turnaround_cycles)) for share in shares
+        }
+        self.channels = tuple(distinct.values())
+        self.by_number = [distinct[share] for share in shares]
+        """For each channel that there is the one that stands for it."""
+        self.parts: dict[Transfer, list[tuple[Channel, int]]] = {
+            one: [(channel, share[at]) for share, channel in distinct.items()]
+            for at, one in enumerate(transfers)
+        }
+        """Of each transfer, the cycles of each channel."""

@@ -6,24 +6,21 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import simpy
 
-from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import Account, Cause
-from simaccel.machine.channel import Channel, Dram
-from simaccel.machine.clock import Clock
+from simaccel.machine.accounts import Cause
+from simaccel.machine.channel import Channel, Transfer
 from simaccel.machine.meeting import Meeting
-from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Op, Plan
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
 from simaccel.machine.steps import Act, EngineKind
 from simaccel.machine.tokens import Tokens
+from simaccel.machine.turns import READ, WRITE
+from simaccel.machine.wires import Wires
 
-READ, WRITE = 0, 1
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
     "buffer_write": Cause.BUFFER_PORT,
@@ -32,37 +29,6 @@ PORT_CAUSES = {
 }
 """What waiting for a channel on the chip is booked to."""
 Waiting = Generator[simpy.Event, None, None]
-
-
-@dataclass(eq=False)
-class Wires:
-    """What the engines share."""
-
-    clock: Clock
-    accelerator: Accelerator
-    memories: Mapping[str, Dram]
-    """The DRAM and what is beside it, by name."""
-    read_port: Channel
-    write_port: Channel
-    distribution: Channel
-    collection: Channel
-    occupancy: Occupancy
-    requests: Iterator[int]
-    """Numbers for requests to the DRAM."""
-    shared: frozenset[tuple[str, str]]
-    """(NoC pipe, operator) where the array is not the only one to use the pipe."""
-    account: type[Account] = Account
-    """How the engines keep their books."""
-
-    @property
-    def ports(self) -> dict[str, Channel]:
-        """All channels on the chip by name."""
-        return {
-            "buffer_read": self.read_port,
-            "buffer_write": self.write_port,
-            "noc_distribution": self.distribution,
-            "noc_collection": self.collection,
-        }
 
 
 class Engine(Stateful):
@@ -278,16 +244,17 @@ class Sfu(Engine):
 
     def work(self, op: Op) -> Waiting:
         """Execute one piece of work; its passes read and write through the ports meanwhile."""
-        wires, account, clock = self.wires, self.account, self.clock
-        read = wires.read_port.request(op.read_cycles, READ, self.name)
-        write = wires.write_port.request(op.write_cycles, WRITE, self.name)
+        account, clock = self.account, self.clock
+        reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
+        read = reads.request(op.read_cycles, READ, self.name)
+        write = writes.request(op.write_cycles, WRITE, self.name)
         account.enter(clock.cycle, op.site)
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 1
         yield clock.timeout(op.cycles)
         for self.stage, channel, entry in (
-            (3, wires.read_port, read),
-            (4, wires.write_port, write),
+            (3, reads, read),
+            (4, writes, write),
         ):
             if not channel.done(entry):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
@@ -298,21 +265,36 @@ class Sfu(Engine):
 class Dma(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
-    WIRING = (*Engine.WIRING, "root")
+    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts")
     busy_root = Cause.DRAM_BANDWIDTH
+    direction: ClassVar[int]
 
     def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
         super().__init__(name, plan, wires)
         self.root = self.busy_root
         """Whom those blame that wait for a transfer, unless banks hold it up."""
+        self.parts = [self._parts(op) for op in plan.ops]
+        """By step what it asks of the channels of a memory."""
 
-    def transfer(self, op: Op, direction: int) -> Waiting:
-        """Move one tile: DRAM channels and the port on the chip work at the same time."""
-        wires, account, clock = self.wires, self.account, self.clock
+    def _parts(self, op: Op) -> Sequence[tuple[Channel, int]]:
+        if not op.dram_bytes:
+            return ()
+        transfer = Transfer(op.dram_bytes, self.direction, op.dram_rows)
+        return self.wires.memories[op.memory].parts[transfer]
+
+    def work(self, op: Op) -> Iterable[simpy.Event]:
+        """Move one tile (a slot that is only reserved moves nothing)."""
+        return self._transfer(op) if op.dram_bytes else ()
+
+    def _transfer(self, op: Op) -> Waiting:
+        """Let DRAM channels and the port on the chip work at the same time."""
+        account, clock, direction = self.account, self.clock, self.direction
         account.enter(clock.cycle, op.site)
-        account.asked = next(wires.requests)
-        memory = wires.memories[op.memory]
-        pieces = memory.request(op.dram_bytes, direction, self.name, op.dram_rows)
+        account.asked = next(self.wires.requests)
+        pieces = [
+            (channel, channel.request(cycles, direction, self.name))
+            for channel, cycles in self.parts[self.at]
+        ]
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
         account.blame(clock.cycle, self.root if op.root is None else op.root)
@@ -332,17 +314,11 @@ class DmaIn(Dma):
     """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
 
     kind = EngineKind.DMA_IN
-
-    def work(self, op: Op) -> Iterable[simpy.Event]:
-        """Load a tile (a reserved slot moves nothing)."""
-        return self.transfer(op, READ) if op.dram_bytes else ()
+    direction = READ
 
 
 class DmaOut(Dma):
     """Stores. A write is posted: it is done when the DRAM has taken it."""
 
     kind = EngineKind.DMA_OUT
-
-    def work(self, op: Op) -> Iterable[simpy.Event]:
-        """Store a tile."""
-        return self.transfer(op, WRITE)
+    direction = WRITE

@@ -7,12 +7,13 @@ trace does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from simaccel.machine.accounts import Listener
 from simaccel.machine.batches import Batches
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import FOREVER, Numbers, Skip, Stateful, Stretch
+from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 from simaccel.machine.turns import Turns
 
 
@@ -20,10 +21,9 @@ class Lane(Stateful):
     """The time since which nothing has been told."""
 
     RECORDS: ClassVar[tuple[str, ...]] = ("since",)  # at a flush it is now
-    WIRING = ("name", "clock", "listener")
+    WIRING: ClassVar[tuple[str, ...]] = ("clock", "listener")
 
-    def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
-        self.name = name
+    def __init__(self, clock: Clock, listener: Listener) -> None:
         self.clock = clock
         self.listener = listener
         self.since = 0
@@ -45,6 +45,7 @@ class Server(Protocol):
 
     turns: Turns | Batches
     idle_since: int
+    """May be still to come."""
     served_cycles: int
     log: list[int] | None
 
@@ -55,15 +56,21 @@ class Server(Protocol):
 class ChannelLane(Lane):
     """In use from a request to an idle channel until everybody is served.
 
-    Uses and the pauses after them are told together, many at once.
+    Uses and the pauses after them are told together, many at once. Channels that do the same have
+    one lane, which has all their names.
     """
 
     GAUGES = ("channel",)
     COUNTERS = ("told",)
     RECORDS = (*Lane.RECORDS, "log")  # nothing is left of it at a flush
 
-    def __init__(self, name: str, clock: Clock, listener: Listener, channel: Server) -> None:
-        super().__init__(name, clock, listener)
+    WIRING = ("names", "clock", "listener")
+
+    def __init__(
+        self, names: Sequence[str], clock: Clock, listener: Listener, channel: Server
+    ) -> None:
+        super().__init__(clock, listener)
+        self.names = names
         self.channel = channel
         self.log: list[int] = []
         self.told = 0
@@ -75,7 +82,8 @@ class ChannelLane(Lane):
         log = self.log
         if log:
             log[0] = max(log[0], self.since)
-            self.listener.served(self.name, self.since, self.told, log)
+            for name in self.names:
+                self.listener.served(name, self.since, self.told, log)
             self.since, self.told = log[-2:]
             log.clear()
 
@@ -85,10 +93,9 @@ class ChannelLane(Lane):
         channel.catch_up()
         if now <= self.since:
             return
-        served, ring = channel.served_cycles, channel.turns.ring
-        if ring:
-            served -= sum(entry.remaining for entry in ring)
-        self.log += now if ring else channel.idle_since, now, served
+        ring, ended = channel.turns.ring, min(channel.idle_since, now)
+        left = sum(entry.remaining for entry in ring) if ring else channel.idle_since - ended
+        self.log += now if ring else ended, now, channel.served_cycles - left
         self.tell()
 
     def skip(self, skip: Skip) -> None:
@@ -102,28 +109,36 @@ class ChannelLane(Lane):
         return (self.told,)
 
     def gauges(self) -> Numbers:
-        """Return what was asked for so far, and how far the turns are by now."""
-        self.channel.catch_up()
-        return self.channel.served_cycles, *self.channel.turns.gauges()
+        """Return what was asked for so far, until when, and how far the turns are by now."""
+        channel = self.channel
+        channel.catch_up()
+        return channel.served_cycles, channel.idle_since, *channel.turns.gauges()
 
     def limit(self, seen: Stretch) -> int:
         """Without a new request, serve as in the period: all of the time, or in whole rounds."""
-        if seen.before[0] != seen.after[0] or not self.channel.turns.ring:
+        if seen.before[0] != seen.after[0]:
             return FOREVER
-        left = sum(seen.after[4::2])
-        always = sum(seen.before[4::2]) - left == seen.cycles
+        if not self.channel.turns.ring:
+            ends = seen.after[1]
+            if ends > seen.end:
+                return seen.ends_before(ends)
+            return NEVER if ends > seen.start else FOREVER
+        left = sum(seen.after[5::2])
+        always = sum(seen.before[5::2]) - left == seen.cycles
         if always and len({entry.direction for entry in self.channel.turns.ring}) == 1:
             return (left - 1) // seen.cycles
-        return self.channel.turns.limit(seen.of(1))
+        return self.channel.turns.limit(seen.of(2))
 
 
 class TileLane(Lane):
     """The bytes that the slots of a tile hold."""
 
     STATE = ("held",)
+    WIRING = ("name", "clock", "listener")
 
     def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
-        super().__init__(name, clock, listener)
+        super().__init__(clock, listener)
+        self.name = name
         self.held = 0
 
     def hold(self, n_bytes: int) -> None:

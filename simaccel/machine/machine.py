@@ -13,25 +13,25 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, NoAccount, early_site
 from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
 from simaccel.machine.books import Books
-from simaccel.machine.channel import Channel, Dram
+from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.done import done
-from simaccel.machine.engines import DmaIn, DmaOut, Engine, Sfu, Wires
+from simaccel.machine.engines import DmaIn, DmaOut, Engine, Sfu
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan, needed_at
 from simaccel.machine.stateful import Stateful
-from simaccel.machine.steps import Act, EngineKind, Handover
-from simaccel.machine.tokens import Delay, Tokens
-from simaccel.machine.turns import Turns
+from simaccel.machine.steps import Act, EngineKind
+from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
+from simaccel.machine.wires import delay_of, make_wires
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import near_by
-from simaccel.program.program import BUFFER, STREAM, Program
+from simaccel.program.program import Program
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.DMA_IN: DmaIn,
@@ -112,8 +112,8 @@ class Machine:
         walks = walks or make_walks(program, accelerator)
         self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
         near = near_by(walks.overlaps)
-        shared = _shared(self.plans, walks, near)
-        self.wires = _wires(self.clock, accelerator, program, shared)
+        occupancy = Occupancy(enclosing_bytes(program))
+        self.wires = make_wires(self.clock, accelerator, self.plans, walks.kinds, near, occupancy)
         if not accounts:
             self.wires.account = NoAccount
         self.listener = listener
@@ -145,7 +145,7 @@ class Machine:
                 n,
                 accounts[handover.source],
                 accounts[handover.target],
-                _delay(handover, walks.kinds, self.accelerator),
+                delay_of(handover, walks.kinds, self.accelerator),
                 memory * (handover.kind == "ready" and handover.target == "array"),
             )
             for handover, n in walks.tokens.items()
@@ -163,14 +163,17 @@ class Machine:
         found = {
             f"{name}{i}": channel
             for name, memory in wires.memories.items()
-            for i, channel in enumerate(memory.channels)
+            for i, channel in enumerate(memory.by_number)
         }
         return found | wires.ports
 
     def _make_lanes(self, listener: Listener) -> list[Lane]:
         """Let channels and tiles tell the listener what they do."""
         clock, wires = self.clock, self.wires
-        served = [ChannelLane(name, clock, listener, one) for name, one in self.channels().items()]
+        names: dict[Channel, list[str]] = {}
+        for name, channel in self.channels().items():
+            names.setdefault(channel, []).append(name)
+        served = [ChannelLane(known, clock, listener, one) for one, known in names.items()]
         claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
         around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
         for tile in dict.fromkeys([*claimed, *around]):
@@ -315,65 +318,6 @@ class Machine:
             found.elements,
             engines,
         )
-
-
-def _shared(
-    plans: Mapping[str, Plan], walks: Walks, near: Mapping[str, Collection[str]]
-) -> frozenset[tuple[str, str]]:
-    """Find the NoC pipes that others than the array use while it may be in an operator."""
-    found: set[tuple[str, str]] = set()
-    for name, plan in plans.items():
-        if walks.kinds[name] is EngineKind.ARRAY:
-            continue
-        for op in plan.ops:
-            if op.distribution_cycles:
-                found.update(("noc_distribution", one) for one in near[op.operator])
-            if op.collection_cycles:
-                found.update(("noc_collection", one) for one in near[op.operator])
-    return frozenset(found)
-
-
-def _wires(
-    clock: Clock, accelerator: Accelerator, program: Program, shared: frozenset[tuple[str, str]]
-) -> Wires:
-    turn = accelerator.buffer.turn_cycles
-    return Wires(
-        clock=clock,
-        accelerator=accelerator,
-        memories={name: Dram(clock, one) for name, one in accelerator.every_backing.items()},
-        read_port=Channel(clock, Turns(turn)),
-        write_port=Channel(clock, Turns(turn)),
-        distribution=Channel(clock, Turns(turn)),
-        collection=Channel(clock, Turns(turn)),
-        occupancy=Occupancy(enclosing_bytes(program)),
-        requests=count(1),
-        shared=shared,
-    )
-
-
-def _delay(handover: Handover, kinds: Mapping[str, EngineKind], accelerator: Accelerator) -> Delay:
-    """Return how long data are on their way from an engine that has read or written them.
-
-    A slot is free as soon as its data have left; where sums were in it, once they have arrived,
-    because they may come back. Of two latencies on the way the longer one is named. What folds
-    use is on its way within the command.
-    """
-    array, source = accelerator.array, kinds[handover.source]
-    ready = handover.kind == "ready"
-    # what no PE keeps is read during the pass
-    reads = handover.stepped and kinds[handover.target] is EngineKind.ARRAY
-    into = accelerator.lead_latency_cycles * (handover.place != BUFFER or reads)
-    into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
-    if source is EngineKind.DMA_IN:
-        dram = accelerator.backing(handover.tensor_kind).dram.latency_cycles
-        return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
-    if source is EngineKind.NOC_IN:
-        return Delay(into * ready, Cause.NOC)
-    if source is EngineKind.ARRAY:
-        tail = array.tail_latency_cycles
-        tail += accelerator.tail_latency_cycles * (handover.place == BUFFER)
-        return Delay(tail * (handover.stepped and ready), Cause.ARRAY)
-    return Delay(accelerator.tail_latency_cycles * (source is EngineKind.NOC_OUT), Cause.NOC)
 
 
 def _trips(plan: Plan) -> np.ndarray:

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
 
+READ, WRITE = 0, 1
+"""The directions of requests."""
+
 
 @dataclass(eq=False, slots=True)
 class Entry(Stateful):
-    """A request in service: cycles of service left, direction (0 read, 1 write), owner.
+    """A request in service: cycles of service left, direction, owner.
 
     An owner has one request at a time in a ring, so ``since`` tells it from those before.
     """

@@ -1,6 +1,7 @@
 """Channels and DRAM: each finish is checked from both sides, not yet at t - 1, done at t."""
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.hardware import Rate
+from simaccel.hardware import Accelerator, Rate
+from simaccel.machine import wires
 from simaccel.machine.batches import Batches
-from simaccel.machine.channel import Channel, Dram
+from simaccel.machine.channel import Channel, Dram, Transfer
 from simaccel.machine.clock import Clock
-from simaccel.machine.turns import Entry, Turns
+from simaccel.machine.machine import Machine
+from simaccel.machine.turns import READ, WRITE, Entry, Turns
 from tests.machine.accelerators import accelerator
-
-READ, WRITE = 0, 1
+from tests.machine.trees import cases
 
 
 def _go_to(clock: Clock, cycle: int) -> None:
@@ -165,8 +167,10 @@ class _Dram:
     dram: Dram
 
     def request(self, n_bytes: int, direction: int = READ) -> Pieces:
-        """Ask for a transfer."""
-        return self.dram.request(n_bytes, direction, "a")
+        """Ask for a transfer; give the part of each channel that there is."""
+        parts = self.dram.parts[Transfer(n_bytes, direction)]
+        asked = {one: one.request(cycles, direction, "a") for one, cycles in parts}
+        return [(channel, asked[channel]) for channel in self.dram.by_number]
 
     def assert_moved_at(self, pieces: Pieces, cycle: int) -> None:
         """Check both sides of the finish."""
@@ -176,21 +180,22 @@ class _Dram:
         assert all(channel.done(piece) for channel, piece in pieces)
 
 
-def _dram(**fields: Any) -> _Dram:  # noqa: ANN401 - any field of the spec
-    """Give a DRAM of a byte per cycle and channel."""
+def _dram(*transfers: int | Transfer, **fields: Any) -> _Dram:  # noqa: ANN401 - any of the spec
+    """Give a DRAM of a byte per cycle and channel, and the bytes (or more) of its transfers."""
     bandwidth = {"bandwidth_bytes_per_second": fields.get("channels", 1) * 10**9}
     clock = Clock()
-    return _Dram(clock, Dram(clock, accelerator(dram=bandwidth | fields)))
+    known = [one if isinstance(one, Transfer) else Transfer(one, READ) for one in transfers]
+    return _Dram(clock, Dram(clock, accelerator(dram=bandwidth | fields), known))
 
 
 def test_one_channel_serves_a_whole_transfer() -> None:
-    dram = _dram()
+    dram = _dram(100)
     dram.assert_moved_at(dram.request(100), 100)
 
 
 def test_a_transfer_is_as_slow_as_its_largest_share() -> None:
     """3 channels, stripes of 16 B: 100 B are 48 + 48 + 4, so 36, 32 and 32 bytes each."""
-    dram = _dram(channels=3, interleave_bytes=16)
+    dram = _dram(100, channels=3, interleave_bytes=16)
     pieces = dram.request(100)
     assert [channel.served_cycles for channel, _ in pieces] == [36, 32, 32]
     dram.assert_moved_at(pieces, 36)
@@ -198,7 +203,7 @@ def test_a_transfer_is_as_slow_as_its_largest_share() -> None:
 
 def test_a_small_transfer_uses_only_the_first_channel() -> None:
     """The second channel is free for nobody: every transfer starts at channel 0."""
-    dram = _dram(channels=2, interleave_bytes=16)
+    dram = _dram(16, channels=2, interleave_bytes=16)
     first, second = dram.request(16), dram.request(16)
     assert [channel.served_cycles for channel, _ in first] == [32, 0]
     dram.assert_moved_at(first, 16)
@@ -211,16 +216,59 @@ def test_a_small_transfer_uses_only_the_first_channel() -> None:
     interleave=st.sampled_from([1, 3, 16, 64]),
 )
 def test_stripes_go_round_the_channels(n_bytes: int, channels: int, interleave: int) -> None:
-    pieces = _dram(channels=channels, interleave_bytes=interleave).request(n_bytes)
+    pieces = _dram(n_bytes, channels=channels, interleave_bytes=interleave).request(n_bytes)
     shares = [0] * channels
     for position in range(0, n_bytes, interleave):
         shares[position // interleave % channels] += min(interleave, n_bytes - position)
     assert [channel.served_cycles for channel, _ in pieces] == shares
 
 
+def test_channels_with_the_same_part_of_every_transfer_are_one() -> None:
+    """4 channels, stripes of 16 B: of 128 B each has 32, of 40 B they have 16, 16, 8 and none."""
+    dram = _dram(128, 40, channels=4, interleave_bytes=16).dram
+    assert [dram.channels.index(one) for one in dram.by_number] == [0, 0, 1, 2]
+    assert [cycles for _, cycles in dram.parts[Transfer(40, READ)]] == [16, 8, 0]
+    assert len(_dram(128, channels=4, interleave_bytes=16).dram.channels) == 1
+
+
+def test_a_channel_of_its_own_for_each_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither cycles nor the order of events depend on channels that do the same being one."""
+
+    class Apart(Dram):
+        """Channels that are all simulated."""
+
+        def __init__(
+            self, clock: Clock, accelerator: Accelerator, transfers: Collection[Transfer]
+        ) -> None:
+            super().__init__(clock, accelerator, transfers)
+            stands = self.by_number
+            self.by_number = [copy.deepcopy(one, {id(clock): clock}) for one in stands]
+            self.channels = tuple(self.by_number)
+            of = {
+                transfer: [dict(parts)[one] for one in stands]
+                for transfer, parts in self.parts.items()
+            }
+            self.parts = {
+                one: list(zip(self.channels, cycles, strict=True)) for one, cycles in of.items()
+            }
+
+    found = [case for case in cases(range(150)) if case.on.dram.channels > 1]
+    runs = [Machine(case.on, case.program, fast_forward=False).run() for case in found]
+    merged = [
+        len(dram.channels) < len(dram.by_number)
+        for case in found
+        for dram in Machine(case.on, case.program).wires.memories.values()
+    ]
+    assert len(merged) > 10  # noqa: PLR2004 - enough
+    assert any(merged)
+    assert not all(merged)
+    monkeypatch.setattr(wires, "Dram", Apart)
+    assert [Machine(case.on, case.program, fast_forward=False).run() for case in found] == runs
+
+
 def test_a_batch_is_given_in_bytes() -> None:
     """Batches of 8 B, a turnaround of 2: rrrrrrrr ..wwwwwwww ..rrrrrrrr: 16 read bytes at 28."""
-    dram = _dram(batch_bytes=8, turnaround_cycles=2)
+    dram = _dram(16, Transfer(8, WRITE), batch_bytes=8, turnaround_cycles=2)
     read, write = dram.request(16), dram.request(8, WRITE)
     dram.assert_moved_at(write, 18)
     dram.assert_moved_at(read, 28)
@@ -232,15 +280,15 @@ def test_a_batch_is_given_in_bytes() -> None:
 )
 def test_loads_get_the_bytes_in_flight_in_each_latency(in_flight: int | str, cycles: int) -> None:
     """Latency 10 at a byte per cycle: 10 bytes in flight are enough, 5 give half of it."""
-    dram = _dram(latency_cycles=10, in_flight_bytes=in_flight)
+    dram = _dram(100, latency_cycles=10, in_flight_bytes=in_flight)
     dram.assert_moved_at(dram.request(100), cycles)
 
 
 def test_stores_are_posted_and_don_t_wait_for_answers() -> None:
-    dram = _dram(latency_cycles=10, in_flight_bytes=1)
+    dram = _dram(Transfer(100, WRITE), latency_cycles=10, in_flight_bytes=1)
     dram.assert_moved_at(dram.request(100, WRITE), 100)
 
 
 def test_each_channel_has_its_share_of_the_bytes_in_flight() -> None:
-    dram = _dram(channels=2, interleave_bytes=1, latency_cycles=10, in_flight_bytes=10)
+    dram = _dram(100, channels=2, interleave_bytes=1, latency_cycles=10, in_flight_bytes=10)
     dram.assert_moved_at(dram.request(100), 100)

@@ -38,7 +38,7 @@ REPEATS = {
     "Meeting.held", "Meeting.gated", "Occupancy.ended", "Occupancy.following",
     "Occupancy.n_bytes", "Engine.stage",
     "Occupancy.operator", "Array.came", "Array.free_at", "Array.left_at", "Array.drained_at",
-    "Channel.waiting", "Channel.turns", "Channel.alarm",
+    "Channel.waiting", "Channel.turns", "Channel.alarm", "Channel.idle_since",
 }  # fmt: skip
 # Dropped with all of those, a run goes wrong.
 TELLS_WITHOUT = {"Clock._queue", "Tokens.count", "Entry.since"}
@@ -194,6 +194,7 @@ GAUGES: dict[str, tuple[tuple[type[Stateful], ...], slice, int]] = {
     "Entry.since": ((Turns, Batches), slice(4, None, 2), 0),
     "Channel.served_cycles": ((Channel,), slice(1), 0),
     "Channel.alarm": ((Channel,), slice(1, 2), 0),
+    "Channel.idle_since": ((Channel,), slice(2, 3), 0),
 }
 
 

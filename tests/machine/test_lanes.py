@@ -21,7 +21,7 @@ def _told(heard: Heard) -> list[tuple[object, ...]]:
 def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelLane, Heard]:
     clock, heard = Clock(), Heard()
     channel = Channel(clock, Turns(quantum, turnaround))
-    return channel, ChannelLane("c", clock, heard, channel), heard
+    return channel, ChannelLane(("c",), clock, heard, channel), heard
 
 
 def _at(clock: Clock, cycle: int, call: Callable[[], object]) -> None:
@@ -99,6 +99,39 @@ def test_an_idle_channel_and_one_that_is_asked_leave_the_limit_to_others() -> No
     before = lane.gauges()
     channel.request(3, 0, "a")
     assert lane.limit(Stretch(10, 20, before, lane.gauges())) == FOREVER
+
+
+def test_who_is_served_alone_is_told_as_everybody() -> None:
+    channel, lane, heard = _channel()
+    clock = channel.clock
+    _at(clock, 3, lambda: channel.serve_alone(5))
+    _at(clock, 6, lambda: lane.flush(6))
+    assert _told(heard) == [(0, 3, False, 0), (3, 6, True, 3)]
+    _at(clock, 10, lambda: channel.serve_alone(4))
+    _at(clock, 20, lambda: lane.flush(20))
+    assert _told(heard)[2:] == [
+        (6, 8, True, 2), (8, 10, False, 0), (10, 14, True, 4), (14, 20, False, 0),
+    ]  # fmt: skip
+
+
+def test_a_use_alone_ends_a_skip_before_it_ends() -> None:
+    channel, lane, _ = _channel()
+    channel.serve_alone(100)
+    assert _limit(channel, lane, 10) == (100 - 10 - 1) // 10
+    assert _limit(channel, lane, 85) == 0
+    assert _limit(channel, lane, 10) == NEVER  # it ends on the way
+    assert _limit(channel, lane, 10) == FOREVER
+
+
+def test_channels_that_do_the_same_have_one_lane() -> None:
+    clock, heard = Clock(), Heard()
+    channel = Channel(clock, Turns(4))
+    lane = ChannelLane(("c", "d"), clock, heard, channel)
+    channel.request(5, 0, "a")
+    _at(clock, 7, lambda: lane.flush(7))
+    assert [(row.engine, row.told[:2]) for row in heard.expanded()] == [
+        ("c", (0, 5)), ("c", (5, 7)), ("d", (0, 5)), ("d", (5, 7)),
+    ]  # fmt: skip
 
 
 def test_a_skip_is_taken_as_told() -> None:

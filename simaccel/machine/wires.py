@@ -1,0 +1,126 @@
+"""What the engines share: clock, channels and memories, and how long data are on their way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.accounts import Account, Cause
+from simaccel.machine.channel import Channel, Dram, Transfer
+from simaccel.machine.clock import Clock
+from simaccel.machine.occupancy import Occupancy
+from simaccel.machine.plan import Plan
+from simaccel.machine.steps import EngineKind, Handover
+from simaccel.machine.tokens import Delay
+from simaccel.machine.turns import READ, WRITE, Turns
+from simaccel.program.program import BUFFER, STREAM
+
+PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
+"""The channels on the chip."""
+
+
+@dataclass(eq=False)
+class Wires:
+    """What the engines share."""
+
+    clock: Clock
+    accelerator: Accelerator
+    memories: Mapping[str, Dram]
+    """The DRAM and what is beside it, by name."""
+    ports: dict[str, Channel]
+    """All channels on the chip by name."""
+    occupancy: Occupancy
+    requests: Iterator[int]
+    """Numbers for requests to the DRAM."""
+    shared: frozenset[tuple[str, str]]
+    """(NoC pipe, operator) where the array is not the only one to use the pipe."""
+    account: type[Account] = Account
+    """How the engines keep their books."""
+
+
+def make_wires(
+    clock: Clock,
+    accelerator: Accelerator,
+    plans: Mapping[str, Plan],
+    kinds: Mapping[str, EngineKind],
+    near: Mapping[str, Collection[str]],
+    occupancy: Occupancy,
+) -> Wires:
+    """Return what the engines of some plans share.
+
+    ``near``: by operator those in which engines may be while one is in it.
+    """
+    turn, transfers = accelerator.buffer.turn_cycles, _transfers(plans, kinds)
+    return Wires(
+        clock=clock,
+        accelerator=accelerator,
+        memories={
+            name: Dram(clock, one, transfers[name])
+            for name, one in accelerator.every_backing.items()
+        },
+        ports={name: Channel(clock, Turns(turn)) for name in PORTS},
+        occupancy=occupancy,
+        requests=count(1),
+        shared=_shared(plans, kinds, near),
+    )
+
+
+def _transfers(
+    plans: Mapping[str, Plan], kinds: Mapping[str, EngineKind]
+) -> Mapping[str, Collection[Transfer]]:
+    """Return all transfers that there will be, by memory."""
+    found: defaultdict[str, dict[Transfer, None]] = defaultdict(dict)
+    for name, plan in plans.items():
+        direction = WRITE if kinds[name] is EngineKind.DMA_OUT else READ
+        for op in plan.ops:
+            if op.dram_bytes:
+                found[op.memory][Transfer(op.dram_bytes, direction, op.dram_rows)] = None
+    return found
+
+
+def _shared(
+    plans: Mapping[str, Plan],
+    kinds: Mapping[str, EngineKind],
+    near: Mapping[str, Collection[str]],
+) -> frozenset[tuple[str, str]]:
+    """Find the NoC pipes that others than the array use while it may be in an operator."""
+    found: set[tuple[str, str]] = set()
+    for name, plan in plans.items():
+        if kinds[name] is EngineKind.ARRAY:
+            continue
+        for op in plan.ops:
+            if op.distribution_cycles:
+                found.update(("noc_distribution", one) for one in near[op.operator])
+            if op.collection_cycles:
+                found.update(("noc_collection", one) for one in near[op.operator])
+    return frozenset(found)
+
+
+def delay_of(
+    handover: Handover, kinds: Mapping[str, EngineKind], accelerator: Accelerator
+) -> Delay:
+    """Return how long data are on their way from an engine that has read or written them.
+
+    A slot is free as soon as its data have left; where sums were in it, once they have arrived,
+    because they may come back. Of two latencies on the way the longer one is named. What folds
+    use is on its way within the command.
+    """
+    array, source = accelerator.array, kinds[handover.source]
+    ready = handover.kind == "ready"
+    # what no PE keeps is read during the pass
+    reads = handover.stepped and kinds[handover.target] is EngineKind.ARRAY
+    into = accelerator.lead_latency_cycles * (handover.place != BUFFER or reads)
+    into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
+    if source is EngineKind.DMA_IN:
+        dram = accelerator.backing(handover.tensor_kind).dram.latency_cycles
+        return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
+    if source is EngineKind.NOC_IN:
+        return Delay(into * ready, Cause.NOC)
+    if source is EngineKind.ARRAY:
+        tail = array.tail_latency_cycles
+        tail += accelerator.tail_latency_cycles * (handover.place == BUFFER)
+        return Delay(tail * (handover.stepped and ready), Cause.ARRAY)
+    return Delay(accelerator.tail_latency_cycles * (source is EngineKind.NOC_OUT), Cause.NOC)
