@@ -18,13 +18,14 @@ from simaccel.machine.turns import Entry, Turns
 class Channel(Stateful):
     """One resource of fixed rate. Finishes are computed when somebody looks or waits.
 
-    An alarm is set if and only if somebody waits.
+    An alarm is set if and only if somebody waits. Who is alone takes no turns until somebody else
+    comes, or looks.
     """
 
     STATE = ("turns", "waiting")
     GAUGES = ("served_cycles", "alarm", "idle_since", "turns")
     COUNTERS = ("served_cycles",)
-    RECORDS = ("seen", "log")
+    RECORDS = ("seen", "log", "only")  # there is none when somebody looks
     WIRING = ("clock",)
 
     def __init__(self, clock: Clock, turns: Turns | Batches) -> None:
@@ -33,6 +34,8 @@ class Channel(Stateful):
         self.seen = 0
         self.idle_since = 0
         """When the last use ended, or will end if it is served alone."""
+        self.only: Entry | None = None
+        """Who has been served since it came, without turns, because nobody else was there."""
         self.served_cycles = 0
         self.waiting: list[tuple[Entry, simpy.Event]] = []
         self.alarm: tuple[int, Alarm] | None = None
@@ -47,39 +50,56 @@ class Channel(Stateful):
         if cycles == 0:
             entry.finished = True
             return entry
-        if now > self.seen:
+        if self.only is not None or now > self.seen:
             self.catch_up()
-        if self.log is not None and not self.turns.ring:
-            self.log.append(self.idle_since)  # one by one takes half the time
-            self.log.append(self.seen)
-            self.log.append(self.served_cycles)
+        turns = self.turns
+        if not turns.ring and self.log is not None:
+            self._note(now)
         self.served_cycles += cycles
-        self.turns.add(entry)
-        if self.alarm is not None and now + cycles < self.alarm[0]:
-            self._hasten(self.alarm)
+        if turns.ring or turns.turnaround:
+            turns.add(entry)
+            if self.alarm is not None and now + cycles < self.alarm[0]:
+                self._hasten(self.alarm)
+        else:
+            self.only, self.idle_since = entry, now + cycles
+            turns.direction = direction
         return entry
 
     def serve_alone(self, cycles: int) -> None:
-        """Serve somebody who waits until it is done, while nobody else can ask: no turns needed."""
+        """Serve somebody who waits until it is done, while nobody else can ask."""
         now = self.clock.cycle
         if self.log is not None:
-            self.log.append(self.idle_since)
-            self.log.append(now)
-            self.log.append(self.served_cycles)
+            self._note(now)
         self.served_cycles += cycles
         self.idle_since = now + cycles
 
+    def _note(self, now: int) -> None:
+        """Let the lane know of the last use, now that another one begins."""
+        if self.log is not None:
+            self.log += (self.idle_since, now, self.served_cycles)
+
     def catch_up(self) -> None:
         """Bring the ring up to the present cycle."""
-        now = self.clock.cycle
-        if now > self.seen:
-            if self.turns.ring:
-                self.idle_since = now - self.turns.advance(now - self.seen)
-            self.seen = now
+        now, only = self.clock.cycle, self.only
+        if only is not None:
+            self.only = None
+            if self.idle_since > now:
+                self.turns.add(only)
+                self.turns.advance(now - only.since)
+                self.idle_since = only.since
+            else:
+                only.finished = True
+        elif now > self.seen and self.turns.ring:
+            self.idle_since = now - self.turns.advance(now - self.seen)
+        self.seen = now
 
     def done(self, entry: Entry) -> bool:
         """Whether a request has been served by now."""
-        if not entry.finished and self.clock.cycle > self.seen:
+        if entry is self.only:
+            if self.idle_since > self.clock.cycle:
+                return False
+            self.only, entry.finished = None, True
+        elif not entry.finished and self.clock.cycle > self.seen:
             self.catch_up()
         return entry.finished
 
@@ -93,8 +113,9 @@ class Channel(Stateful):
     def _set_alarm(self) -> None:
         """Wake at the next finish. An alarm that is set is not later and will look again."""
         if self.alarm is None:
-            cycles = self.turns.next_finish()
-            self.alarm = (self.clock.cycle + cycles, self.clock.alarm(cycles, self._ring))
+            now = self.clock.cycle
+            cycles = self.turns.next_finish() if self.only is None else self.idle_since - now
+            self.alarm = (now + cycles, self.clock.alarm(cycles, self._ring))
 
     def _hasten(self, alarm: tuple[int, Alarm]) -> None:
         """Set the alarm anew if what has arrived finishes before it."""

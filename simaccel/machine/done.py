@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from simaccel.machine.engines import Engine
 
 
-@dataclass(frozen=True)
+@dataclass
 class Done:
     """What executed steps did: MACs, elements that passed the SFU, bytes moved.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that the MACs take.
     """
 
-    macs: int
-    native_macs: int
-    elements: int
-    moved: dict[tuple[str, str], int]
+    macs: int = 0
+    native_macs: int = 0
+    elements: int = 0
+    moved: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(level and direction, tensor) -> bytes."""
 
 
-def done(engines: Sequence[Engine], operator: str | None) -> Done:
-    """Sum what the executed steps of all operators, or of one, did."""
-    moved: Counter[tuple[str, str]] = Counter()
-    macs = native_macs = elements = 0
+def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, Done]:
+    """Sum what the executed steps of each operator did."""
+    found = {name: Done() for name in operators}
     for engine in engines:
         for n, op in zip(engine.counts, engine.plan.ops, strict=True):
-            if n and operator in (None, op.operator):
-                macs += n * op.macs
-                native_macs += n * op.native_macs
-                elements += n * op.elements
+            if n and (op.macs or op.elements or op.amounts):
+                one = found[op.operator]
+                one.macs += n * op.macs
+                one.native_macs += n * op.native_macs
+                one.elements += n * op.elements
                 for key, n_bytes in op.amounts:
-                    moved[key] += n * n_bytes
-    return Done(macs, native_macs, elements, {key: n for key, n in sorted(moved.items()) if n})
+                    one.moved[key] += n * n_bytes
+    return found
+
+
+def together(parts: Iterable[Done]) -> Done:
+    """Add up what operators did."""
+    found = Done()
+    for one in parts:
+        found.macs += one.macs
+        found.native_macs += one.native_macs
+        found.elements += one.elements
+        found.moved.update(one.moved)
+    return found
+
+
+def by_name(moved: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return what was moved at all, sorted by level and tensor."""
+    return {key: n for key, n in sorted(moved.items()) if n}

@@ -71,8 +71,8 @@ class Engine(Stateful):
         self.iterations: list[int] = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
         self.tokens: list[Tokens | None] = []
-        self.needed: list[Sequence[int]] = []
-        """By step: itself, and those that wait for what the next command needs besides."""
+        self.needed: list[Sequence[tuple[Tokens, Op]]] = []
+        """By step: what it waits for, and all that the next command needs besides."""
         self.meeting: Meeting
         self.early: Mapping[str, int] = {}
         """What is added to sites of the next operator while one drains, by operator."""
@@ -164,12 +164,12 @@ class Engine(Stateful):
 
     def _needed(self) -> list[Tokens]:
         """Return what this step waits for, and the next command besides, that is to come."""
-        ops, found = self.plan.ops, dict[Tokens, None]()
-        for at in self.needed[self.at]:
-            tokens, op = self.tokens[at], ops[at]
-            if tokens is not None and not tokens.count and (not op.within or self._is_first(op)):
-                found[tokens] = None
-        return list(found)
+        found = [
+            tokens
+            for tokens, op in self.needed[self.at]
+            if not tokens.count and (not op.within or self._is_first(op))
+        ]
+        return list(dict.fromkeys(found)) if len(found) > 1 else found
 
     def _is_first(self, op: Op) -> bool:
         """Return whether it is the first iteration, in which alone a step waits."""

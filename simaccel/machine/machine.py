@@ -15,7 +15,7 @@ from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
 from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.done import done
+from simaccel.machine.done import Done, by_name, done, together
 from simaccel.machine.engines import DmaIn, DmaOut, Engine, Sfu
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
@@ -153,9 +153,13 @@ class Machine:
         for engine in self.engines:
             engine.meeting = self.meeting
             engine.early = early
-            for at, op in enumerate(engine.plan.ops):
-                engine.tokens.append(self.tokens[op.tokens] if op.tokens else None)
-                engine.needed.append(tuple(needed_at(engine.plan.ops, at)))
+            ops = engine.plan.ops
+            found = [self.tokens[op.tokens] if op.tokens else None for op in ops]
+            engine.tokens += found
+            engine.needed += [
+                [(tokens, ops[n]) for n in needed_at(ops, at) if (tokens := found[n]) is not None]
+                for at in range(len(ops))
+            ]
 
     def channels(self) -> dict[str, Channel]:
         """Channels by name."""
@@ -186,26 +190,30 @@ class Machine:
 
     def _scopes(self, near: Mapping[str, Collection[str]]) -> dict[str, Scope]:
         """Return what can change in each operator; all of it under no name."""
-        every = set(self.books.operators)
-        others = {
-            id(token): {*near[h.operator]} if h.operator else every
-            for h, token in self.tokens.items()
-        }
+        of, parts = self._operators_of(near), self.parts()
+        everywhere = [at for at, part in enumerate(parts) if part not in of]
+        here = {operator: [*everywhere] for operator in self.books.operators}
+        for at, part in enumerate(parts):
+            for operator in of.get(part, ()):
+                here[operator].append(at)
+        found = {"": Scope(parts, self.lanes)}
+        for operator, places in here.items():
+            within = [parts[at] for at in sorted(places)]
+            found[operator] = Scope(within, [part for part in within if isinstance(part, Lane)])
+        return found
+
+    def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[Stateful, set[str]]:
+        """Return the operators in which tokens and tiles change; all else may in each."""
+        of: dict[Stateful, set[str]] = {}
+        for handover, tokens in self.tokens.items():
+            if handover.operator:
+                of[tokens] = {*near[handover.operator]}
         for plan in self.plans.values():
             for op in plan.ops:
                 if op.tile and op.tile in self.wires.occupancy.lanes:
                     lane = self.wires.occupancy.lanes[op.tile]
-                    others.setdefault(id(lane), set()).update(near[op.operator])
-        parts = self.parts()
-
-        def within(operator: str) -> Scope:
-            here = [part for part in parts if operator in others.get(id(part), {operator})]
-            return Scope(here, [lane for lane in self.lanes if lane in here])
-
-        return {
-            "": Scope(parts, self.lanes),
-            **{name: within(name) for name in self.books.operators},
-        }
+                    of.setdefault(lane, set()).update(near[op.operator])
+        return of
 
     def parts(self) -> list[Stateful]:
         """Everything that changes while the machine runs; the clock is the first."""
@@ -285,17 +293,18 @@ class Machine:
         for engine in self.engines:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
-        found = done(self.engines, None)
+        by_operator = done(self.engines, self.books.operators)
+        found = together(by_operator.values())
         return Run(
             cycles=total,
             macs=found.macs,
             native_macs=found.native_macs,
             elements=found.elements,
-            moved=found.moved,
+            moved=by_name(found.moved),
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
             peak_buffer_bytes=self.wires.occupancy.peak_bytes,
-            operators=tuple(self._operator_run(name) for name in self.books.operators),
+            operators=tuple(self._operator_run(name, one) for name, one in by_operator.items()),
             events=self.clock.events,
         )
 
@@ -306,15 +315,14 @@ class Machine:
         for lane in self.lanes:
             lane.flush(now)
 
-    def _operator_run(self, name: str) -> OperatorRun:
+    def _operator_run(self, name: str, found: Done) -> OperatorRun:
         engines = {e: _cycles(cycles) for e, cycles in self.books.by_cause(name).items()}
-        found = done(self.engines, name)
         return OperatorRun(
             name,
             self.books.cycles(name),
             found.macs,
             found.native_macs,
-            found.moved,
+            by_name(found.moved),
             found.elements,
             engines,
         )

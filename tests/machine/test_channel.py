@@ -259,7 +259,7 @@ def test_a_channel_of_its_own_for_each_changes_nothing(monkeypatch: pytest.Monke
         for case in found
         for dram in Machine(case.on, case.program).wires.memories.values()
     ]
-    assert len(merged) > 10  # noqa: PLR2004 - enough
+    assert len(merged) > 10
     assert any(merged)
     assert not all(merged)
     monkeypatch.setattr(wires, "Dram", Apart)

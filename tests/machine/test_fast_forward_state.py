@@ -19,9 +19,10 @@ from simaccel.machine.stateful import Stateful, Stretch
 from simaccel.machine.turns import Turns
 from tests.machine.trees import Case, cases
 
-# Built before the run and not changed by it, or only deciding when to look for a repetition.
+# Built before the run and not changed by it, or after it, or only deciding when to look for a
+# repetition.
 NOT_PARTS = {"Machine", "Dram", "Wires", "Plan", "Op", "Walks", "_Builder", "_Place", "Alarm"} | {
-    "FastForward", "Watch", "Scope", "Slot", "Purse", "Pool", "Teller",
+    "FastForward", "Watch", "Scope", "Slot", "Purse", "Pool", "Teller", "Done",
 }  # fmt: skip
 OWNED = {"Turns": "Channel", "Batches": "Channel", "Entry": "Channel"}
 
