@@ -9,8 +9,7 @@ DMA engines do between DRAM and buffer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import simpy
 
@@ -25,8 +24,7 @@ from simaccel.machine.turns import READ, WRITE, Entry
 from simaccel.machine.wires import Wires
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(NamedTuple):
     """What a command asks of a channel, and what waiting for it is booked to."""
 
     channel: Channel
@@ -64,15 +62,15 @@ class OnChip(Engine):
             if cycles
         )
 
-    def _ask(self) -> list[tuple[_Use, Entry | None]]:
+    def _ask(self) -> list[tuple[Channel, Cause, Entry | None]]:
         """Ask for all that a step uses; where nobody else can ask, nothing needs to be noted."""
-        asked: list[tuple[_Use, Entry | None]] = []
-        for use in self.uses[self.at]:
-            if use.alone:
-                use.channel.serve_alone(use.cycles)
-                asked.append((use, None))
+        asked: list[tuple[Channel, Cause, Entry | None]] = []
+        for channel, cycles, direction, cause, alone in self.uses[self.at]:
+            if alone:
+                channel.serve_alone(cycles)
+                asked.append((channel, cause, None))
             else:
-                asked.append((use, use.channel.request(use.cycles, use.direction, self.name)))
+                asked.append((channel, cause, channel.request(cycles, direction, self.name)))
         return asked
 
     def work(self, op: Op) -> Iterable[simpy.Event]:
@@ -90,15 +88,15 @@ class OnChip(Engine):
             self.stage = 2
             yield clock.timeout(op.latency_cycles)
         self.stage = 3
-        for use, entry in asked:
+        for channel, cause, entry in asked:
             if entry is None:
-                left = use.channel.idle_since - clock.cycle
+                left = channel.idle_since - clock.cycle
                 if left > 0:
-                    account.switch(clock.cycle, use.cause)
+                    account.switch(clock.cycle, cause)
                     yield clock.timeout(left)
-            elif not use.channel.done(entry):
-                account.switch(clock.cycle, use.cause)
-                yield use.channel.wait(entry)
+            elif not channel.done(entry):
+                account.switch(clock.cycle, cause)
+                yield channel.wait(entry)
             self.stage += 1
         self.stage = 0
 

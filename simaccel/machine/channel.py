@@ -50,9 +50,11 @@ class Channel(Stateful):
         if cycles == 0:
             entry.finished = True
             return entry
-        if self.only is not None or now > self.seen:
-            self.catch_up()
         turns = self.turns
+        if self.only is not None or turns.ring:
+            self.catch_up()
+        else:
+            self.seen = now
         if not turns.ring and self.log is not None:
             self._note(now)
         self.served_cycles += cycles

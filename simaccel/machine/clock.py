@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from types import MethodType
 
 import simpy
 from simpy.core import EmptySchedule
@@ -27,6 +28,9 @@ class Clock(simpy.Environment, Stateful):
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
+        # SimPy binds these once for its own environment, for others with each use
+        for name, kind in (("timeout", simpy.Timeout), ("event", simpy.Event)):
+            setattr(self, name, MethodType(kind, self))
         self.events = 0
         self.cycle = 0
         """The present cycle: what SimPy calls now, which may be a float for others."""
@@ -43,31 +47,30 @@ class Clock(simpy.Environment, Stateful):
         return event
 
     def run_some(self, steps: int) -> bool:
-        """Process up to ``steps`` events; give False when none are left."""
-        step, queue = self.step, self._queue
+        """Process up to ``steps`` events, as SimPy does; give False when none are left."""
+        queue, next_of = self._queue, heapq.heappop
         for _ in range(steps):
             if not queue:
                 return False
-            step()
+            due, _, _, event = next_of(queue)
+            self._now = self.cycle = due  # type: ignore[assignment]  # integers only
+            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+            for callback in callbacks:
+                callback(event)
+            self.events += 1
+            if not event._ok:  # noqa: SLF001 - the environment is what looks at it
+                raise event._value  # noqa: SLF001 - the exception
         return True
 
     def step(self) -> None:
-        """Process the next event, as SimPy does, and know the cycle.
+        """Process the next event.
 
         Raises:
             EmptySchedule: there is none.
 
         """
-        if not self._queue:
+        if not self.run_some(1):
             raise EmptySchedule
-        due, _, _, event = heapq.heappop(self._queue)
-        self._now = self.cycle = due  # type: ignore[assignment]  # integers only
-        callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
-        for callback in callbacks:
-            callback(event)
-        self.events += 1
-        if not event._ok:  # noqa: SLF001 - the environment is what looks at it
-            raise event._value  # noqa: SLF001 - the exception
 
     def cancel(self, event: simpy.Event) -> None:
         """Take a pending event back."""
