@@ -252,10 +252,7 @@ class Sfu(Engine):
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 1
         yield clock.timeout(op.cycles)
-        for self.stage, channel, entry in (
-            (3, reads, read),
-            (4, writes, write),
-        ):
+        for self.stage, channel, entry in ((3, reads, read), (4, writes, write)):
             if not channel.done(entry):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
                 yield channel.wait(entry)
