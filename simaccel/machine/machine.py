@@ -21,7 +21,7 @@ from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
-from simaccel.machine.plan import Plan, make_plan, needed_at
+from simaccel.machine.plan import Plan, make_plan, needed_by
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.steps import Act, EngineKind
 from simaccel.machine.tokens import Tokens
@@ -157,8 +157,8 @@ class Machine:
             found = [self.tokens[op.tokens] if op.tokens else None for op in ops]
             engine.tokens += found
             engine.needed += [
-                [(tokens, ops[n]) for n in needed_at(ops, at) if (tokens := found[n]) is not None]
-                for at in range(len(ops))
+                [(tokens, ops[n]) for n in numbers if (tokens := found[n]) is not None]
+                for numbers in needed_by(ops)
             ]
 
     def channels(self) -> dict[str, Channel]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows, lying
@@ -26,6 +27,7 @@ from simaccel.program.program import (
     transferred,
 )
 
+_Of = TypeVar("_Of")
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
 
@@ -129,55 +131,52 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
             add(op, step.within)
     _charge_waits(plan.ops)
     _mark_empty(plan.ops)
-    plan.around += _trips_around(plan.ops)
-    plan.uneven += _uneven_around(plan.ops)
+    plan.around += _around(plan.ops, [op.trips for op in plan.ops])
+    plan.uneven += _around(plan.ops, _uneven(plan.ops))
     plan.again += _again(plan.ops)
     return plan
 
 
-def needed_at(ops: Sequence[Op], at: int) -> Iterator[int]:
-    """Yield the steps that wait for what a step, or the next command besides, needs."""
-    if ops[at].act not in (Act.CLAIM, Act.WAIT):
-        return
-    for number in range(at, len(ops)):
-        op = ops[number]
-        if op.act in (Act.COMMAND, Act.END, Act.MEET, Act.GATE):
-            return
-        if op.act in (Act.CLAIM, Act.WAIT) and op.tokens is not None:
-            yield number
+def needed_by(ops: Sequence[Op]) -> list[Sequence[int]]:
+    """Return for each step that waits those that wait for what it, or the next command, needs."""
+    waits, steps = (Act.CLAIM, Act.WAIT), (Act.LOOP, Act.RELEASE, Act.POST)
+    found: list[Sequence[int]] = [()] * len(ops)
+    needed: tuple[int, ...] = ()
+    for at in range(len(ops) - 1, -1, -1):
+        op = ops[at]
+        if op.act in waits:
+            if op.tokens is not None:
+                needed = (at, *needed)
+            found[at] = needed
+        elif op.act not in steps:
+            needed = ()
+    return found
 
 
-def _trips_around(ops: Sequence[Op]) -> Iterator[tuple[int, ...]]:
-    """Return the trips of the loops around each step, and around the end of the walk."""
-    trips: tuple[int, ...] = ()
-    for op in ops:
-        yield trips
+def _around(ops: Sequence[Op], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
+    """Yield what the loops around each step have, and those around the end of the walk."""
+    found: tuple[_Of, ...] = ()
+    for op, one in zip(ops, of, strict=True):
+        yield found
         if op.act is Act.LOOP:
-            trips = (*trips, op.trips)
+            found = (*found, one)
         elif op.act is Act.END:
-            trips = trips[:-1]
-    yield trips
+            found = found[:-1]
+    yield found
 
 
-def _uneven_around(ops: Sequence[Op]) -> Iterator[tuple[bool, ...]]:
-    """Return which loops around each step have steps that not every iteration does."""
-    uneven: dict[int, bool] = {}
+def _uneven(ops: Sequence[Op]) -> list[bool]:
+    """Return for each loop, where it starts, whether it has steps that not every iteration does."""
+    found = [False] * len(ops)
     starts: list[int] = []
     for at, op in enumerate(ops):
         if op.act is Act.LOOP:
             starts.append(at)
-            uneven[at] = False
         elif op.act is Act.END:
             starts.pop()
         for depth in op.within:
-            uneven[starts[depth]] = True
-    for at, op in enumerate(ops):
-        yield tuple(uneven[start] for start in starts)
-        if op.act is Act.LOOP:
-            starts.append(at)
-        elif op.act is Act.END:
-            starts.pop()
-    yield ()
+            found[starts[depth]] = True
+    return found
 
 
 def _again(ops: Sequence[Op]) -> list[slice]:
