@@ -220,11 +220,16 @@ def edges(
     )
 
 
-_Of = TypeVar("_Of", Edges, Folded, list[Folded])
+_Of = TypeVar("_Of", Ints, Edges, Folded, list[Folded])
 
 
 def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
-    """Return what there is by stationarity, in their order; one that is chosen for the others."""
+    """Return what there is by stationarity, in their order; one that is chosen for the others.
+
+    Of a plain number it is the only one.
+    """
+    if isinstance(which, int):
+        return [of(stationarity=STATIONARITIES[which])]
     there = set(np.ravel(which).tolist())
     found = {number: of(stationarity=STATIONARITIES[number]) for number in there}
     return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
@@ -232,23 +237,24 @@ def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
 
 def chosen(which: Ints, options: Sequence[Edges]) -> Edges:
     """Return for each candidate what is before and after the folds of the option of its number."""
-    found = {
-        one.name: ints(np.choose(which, [getattr(option, one.name) for option in options]))
-        for one in fields(Edges)
-    }
-    return Edges(**found)
+    names = [one.name for one in fields(Edges)]
+    each = ([getattr(option, name) for option in options] for name in names)
+    return Edges(*(chosen_number(which, one) for one in each))
 
 
-def chosen_figure(which: Ints | None, options: Sequence[Folded], name: str) -> Ints:
+def chosen_number(which: Ints, options: Sequence[Ints]) -> Ints:
+    """Return for each candidate the option of its number, or the only one."""
+    return options[0] if isinstance(which, int) else ints(np.choose(which, options))
+
+
+def chosen_figure(which: Ints, options: Sequence[Folded], name: str) -> Ints:
     """Return for each candidate a figure of the option of its number, or of the only one."""
-    if which is None:
-        return options[0][name]
-    return ints(np.choose(which, [option[name] for option in options]))
+    return chosen_number(which, [option[name] for option in options])
 
 
-def chosen_folds(which: Ints | None, options: Sequence[Folded]) -> Folded:
+def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
     """Return for each candidate the folds of the option of its number, or of the only one."""
-    if which is None:
+    if isinstance(which, int):
         return options[0]
     ndim = max(which.ndim, *(option.figures.ndim - 1 for option in options))
     return Folded(np.choose(which, [_behind_first(option.figures, ndim) for option in options]))

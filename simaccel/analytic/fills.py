@@ -133,7 +133,7 @@ class Fills:
         return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)
 
     def _edges(self, path: Path, cuts: Cuts, sizes: Sizes) -> Edges:
-        return self.units.edges(path, cuts, self.units.widened(sizes))
+        return self.units.matmul(path, cuts, self.units.widened(sizes)).edges()
 
 
 def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:

@@ -1,17 +1,20 @@
-"""Times of families that were worked out before: schedulers come to the same candidates again.
+"""What was worked out before: schedulers come to the same candidates and blocks again.
 
 Several dataflows search the same grids (all of FLAT's granularities are also FLAT's, and those of
 the best dataflow's), and a buffer of another size changes what fits, not how long it takes. The key
 has all that a family's times depend on, by content; a family that differs in anything else than the
-buffer's size, names, areas and energies is worked out anew.
+buffer's size, names, areas and energies is worked out anew. Candidates that differ have blocks of
+the same sizes: what one costs depends on much less.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final
 
+from simaccel.analytic.blocks import Block
 from simaccel.analytic.family import Branch, Family, Forked, Ints, Loops, Parted
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Space
@@ -19,8 +22,8 @@ from simaccel.workload import VECTORS, Vector
 
 _MOST: Final = 4096
 """Families whose times are kept; then all are forgotten (some 10 MB)."""
-_NOT_TIMED: Final = frozenset({"name", "description", "energy", "area"})
-"""Sections of an accelerator that no time depends on."""
+_MOST_BLOCKS: Final = 4096
+"""Blocks that are kept of each of the last accelerators (some 10 MB)."""
 _known: dict[bytes, Ints] = {}
 
 
@@ -42,31 +45,40 @@ def known_times(family: Family, accelerator: Accelerator, anew: Callable[[], Int
 
 
 def forget() -> None:
-    """Forget all times, for tests of what works them out."""
+    """Forget all, for tests of what works it out."""
     _known.clear()
+    _blocks_on.cache_clear()
+
+
+def known_block(accelerator: Accelerator, key: object, anew: Callable[[], Block]) -> Block:
+    """Return what a block costs on an accelerator, as worked out before, or ``anew``.
+
+    ``key``: all that it depends on beside the accelerator.
+    """
+    blocks = _blocks_on(accelerator.timed)
+    found = blocks.get(key)
+    if found is None:
+        if len(blocks) >= _MOST_BLOCKS:
+            blocks.clear()
+        found = blocks[key] = anew()
+    return found
+
+
+@lru_cache(maxsize=8)
+def _blocks_on(_timed: str) -> dict[object, Block]:
+    return {}
 
 
 def _key(family: Family, accelerator: Accelerator) -> bytes:
     """Return a digest of all that decides the times of a family."""
     digest = hashlib.sha256()
-    head = (_timed_sections(accelerator), _space_text(family.space), sorted(family.aliases.items()))
+    head = (accelerator.timed, _space_text(family.space), sorted(family.aliases.items()))
     digest.update(repr(head).encode())
     for name, array in sorted(family.held.items()):
         digest.update(name.encode() + _content(array))
     for part in _parts(family.branch):
         digest.update(part)
     return digest.digest()
-
-
-def _timed_sections(accelerator: Accelerator) -> str:
-    """Return the sections of an accelerator that times depend on, the buffer without its size."""
-    sections = {
-        name: getattr(accelerator, name)
-        for name in type(accelerator).model_fields
-        if name not in _NOT_TIMED
-    }
-    sections["buffer"] = accelerator.buffer.model_copy(update={"capacity_bytes": None})
-    return repr(sections)
 
 
 def _space_text(space: Space) -> str:

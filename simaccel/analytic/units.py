@@ -7,31 +7,22 @@ The costs of single pieces come from the hardware's specs; how they compose is w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-from simaccel.analytic.array import (
-    Edges,
-    Folded,
-    by_number,
-    chosen,
-    chosen_figure,
-    edges,
-    fold_sides,
-    folded,
-    in_order,
-    matmul_of,
-)
+from simaccel.analytic.array import Folded, fold_sides, matmul_of
 from simaccel.analytic.blocks import Block, Move, levelled
 from simaccel.analytic.bodies import FALSE, TRUE, Tiled, Work
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import Bools, Ints, Kept, Path, ints
+from simaccel.analytic.known import known_block
+from simaccel.analytic.matmuls import Matmul
 from simaccel.analytic.pieces import Cuts, expanded, extent
 from simaccel.analytic.pointwise import anywhere, everywhere, identity, larger, pick, plain
 from simaccel.analytic.steps import Division
 from simaccel.analytic.widths import Widths
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.dram.tile import Rows
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM
@@ -40,11 +31,7 @@ from simaccel.numbers import in_bytes
 from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, Passes, Step
 
-_FOLDS = ("cycles", "read_port", "write_port", "reading", "writing")
-_FEW = 8
-"""Folds of a block that are told apart."""
 _ZERO: Ints = plain(ints(0))
-_Costs = Callable[..., list[list[Folded]]]
 
 
 @dataclass
@@ -125,30 +112,39 @@ class Units(Widths):
         found = Cuts(self.family.space, path)
         return self.known.setdefault(("cuts", id(path)), found)  # type: ignore[return-value]
 
+    def held(self, path: Path) -> Ints:
+        """Return the place of what the array holds in ``STATIONARITIES``; plain if it is one."""
+        leaf = path.leaf
+        return plain(
+            self.family.held.get(
+                leaf.operator, ints(STATIONARITIES.index(leaf.stationarity or "ws"))
+            )
+        )
+
+    def matmul(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Matmul:
+        """Return a block of a systolic array."""
+        seen = self.family.space.seen(path.leaf.operator)
+        widths = self.widths(path, seen)
+        rows, cols = (side if side is None else plain(side) for side in fold_sides(cuts))
+        g, m, k, n = map(plain, matmul_of(seen, sizes))
+        return Matmul(
+            accelerator=self.accelerator,
+            shape=(g, m, k, n),
+            widths=(widths[0], widths[1], widths[-1]),
+            pace=self.accelerator.array.cycles_per_mac(widths[: len(seen.inputs)]),
+            sides=(rows, cols),
+            held=self.held(path),
+        )
+
     def folds(
         self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool
     ) -> list[Folded]:
         """Return what a systolic array does with a block, by what it holds if that is free."""
-        seen = self.family.space.seen(path.leaf.operator)
-        shape = matmul_of(seen, sizes)
-        key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in seen.ranks))
+        ranks = self.family.space.seen(path.leaf.operator).ranks
+        key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in ranks))
         if key not in self.known:
-            self.kept += [sizes[rank] for rank in seen.ranks]
-            widths = self.widths(path, seen)
-            fold = partial(
-                folded,
-                self.accelerator,
-                shape,
-                widths=(widths[0], widths[1], widths[-1]),
-                accumulate=accumulate,
-                sides=fold_sides(cuts),
-            )
-            which = self.family.held.get(path.leaf.operator)
-            self.known[key] = (
-                [fold(stationarity=path.leaf.stationarity or "ws")]
-                if which is None
-                else by_number(which, fold)
-            )
+            self.kept += [sizes[rank] for rank in ranks]
+            self.known[key] = self.matmul(path, cuts, sizes).folds(accumulate=accumulate)
         return self.known[key]  # type: ignore[return-value]
 
     # -- for the timeline
@@ -163,7 +159,7 @@ class Units(Widths):
         mixed = some and not whole
         if key in self.known and not mixed:
             return self.known[key]  # type: ignore[return-value]
-        found = levelled(self._block(work, sizes, begun))
+        found = self._block(work, sizes, begun)
         self.kept += [sizes[rank] for rank in seen.ranks]
         self.known[key] = found
         return found
@@ -190,59 +186,14 @@ class Units(Widths):
                 name: cost(sizes) for name, cost in self.vector_cycles(path, seen, step).items()
             }
             most = larger(costs["sfu"], larger(costs["buffer_read"], costs["buffer_write"]))
-            return Block(most, costs["buffer_read"], costs["buffer_write"])
-        cuts = self.cuts(path)
+            return levelled(Block(most, costs["buffer_read"], costs["buffer_write"]))
         if work.do.unit == "mac":
-            return self._pass(work, sizes, begun)
-        around = self.edges(path, cuts, sizes)
-        which = self.family.held.get(path.leaf.operator)
-
-        def figures(of: _Costs, *, accumulate: bool) -> list[list[Ints]]:
-            every = of(path, cuts, sizes, accumulate=accumulate)
-            return [[chosen_figure(which, one, name) for name in _FOLDS] for one in every]
-
-        def folds(of: _Costs) -> list[Block]:
-            some, whole = anywhere(begun), everywhere(begun)
-            found = figures(of, accumulate=some)
-            if some and not whole:
-                both = zip(found, figures(of, accumulate=False), strict=True)
-                found = [list(map(partial(pick, begun), *each)) for each in both]
-            return [Block(c, r, w, reading=rs, writing=ws) for c, r, w, rs, ws in found]
-
-        (found,) = folds(lambda *args, **kind: [self.folds(*args, **kind)])
-        waits = found.waits | (3 * larger(found.read, found.write) > found.cycles)
-        one_by_one = folds(self._one_by_one) if anywhere(waits) else []
-        return replace(found, edges=around, folds=tuple(map(levelled, one_by_one)))
-
-    def _one_by_one(
-        self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool
-    ) -> list[list[Folded]]:
-        """Return the folds of blocks that have few, each by what the array holds."""
-        seen = self.family.space.seen(path.leaf.operator)
-        widths = self.widths(path, seen)
-        fold = partial(
-            in_order,
-            self.accelerator,
-            matmul_of(seen, sizes),
-            widths=(widths[0], widths[1], widths[-1]),
-            accumulate=accumulate,
-            sides=fold_sides(cuts),
-            most=_FEW,
-        )
-        which = self.family.held.get(path.leaf.operator)
-        if which is None:
-            return [[one] for one in fold(stationarity=path.leaf.stationarity or "ws")]
-        return [list(options) for options in zip(*by_number(which, fold), strict=True)]
-
-    def edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
-        """Return what is before and after the folds of a block."""
-        shape = matmul_of(self.family.space.seen(path.leaf.operator), sizes)
-        pace = self.pace(self.accelerator, path, self.family.space.seen(path.leaf.operator))
-        found = partial(edges, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
-        which = self.family.held.get(path.leaf.operator)
-        if which is None:
-            return levelled(found(stationarity=path.leaf.stationarity or "ws"))
-        return levelled(chosen(which, by_number(which, found)))
+            return levelled(self._pass(work, sizes, begun))
+        block = self.matmul(path, self.cuts(path), sizes)
+        if block.is_one and (begun is TRUE or begun is FALSE):
+            anew = partial(block.block, begun)
+            return known_block(self.accelerator, (block, begun is TRUE), anew)
+        return block.block(begun)
 
     def division(self, path: Path) -> Division:
         """Return how PEs divide what arrives on the path of a leaf, the same each time."""

@@ -55,6 +55,8 @@ Array = Annotated[
     Discriminator(_kind),
 ]
 
+_NOT_TIMED = frozenset({"name", "description", "energy", "area"})
+
 
 class NocPair(Spec):
     """The two pipes between buffer and array."""
@@ -172,6 +174,13 @@ class Accelerator(Spec):
         raise NotSpatialError(
             f"{self.name}: array.kind = 'systolic'; allowed: spatial (see simaccel hw list)"
         )
+
+    @cached_property
+    def timed(self) -> str:
+        """All that times depend on, as text: the buffer without its size, nothing of energy."""
+        sections = {n: getattr(self, n) for n in type(self).model_fields if n not in _NOT_TIMED}
+        sections["buffer"] = self.buffer.model_copy(update={"capacity_bytes": None})
+        return repr(sections)
 
     @cached_property
     def _backings(self) -> dict[str, Accelerator]:

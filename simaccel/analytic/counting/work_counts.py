@@ -9,7 +9,16 @@ from functools import partial
 
 import numpy as np
 
-from simaccel.analytic.array import Folded, chosen_folds, fold_sides, held_bytes, matmul_of, stacked
+from simaccel.analytic.array import (
+    Folded,
+    by_number,
+    chosen_folds,
+    chosen_number,
+    fold_sides,
+    held_bytes,
+    matmul_of,
+    stacked,
+)
 from simaccel.analytic.counting.axes import own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
@@ -17,7 +26,7 @@ from simaccel.analytic.pieces import Cuts, begins_sums, number, tiles
 from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.analytic.units import Units
-from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Vector
@@ -149,7 +158,7 @@ class WorkCounter:
         counts = [count for count, _ in parts]
         options = zip(*(options for _, options in parts), strict=True)
         sums = [Folded.sum(list(zip(counts, one, strict=True))) for one in options]
-        totals = chosen_folds(self.family.held.get(path.leaf.operator), sums)
+        totals = chosen_folds(self.units.held(path), sums)
         self.found.alone(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
@@ -179,12 +188,8 @@ class WorkCounter:
         if self.accelerator.systolic.accumulator is None:
             return
         need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts))
-        which = self.family.held.get(path.leaf.operator)
-        held = (
-            need(stationarity=path.leaf.stationarity or "ws")
-            if which is None
-            else ints(np.choose(which, [need(stationarity=one) for one in STATIONARITIES]))
-        )
+        which = self.units.held(path)
+        held = chosen_number(which, by_number(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
     def _steps(self, cuts: Cuts, seen: Seen, pace: int) -> None:
