@@ -11,7 +11,7 @@ import numpy as np
 
 from simaccel.analytic.family import Bools, Cut, Ints, Path, ints
 from simaccel.analytic.pieces import Terms
-from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain, smaller
+from simaccel.analytic.pointwise import anywhere, everywhere, highest, larger, pick, plain, smaller
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER, STREAM, Do
 from simaccel.mapping.view import View
@@ -55,7 +55,7 @@ class Tiled:
         self.own = TRUE if everywhere(self.own) else plain(self.own)
         self.spills = plain(self.spills)
         self.may_spill = anywhere(self.spills)
-        self.most = min(int(np.max(self.slots)), RING)
+        self.most = min(highest(self.slots), RING)
         self.far = self.most
         """How many tiles ahead, at most, one is asked for."""
         numbers = sorted(set(np.minimum(np.ravel(self.slots), RING).tolist()) - {0})

@@ -79,3 +79,13 @@ def up(value: Numbers | float) -> Numbers:
 def without(where: Numbers) -> Numbers:
     """Return where something does not hold."""
     return ~where if type(where) is np.ndarray else not where  # type: ignore[return-value]
+
+
+def highest(numbers: Numbers) -> int:
+    """Return the highest number of all candidates, as an integer."""
+    return int(numbers.max() if type(numbers) is np.ndarray else numbers)
+
+
+def lowest(numbers: Numbers) -> int:
+    """Return the lowest number of all candidates, as an integer."""
+    return int(numbers.min() if type(numbers) is np.ndarray else numbers)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-import numpy as np
-
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
-from simaccel.analytic.pointwise import anywhere, identity, larger, pick, plain, without
+from simaccel.analytic.pointwise import anywhere, highest, identity, larger, pick, plain, without
 from simaccel.analytic.timing.again import Again
 from simaccel.analytic.timing.rounds import Round, Then
 from simaccel.analytic.timing.supply import Supply
@@ -208,7 +206,7 @@ class Queues(Again):
         """Return where a tile of PEs can come, as its buffer's is asked for, and from when on."""
         for source, home, mine in self._sources(tiled, where) if ahead else ():
             over = self.round.passed(home, plain(ints(ahead)))
-            for n in range(1, int(np.max(over)) + 1):
+            for n in range(1, highest(over) + 1):
                 here = mine & (over == n)
                 if anywhere(here):
                     coming = self.coming(source, n - 1)
@@ -221,7 +219,7 @@ class Queues(Again):
         for source, home, mine in self._sources(tiled, where):
             over, then = (self.round.passed(home, plain(ints(ahead + n))) for n in (0, 1))
             last = mine & ((then > over) | without(self.round.after(ahead + 1)[1]))
-            for n in range(int(np.max(over)) + 1) if anywhere(last) else ():
+            for n in range(highest(over) + 1) if anywhere(last) else ():
                 here = last & (over == n)
                 if anywhere(here):
                     self._release(source, here)

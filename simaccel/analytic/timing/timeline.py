@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
-
 from simaccel.analytic.blocks import Block
 from simaccel.analytic.bodies import FALSE, TRUE, Bodies, Tiled, Work
 from simaccel.analytic.family import Bools, Floats, Ints, ints
-from simaccel.analytic.pointwise import anywhere, everywhere, larger, pick, plain
+from simaccel.analytic.pointwise import anywhere, everywhere, highest, larger, pick, plain
 from simaccel.analytic.timing.fifos import taken_over
 from simaccel.analytic.timing.rounds import Context, Round, merged
 from simaccel.analytic.timing.supply import bodies_of, sums_ahead, supply
@@ -143,7 +141,7 @@ class Timeline(Tiles):
         loop = _Ahead(self, body, ahead) if body.ahead else _Loop(self, body)
         first = Round({**sizes, rank: trips.tile}, outside, rank, trips)
         left = self._steady(loop, first)
-        for done in range(int(np.max(left))):
+        for done in range(highest(left)):
             number = trips.full - left + done
             with self._turn(body.adders, TRUE):
                 loop.run(first.at(number), done < left)
@@ -260,8 +258,11 @@ class _Loop:
         """Go through an iteration for some of the candidates."""
         timeline = self.timeline
         where = TRUE if everywhere(where) else where
+        if where is TRUE:
+            self.go(here, where)
+            return
         before, present = dict(timeline.x), timeline.present
-        timeline.present = present if where is TRUE else present & where
+        timeline.present = present & where
         self.go(here, where)
         timeline.present = present
         timeline.restore(where, before)
@@ -334,7 +335,8 @@ class _Ahead(_Loop):
         """Run the later part of the iteration before, for candidates that have one."""
         if self.waits is None:
             return
-        timeline, before, present = self.timeline, dict(self.timeline.x), self.timeline.present
+        timeline, present = self.timeline, self.timeline.present
+        before = {} if self.waiting is TRUE else dict(timeline.x)
         timeline.present = self.waiting if present is TRUE else present & self.waiting
         here, begun, slid = self.waits
         for key in self._tiles():

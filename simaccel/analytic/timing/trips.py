@@ -9,7 +9,16 @@ import numpy as np
 
 from simaccel.analytic.bodies import FALSE, RING, TRUE, Bodies
 from simaccel.analytic.family import Bools, Floats, Ints, ints
-from simaccel.analytic.pointwise import anywhere, larger, pick, plain, smaller, without
+from simaccel.analytic.pointwise import (
+    anywhere,
+    highest,
+    larger,
+    lowest,
+    pick,
+    plain,
+    smaller,
+    without,
+)
 from simaccel.analytic.timing.times import ARRAY, DRAM, SFU, STORES, ZERO, Times
 
 _FEW = 2
@@ -30,11 +39,14 @@ class Trips:
     def __init__(self, size: Ints, body: Bodies) -> None:
         tile = smaller(plain(body.tile), size)
         self.period = _slots_repeat(body)
-        self.periods: list[int] = np.unique(self.period).tolist()
+        period = self.period
+        self.periods: list[int] = (
+            [period] if isinstance(period, int) else np.unique(period).tolist()
+        )
         self.one = not anywhere(size > tile)
         self.slots = body.most_slots
         self.full, rest = size // tile, size % tile
-        self.most, self.least = int(np.max(self.full)), int(np.min(self.full))
+        self.most, self.least = highest(self.full), lowest(self.full)
         self.has_rest: Bools = rest > 0
         self.ragged = anywhere(self.has_rest)
         self.rest: Ints = larger(rest, 1)
@@ -122,8 +134,8 @@ class Steady:
         self.took = self.period
         """Iterations after which each has settled; of others those of their slots."""
         self.few = _FEW + trips.slots + self.period
-        self.least = int(np.min(todo))
-        self.most = min(int(np.max(todo)), int(np.max(self.few)) + _STORING)
+        self.least = lowest(todo)
+        self.most = min(highest(todo), highest(self.few) + _STORING)
 
     def left(self, done: int) -> Bools:
         """Return which candidates have one more to go through."""
