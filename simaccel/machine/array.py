@@ -16,7 +16,8 @@ import simpy
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
-from simaccel.machine.plan import Edge, Op, Plan
+from simaccel.machine.folds import Edge, name_before
+from simaccel.machine.plan import Op, Plan
 from simaccel.machine.stateful import Skip
 from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
@@ -182,19 +183,28 @@ class Array(OnChip):
             yield clock.timeout(on_way)
         self.stage = 0
 
-    def lag(self, tokens: Tokens) -> int:
+    def lag(self, op: Op, tokens: Tokens) -> int:
         """Results leave the array after the last fold that made them."""
-        return max(self.came.get(tokens.handover.tile, 0) - self.clock.cycle, 0)
+        return max(self.came.get(_tile(op, tokens), 0) - self.clock.cycle, 0)
 
-    def note(self, tokens: Tokens) -> None:
+    def note(self, op: Op, tokens: Tokens) -> None:
         """Learn when a tile came."""
-        self.came[tokens.handover.tile] = tokens.came
+        if op.renews:
+            self._keep(tokens.handover.tile)
+        self.came[_tile(op, tokens)] = tokens.came
 
     def _claim(self, op: Op) -> None:
         """A slot has nothing of the tile before."""
         super()._claim(op)
+        if op.renews:
+            self._keep(op.tile)
         if op.tile in self.came:
             self.came[op.tile] = self.clock.cycle
+
+    def _keep(self, tile: str) -> None:
+        """Keep when a tile came that is used beside the next one."""
+        if tile in self.came:
+            self.came[name_before(tile)] = self.came[tile]
 
     def last_lag(self) -> int:
         """Results leave the array after the last fold."""
@@ -226,6 +236,11 @@ def memory_cycles(plan: Plan) -> int:
     """Return after how many cycles it makes no difference any more when a tile came."""
     edges = (op.begins for op in plan.ops if op.begins is not None)
     return max((1 + edge.cycles + edge.latency_cycles for edge in edges), default=0)
+
+
+def _tile(op: Op, tokens: Tokens) -> str:
+    """Name the tile that a step waits for or hands on."""
+    return name_before(tokens.handover.tile) if op.before else tokens.handover.tile
 
 
 def _taken(plan: Plan) -> Iterator[str]:

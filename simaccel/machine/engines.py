@@ -133,7 +133,7 @@ class Engine(Stateful):
                         if event is not None:
                             yield event
                         if stream.memory:
-                            self.note(stream)
+                            self.note(op, stream)
                     if act is claim:
                         self._claim(op)
             elif act is end:
@@ -191,7 +191,7 @@ class Engine(Stateful):
         """Go on with a slot that is free."""
         self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
 
-    def note(self, tokens: Tokens) -> None:
+    def note(self, op: Op, tokens: Tokens) -> None:
         """Learn when a tile came that was waited for."""
 
     def _hand_on(self, op: Op, tokens: Tokens | None) -> None:
@@ -202,9 +202,9 @@ class Engine(Stateful):
             if op.empty:
                 tokens.pass_empty()
             else:
-                tokens.hand_on(self.lag(tokens))
+                tokens.hand_on(self.lag(op, tokens))
 
-    def lag(self, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
+    def lag(self, op: Op, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
         """Return in how many cycles the data of a tile have left the engine."""
         return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, FoldGrid, spatial
@@ -102,6 +102,25 @@ class Folding:
     leaving: int
 
 
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The beginning, or the end, of a block that is folded.
+
+    ``cycles``: in which its stationary operand shifts in, or its results leave. ``latency_cycles``:
+    on the way through the NoC. ``held`` and ``streamed``: tiles that it takes; ``made``: its own.
+    """
+
+    cycles: int
+    latency_cycles: int
+    held: tuple[str, ...] = ()
+    streamed: tuple[str, ...] = ()
+    made: str = ""
+    hidden: int = 0
+    """Last cycles of its folds in which the next stationary operand, or sums, may shift."""
+    leaving: int = 0
+    """Cycles behind its folds in which its sums keep those of the next block in the rows."""
+
+
 def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Folding:
     """Return how the array executes a command.
 
@@ -133,6 +152,39 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
         hidden=array.hidden_cycles(grid, folds.stationarity),
         leaving=array.leaving_cycles(grid, folds.stationarity),
     )
+
+
+def edges_of(
+    command: Compute,
+    folds: Folds,
+    found: Folding,
+    accelerator: Accelerator,
+    before: Collection[str] = (),
+) -> tuple[Edge, Edge]:
+    """Return what must have come before the folds, and what leaves behind them.
+
+    Output-stationary sums that are added to are an operand, too. ``before``: tiles of which the
+    command uses those of the iteration before.
+    """
+    first, second, made = (
+        name_before(tile.name) if tile.name in before else tile.name
+        for tile in (*command.inputs, command.out)
+    )
+    held, streamed = {"ws": ((second,), (first,)), "is": ((first,), (second,))}.get(
+        folds.stationarity, ((), (first, second))
+    )
+    if folds.stationarity == "os" and command.accumulate:
+        streamed = (*streamed, made)
+    latency = accelerator.lead_latency_cycles
+    begins = Edge(found.lead, latency, held, streamed, hidden=found.hidden)
+    latency, leaving = accelerator.tail_latency_cycles, found.leaving
+    ends = Edge(found.tail, latency, made=made, hidden=found.hidden, leaving=leaving)
+    return begins, ends
+
+
+def name_before(tile: str) -> str:
+    """Name the tile of the iteration before, in a loop whose iterations overlap."""
+    return f"{tile} before"
 
 
 def _side(command: Compute, asked: int | None, there: int, name: str) -> int:

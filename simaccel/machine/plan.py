@@ -10,7 +10,7 @@ from typing import TypeVar
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import Rows, lying
 from simaccel.machine.accounts import Cause
-from simaccel.machine.folds import Fold, Folding, FoldLoop, folds_of
+from simaccel.machine.folds import Edge, Fold, FoldLoop, edges_of, folds_of
 from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.steps import Act, Handover, Step
 from simaccel.numbers import in_bytes
@@ -30,25 +30,6 @@ from simaccel.program.program import (
 _Of = TypeVar("_Of")
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """The beginning, or the end, of a block that is folded.
-
-    ``cycles``: in which its stationary operand shifts in, or its results leave. ``latency_cycles``:
-    on the way through the NoC. ``held`` and ``streamed``: tiles that it takes; ``made``: its own.
-    """
-
-    cycles: int
-    latency_cycles: int
-    held: tuple[str, ...] = ()
-    streamed: tuple[str, ...] = ()
-    made: str = ""
-    hidden: int = 0
-    """Last cycles of its folds in which the next stationary operand, or sums, may shift."""
-    leaving: int = 0
-    """Cycles behind its folds in which its sums keep those of the next block in the rows."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,6 +72,9 @@ class Op:
     ends: Edge | None = None
     empty: bool = False
     """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
+    before: bool = False
+    """Whether the tile is that of the iteration before, as of `Step`."""
+    renews: bool = False
     within: tuple[int, ...] = ()
     """Depths of loops around it in whose first (a claim or wait) or last iteration it is done."""
 
@@ -230,6 +214,8 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
             tile=step.tile,
             n_bytes=step.n_bytes,
             place=step.place,
+            before=bool(step.before),
+            renews=step.renews,
         )
 
 
@@ -327,28 +313,10 @@ def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
 def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator) -> Iterator[Op]:
     found = folds_of(command, folds, accelerator)
     site, operator = step.site, step.operator
-    begins = _beginning(command, folds, found, accelerator)
-    ends = Edge(
-        found.tail,
-        accelerator.tail_latency_cycles,
-        made=command.out.name,
-        hidden=found.hidden,
-        leaving=found.leaving,
-    )
+    begins, ends = edges_of(command, folds, found, accelerator, step.before)
     yield Op(Act.COMMAND, site=site, operator=operator, begins=begins)
     yield from _folds((found.folds,), command, site, operator, accelerator)
     yield Op(Act.COMMAND, site=site, operator=operator, ends=ends)
-
-
-def _beginning(command: Compute, folds: Folds, found: Folding, accelerator: Accelerator) -> Edge:
-    """Return what must have come before the folds; output-stationary sums are an operand, too."""
-    first, second = (tile.name for tile in command.inputs)
-    held, streamed = {"ws": ((second,), (first,)), "is": ((first,), (second,))}.get(
-        folds.stationarity, ((), (first, second))
-    )
-    if folds.stationarity == "os" and command.accumulate:
-        streamed = (*streamed, command.out.name)
-    return Edge(found.lead, accelerator.lead_latency_cycles, held, streamed, hidden=found.hidden)
 
 
 def _folds(

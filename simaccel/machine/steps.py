@@ -72,6 +72,16 @@ class Step:
     works: bool = False
     within: tuple[int, ...] = ()
     """Sites of loops around it in whose first iteration alone (a wait), or last one, it is done."""
+    before: frozenset[str] = frozenset()
+    """Tiles of which it uses those of the iteration before, beside which the next have begun."""
+    renews: bool = False
+    """Whether it is the first of an iteration to use such a tile: the one there is from before."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tiles that it has to do with; the slots of a FIFO have a name of their own."""
+        tokens = {self.tokens.tile} if self.tokens is not None else set()
+        return frozenset(self.touches) | ({self.tile} if self.tile else tokens)
 
 
 @dataclass(frozen=True)
@@ -194,15 +204,41 @@ def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[It
     return found
 
 
+def renewing(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
+    """Let an engine know where an iteration first uses some tiles: it claims or waits for them."""
+    found: list[Item] = []
+    left = set(tiles)
+    for item in items:
+        if isinstance(item, Repeat):
+            inside = {name for name in left if engine in engines_touching(item, name)}
+            found.append(replace(item, items=tuple(renewing(item.items, engine, inside))))
+            left -= inside
+            continue
+        mine = item.step.names & left if item.engine == engine else frozenset()
+        found.append(replace(item, step=replace(item.step, renews=True)) if mine else item)
+        left -= mine
+    return found
+
+
+def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
+    """Let an engine use those of some tiles that are of the iteration before."""
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, Repeat):
+            inner = with_those_before(item.items, engine, tiles)
+            found.append(replace(item, items=tuple(inner)))
+        elif item.engine == engine and (mine := item.step.names & set(tiles)):
+            found.append(replace(item, step=replace(item.step, before=frozenset(mine))))
+        else:
+            found.append(item)
+    return found
+
+
 def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
     """Return whether an engine has to do with no other tiles in an item."""
     if isinstance(item, Repeat):
         return all(_loads_only(inner, engine, tiles) for inner in item.items)
-    step = item.step
-    # the slots of a FIFO have a name of their own
-    tokens = {step.tokens.tile} if step.tokens is not None else set()
-    named = {step.tile} if step.tile else tokens
-    return item.engine != engine or (named | set(step.touches)) <= set(tiles)
+    return item.engine != engine or item.step.names <= set(tiles)
 
 
 def _is(item: Item, engine: str, *acts: Act) -> bool:

@@ -27,6 +27,8 @@ from simaccel.machine.steps import (
     put_after,
     put_before,
     put_gate,
+    renewing,
+    with_those_before,
 )
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.overlap import Overlap, overlaps
@@ -50,6 +52,7 @@ from simaccel.program.program import (
     tiles_of,
 )
 
+ARRAY = "array"
 LEAST_QUEUES = 3
 """DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
 of the NoC into PEs with memories: so many, or as many as the program names."""
@@ -83,7 +86,7 @@ def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, Engine
     found = dict.fromkeys(names, EngineKind.DMA_IN)
     if has_noc:
         found |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
-    found |= {"array": EngineKind.ARRAY, "sfu": EngineKind.SFU}
+    found |= {ARRAY: EngineKind.ARRAY, "sfu": EngineKind.SFU}
     if has_noc:
         found["noc_out"] = EngineKind.NOC_OUT
     return found | {"dma_out": EngineKind.DMA_OUT}
@@ -98,7 +101,12 @@ def engine_of(command: Command, accelerator: Accelerator) -> str:
         return "dma_in" if single else f"dma_in{command.queue}"
     if isinstance(command, Store):
         return "noc_out" if between_tiles(command) else "dma_out"
-    return "sfu" if isinstance(command, Sfu) else "array"
+    return "sfu" if isinstance(command, Sfu) else ARRAY
+
+
+def _uses(items: Sequence[Item], tile: Tile) -> bool:
+    """Return whether the array uses a tile: it alone asks since when each has been there."""
+    return any(ARRAY in engines_touching(item, tile.name) for item in items)
 
 
 def make_walks(program: Program, accelerator: Accelerator) -> Walks:
@@ -198,7 +206,12 @@ class _Builder:
             return [Repeat(next(self.sites), node.trips, tuple(items))]
         first = [i for i in items if not i.behind]
         later = [i for i in items if i.behind]
-        steady = Repeat(next(self.sites), node.trips - 1, (*first, *later))
+        both = {tile.name for tile in node.tiles if _uses(first, tile) and _uses(later, tile)}
+        steady = Repeat(
+            next(self.sites),
+            node.trips - 1,
+            (*renewing(first, ARRAY, both), *with_those_before(later, ARRAY, both)),
+        )
         return [*first, *([steady] if steady.trips else []), *later]
 
     def _thread(

@@ -188,8 +188,8 @@ def _pipelined(heads: int, rows: int, length: int, tiles: tuple[int, int, int]) 
     return case(workload, Group(operators=("L", "softmax", "A"), tree=tree))
 
 
-def _both(made: Case) -> tuple[int, int]:
-    on = load_accelerator("edge_tpu")
+def _both(made: Case, hw: str = "edge_tpu") -> tuple[int, int]:
+    on = load_accelerator(hw)
     predicted = estimate(made.workload, made.mapping, on).cycles
     return predicted, Machine(on, made.program).run().cycles
 
@@ -235,4 +235,23 @@ def test_a_pipelined_softmax_waits_for_the_sfu() -> None:
     )
     group = Group(operators=("L", "softmax", "A", "act"), tree=tree)
     predicted, run = _both(case(made, group))
+    assert predicted == run
+
+
+@pytest.mark.parametrize("rows", [16, 37, 100])
+@pytest.mark.parametrize("hw", ["edge", "cloud"])
+@pytest.mark.parametrize("kinds", [("ws", "ws"), ("os", "is")])
+def test_pipelined_products_with_nothing_between_them(
+    rows: int, hw: str, kinds: tuple[str, str]
+) -> None:
+    """The second product takes H of its own iteration, not the one that the first is making."""
+    made = make_workload(
+        einsum("up", "H q f", "X q d", "W d f", q=640, d=64, f=128),
+        einsum("down", "Z q e", "H q f", "V f e", q=640, f=128, e=64),
+    )
+    tree = parse_tree(
+        f"keep W buffer, V buffer\nloop q {rows}\nkeep X buffer x2, H buffer x2, Z buffer x2\n"
+        f"fork ahead 1\n  | do up array {kinds[0]}\n  | do down array {kinds[1]}\n"
+    )
+    predicted, run = _both(case(made, Group(operators=("up", "down"), tree=tree)), hw)
     assert predicted == run

@@ -83,6 +83,35 @@ def test_a_slot_is_held_while_a_later_use_is_to_come() -> None:
     assert Machine(on, parse_program(again)).run().cycles == cycles
 
 
+# a block of 4 x 4 x 4 on 4 x 4 PEs: 4 cycles to shift in, 4 of stream, 6 until its last sum is out
+TWO_PRODUCTS = """\
+program two_products
+  operator op
+    tile K 1x4x4 x1 of K[g=1,d=4,f=4] 1B
+    tile V 1x4x4 x1 of V[g=1,f=4,e=4] 1B
+    load K queue 1
+    load V queue 2
+    loop q 3 from 0 step 4 ahead 2
+      tile Q 1x4x4 x2 of Q[g=1,q=12,d=4] 1B
+      tile H 1x4x4 x2 of H[g=1,q=12,f=4] 1B
+      tile Z 1x4x4 x1 of Z[g=1,q=12,e=4] 1B
+      load Q queue 0
+      compute H = Q K over g=1 q=4 d=4 f=4 folds ws
+      compute Z = H V over g=1 q=4 f=4 e=4 folds ws
+"""
+
+
+def test_a_pipelined_product_needs_the_tile_of_its_own_iteration() -> None:
+    """Nothing waits for memory or NoC. H1 is on its way out when Z0 takes H0, which is there.
+
+    H0 4-8, out at 14    H1 8-12, out at 18     Z0 14-18
+                         H2 18-22, out at 28    Z1 22-26
+                                                Z2 28-32, out at 38
+    """
+    on = _alone(accelerator(array={"overlap": "stream"}, dram={"latency_cycles": 0}))
+    assert Machine(on, parse_program(TWO_PRODUCTS)).run().cycles == 38
+
+
 def test_cases_come_in_all_kinds() -> None:
     found = list(cases(range(150)))
     assert len(found) > 30
