@@ -14,6 +14,7 @@ from simaccel.analytic.family import Bools, Fan, Ints, ints
 from simaccel.analytic.pieces import Cuts
 from simaccel.hardware import STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
+from simaccel.workload.matmul import part_of
 
 FIGURES = (
     "cycles",
@@ -368,15 +369,10 @@ def held_bytes(
 def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
     found = dict.fromkeys("gmkn", ints(1))
-    first, second = (view.names for view in seen.inputs)
+    tensors = [view.names for _, view in seen.uses]
     for rank in seen.ranks:
-        where = rank in first, rank in second, rank in seen.output.names
-        plays = {
-            (True, True, True): "g",
-            (True, True, False): "k",
-            (False, True, True): "n",
-        }.get(where, "m")
-        found[plays] = found[plays] * sizes[rank]
+        part = part_of(rank, tensors) or "m"
+        found[part] = found[part] * sizes[rank]
     return found["g"], found["m"], found["k"], found["n"]
 
 

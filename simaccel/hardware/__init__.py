@@ -2,6 +2,7 @@
 
 from simaccel.hardware.accelerator import Accelerator, NocPair
 from simaccel.hardware.array import (
+    PLACES,
     STATIONARITIES,
     AccumulatorSpec,
     ArraySpec,
@@ -17,6 +18,7 @@ from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 
 __all__ = [
+    "PLACES",
     "STATIONARITIES",
     "Accelerator",
     "AccumulatorSpec",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Generic, Literal
+from typing import Annotated, Final, Generic, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -15,21 +15,24 @@ from simaccel.numbers import in_bytes
 
 Stationarity = Literal["ws", "os", "is"]
 STATIONARITIES: tuple[Stationarity, ...] = ("ws", "os", "is")
+PLACES: Final[dict[Stationarity, tuple[str, str, str]]] = {
+    "ws": ("k", "n", "m"),
+    "os": ("m", "n", "k"),
+    "is": ("k", "m", "n"),
+}
+"""What of C[m, n] += A[m, k] B[k, n] goes down the rows, across the columns, and streams.
+
+Weight-stationary keeps B, output-stationary C, input-stationary A (SCALE-Sim, section III).
+"""
 
 
 def spatial(
     m: Amount, k: Amount, n: Amount, stationarity: Stationarity
 ) -> tuple[Amount, Amount, Amount]:
-    """Return the ranks along array rows, array columns and time: ``(rows, cols, stream)``.
-
-    Weight-stationary keeps B[k, n] and streams m, output-stationary keeps C[m, n] and
-    streams k, input-stationary keeps A[m, k] and streams n (SCALE-Sim, section III).
-    """
-    if stationarity == "ws":
-        return k, n, m
-    if stationarity == "os":
-        return m, n, k
-    return k, m, n
+    """Return the sizes along array rows, array columns and time: ``(rows, cols, stream)``."""
+    sizes = {"m": m, "k": k, "n": n}
+    high, wide, stream = PLACES[stationarity]
+    return sizes[high], sizes[wide], sizes[stream]
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from simaccel.hardware import PLACES
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import Seen
 from simaccel.mapping.structure import Finding
-from simaccel.mapping.tree import BUFFER, PE, Fork, Part
+from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Part, Spread
 from simaccel.mapping.view import View
 from simaccel.mapping.walk import Site, Walk
 from simaccel.workload import Vector
-
-_SIDES = {
-    (True, False, True): "m",
-    (True, True, False): "k",
-    (False, True, True): "n",
-    (True, True, True): "g",
-}
+from simaccel.workload.matmul import part_of
 
 
 def once(walk: Walk) -> Iterator[Finding]:
@@ -81,13 +76,30 @@ def folds(walk: Walk) -> Iterator[Finding]:
             yield site.place, text, f"two inputs; {seen.name} has {len(seen.inputs)}"
             continue
         sizes = walk.space.widen(site.sizes)
-        first, second, out = (view.names for _, view in seen.uses)
+        tensors = [view.names for _, view in seen.uses]
         for rank in seen.ranks:
-            sides = rank in first, rank in second, rank in out
-            if sizes[rank] > 1 and sides not in _SIDES:
-                tensors = ", ".join(name for name, _ in seen.uses)
-                allowed = f"a loop {rank} 1 outside, as {rank} isn't in two of {tensors}"
+            if sizes[rank] > 1 and part_of(rank, tensors) is None:
+                names = ", ".join(name for name, _ in seen.uses)
+                allowed = f"a loop {rank} 1 outside, as {rank} isn't in two of {names}"
                 yield site.place, text, allowed
+        yield from _misplaced(site, seen)
+
+
+def _misplaced(site: Site, seen: Seen) -> Iterator[Finding]:
+    """Yield spreads of ranks that a stationarity doesn't have at their side of the array."""
+    kind = site.do.stationarity
+    assert kind is not None  # noqa: S101 - every array has one
+    tensors = [view.names for _, view in seen.uses]
+    parts = dict(zip(FANS, PLACES[kind][:2], strict=False))
+    for step in site.steps:
+        node = step.node
+        if not isinstance(node, Spread) or node.level not in parts or step.sizes[node.rank] == 1:
+            continue
+        part = parts[node.level]
+        if part_of(node.rank, tensors) != part:
+            ranks = [rank for rank in seen.ranks if part_of(rank, tensors) == part]
+            allowed = f"{' or '.join(ranks) or 'no spread'}: {kind} has {part} in {node.level}"
+            yield step.place, node_text(node), allowed
 
 
 def remade(walk: Walk) -> Iterator[Finding]:

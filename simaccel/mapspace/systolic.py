@@ -1,49 +1,29 @@
 """What a systolic array can do with an einsum: which ranks go where, by what the PEs hold.
 
 Weight-stationary arrays have the reduction down their rows and the outputs' own ranks across, and
-stream the rest, and so on (SCALE-Sim, section III; `simaccel.hardware.array.spatial`). A rank that
+stream the rest, and so on (SCALE-Sim, section III; `simaccel.hardware.array.PLACES`). A rank that
 all three tensors have, such as a group, is no rank of the array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator
 
 from simaccel.errors import Fault, InputError
-from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import Constraints, LevelConstraint, single
 from simaccel.workload import Einsum
-
-FOLDED: Final[dict[Stationarity, tuple[str, str]]] = {
-    "ws": ("k", "n"),
-    "os": ("m", "n"),
-    "is": ("k", "m"),
-}
-"""What goes down the rows and across the columns of out[m, n] += a[m, k] b[k, n]."""
-_PLAYS: Final = {(True, False, True): "m", (True, True, False): "k", (False, True, True): "n"}
-"""By whether a rank is in the first input, the second and the output."""
-_OPERANDS: Final = 2
-
-
-def plays(ranks: Iterable[str], tensors: Sequence[Container[str]]) -> dict[str, list[str]]:
-    """Return the ranks that play m, k and n; ``tensors``: the ranks of two inputs and an output."""
-    found: dict[str, list[str]] = {"m": [], "k": [], "n": []}
-    first, second, out = tensors
-    for rank in ranks:
-        part = _PLAYS.get((rank in first, rank in second, rank in out))
-        if part is not None:
-            found[part].append(rank)
-    return found
+from simaccel.workload.matmul import part_of
 
 
 def dataflow(einsum: Einsum, stationarity: Stationarity) -> Constraints:
     """Return the constraints of an array that holds one of an einsum's three tensors."""
-    played = plays(einsum.ranks, [set(one.ranks) for one in (*einsum.inputs, einsum.output)])
-    down, across = FOLDED[stationarity]
+    tensors = [set(one.ranks) for one in (*einsum.inputs, einsum.output)]
     return {
-        "rows": LevelConstraint(ranks=tuple(played[down])),
-        "cols": LevelConstraint(ranks=tuple(played[across])),
+        level: LevelConstraint(
+            ranks=tuple(rank for rank in einsum.ranks if part_of(rank, tensors) == part)
+        )
+        for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True)
     }
 
 
@@ -55,7 +35,7 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
             one tensor only, or no stationarity is left.
 
     """
-    if len(einsum.inputs) != _OPERANDS:
+    if len(einsum.inputs) != 2:  # noqa: PLR2004 - a product has two factors
         allowed = "einsums of two inputs on a systolic array"
         raise InputError([Fault("workload", einsum.name, len(einsum.inputs), allowed)])
     if einsum.elementwise:

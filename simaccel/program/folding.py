@@ -11,20 +11,13 @@ from simaccel.program.program import (
     ProgramError,
     commands,
 )
-
-_PLAYS = {
-    (True, False, True): "m",
-    (True, True, False): "k",
-    (False, True, True): "n",
-    (True, True, True): "g",
-}
-"""By whether a rank is in the first input, the second and the output: which rank it plays."""
+from simaccel.workload.matmul import part_of
 
 
 def folded_shape(command: Compute) -> tuple[int, int, int, int]:
     """Return g, m, k, n of ``g`` products of m x k by k x n: the sizes of what plays each.
 
-    Ranks play m, k, n or g by the tensors that they are in; a rank of size 1 may be in any.
+    A rank of size 1 may be in any tensors.
 
     Raises:
         ProgramError: there are not two inputs, or a rank plays none of the four.
@@ -39,15 +32,14 @@ def folded_shape(command: Compute) -> tuple[int, int, int, int]:
     for rank, size in zip(command.ranks, command.shape, strict=True):
         if size == 1:
             continue
-        first, second, out = (rank in names for names in tensors)
-        plays = _PLAYS.get((first, second, out))
-        if plays is None:
+        part = part_of(rank, tensors)
+        if part is None:
             names = [tile.name for tile in (*command.inputs, command.out)]
             raise ProgramError(
                 f"rank {rank} of size {size} can't be folded: it has to be in two of "
                 f"{', '.join(names)}, or in all three"
             )
-        sizes[plays] *= size
+        sizes[part] *= size
     return sizes["g"], sizes["m"], sizes["k"], sizes["n"]
 
 

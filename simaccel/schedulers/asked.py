@@ -16,10 +16,10 @@ import numpy as np
 
 from simaccel.analytic.family import Bools, Branch, Family, Forked, Ints, Loops, Parted
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.hardware import STATIONARITIES, Stationarity
+from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
 from simaccel.mapping.space import Seen
-from simaccel.mapspace.systolic import FOLDED, plays
+from simaccel.workload.matmul import part_of
 
 
 @dataclass(frozen=True)
@@ -156,21 +156,17 @@ class Asked:
 
     def _folds(self, seen: Seen, stationarity: Stationarity) -> bool:
         """Return whether an array that holds this has what is asked down rows and across."""
-        plays = _plays(seen)
-        for level, part in zip(("rows", "cols"), FOLDED[stationarity], strict=True):
+        tensors = [view.names for _, view in seen.uses]
+        for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):
+            mine = [rank for rank in seen.ranks if part_of(rank, tensors) == part]
             ranks = [one for one in self.sides.get(level, ()) if _in(seen.ranks, one)]
-            if any(not _in(plays[part], one) for one in ranks):
+            if any(not _in(mine, one) for one in ranks):
                 return False
         return True
 
 
 NOTHING: Final = Asked()
 """No constraint."""
-
-
-def _plays(seen: Seen) -> dict[str, list[str]]:
-    """Return the ranks of an einsum of two inputs that play m, k and n."""
-    return plays(seen.ranks, [view.names for _, view in seen.uses])
 
 
 def _loops(branch: Branch) -> Iterator[Loops]:

@@ -23,6 +23,7 @@ from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.search import Goal, ranked, whole
 from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
+from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.vectors import VECTORS
 
 SLOTS = (2, 3, 1)
@@ -55,26 +56,21 @@ def roles(space: Space, seen: Seen) -> Roles:
         raise NotMappableError(
             f"{name}: a systolic array multiplies two tensors, not {len(seen.inputs)}"
         )
-    first, second = (view.names for view in seen.inputs)
-    found: dict[str, list[str]] = {"g": [], "m": [], "k": [], "n": []}
+    tensors = [view.names for _, view in seen.uses]
+    found: dict[Part, list[str]] = {"g": [], "m": [], "k": [], "n": []}
     for rank in seen.ranks:
-        where = rank in first, rank in second, rank in seen.output.names
-        plays = {
-            (True, True, True): "g",
-            (True, False, True): "m",
-            (True, True, False): "k",
-            (False, True, True): "n",
-        }.get(where)
-        if plays is None and space.sizes[rank] > 1:
+        if space.sizes[rank] == 1:
+            continue
+        part = part_of(rank, tensors)
+        if part is None:
             raise NotMappableError(f"{name}: rank {rank} is in one of its tensors only")
-        if plays is not None and space.sizes[rank] > 1:
-            found[plays].append(rank)
+        found[part].append(rank)
     if not (found["m"] or found["k"] or found["n"]) and found["g"]:
         raise NotMappableError(
             f"{name}: an elementwise product is no work for a systolic array; write it as a vector "
             f"operator of kind product"
         )
-    return Roles(*(tuple(found[one]) for one in "gmkn"))
+    return Roles(*(tuple(ranks) for ranks in found.values()))
 
 
 def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:

@@ -1,9 +1,9 @@
 """Views of operators as matrices: an einsum as grouped GEMMs, a softmax as rows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from simaccel.errors import SimaccelError
 from simaccel.later import np
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Ranks = tuple[str, ...]
+Part = Literal["g", "m", "k", "n"]
+"""What a rank plays in out[g,m,n] = sum over k of a[g,m,k] * b[g,k,n]."""
+_PARTS: Final[dict[tuple[bool, ...], Part]] = {
+    (True, True, True): "g",
+    (True, False, True): "m",
+    (True, True, False): "k",
+    (False, True, True): "n",
+}
 
 
 class NotAMatmul(SimaccelError):  # noqa: N818 - says what is wrong
@@ -86,6 +94,14 @@ class Matmul:
         return _without_ones(given, self.einsum.ranks)
 
 
+def part_of(rank: str, tensors: Iterable[Container[str]]) -> Part | None:
+    """Return which part a rank plays; None where it is in one tensor only, or in none.
+
+    ``tensors``: the ranks of the first input, the second and the output.
+    """
+    return _PARTS.get(tuple(rank in one for one in tensors))
+
+
 def as_matmul(einsum: Einsum) -> Matmul:
     """Return the einsum as grouped GEMMs; NotAMatmul if it has another form."""
     if len(einsum.inputs) != 2:  # noqa: PLR2004 - a product has two factors
@@ -96,20 +112,15 @@ def as_matmul(einsum: Einsum) -> Matmul:
             raise NotAMatmul(einsum.name, f"it is a convolution, as {whole} has sums of ranks")
         if not given.is_unit:
             raise NotAMatmul(einsum.name, f"{whole} has a dimension that is not a rank of its own")
-    first, second, out = (set(given.ranks) for given in operands)
-    groups: dict[tuple[bool, bool, bool], list[str]] = {
-        (True, True, True): [],
-        (True, False, True): [],
-        (True, True, False): [],
-        (False, True, True): [],
-    }
+    tensors = [set(given.ranks) for given in operands]
+    groups: dict[Part, list[str]] = {"g": [], "m": [], "k": [], "n": []}
     for rank in einsum.ranks:
-        where = (rank in first, rank in second, rank in out)
-        if where not in groups and einsum.ranks[rank] == 1:
-            where = (False, True, True) if rank in second else (True, False, True)
-        if where not in groups:
+        part = part_of(rank, tensors)
+        if part is None and einsum.ranks[rank] == 1:
+            part = "n" if rank in tensors[1] else "m"
+        if part is None:
             raise NotAMatmul(einsum.name, f"rank {rank!r} is in one of its operands only")
-        groups[where].append(rank)
+        groups[part].append(rank)
     g, m, k, n = (tuple(group) for group in groups.values())
     return Matmul(
         einsum,

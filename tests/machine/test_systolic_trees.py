@@ -87,25 +87,25 @@ def test_one_command_takes_what_its_folds_take(
     assert (run.cycles, run.macs) == (alone, m * k * n)
 
 
-MOVED_SIDE = pytest.mark.xfail(
-    strict=True, reason="a spread of a rank that ws has not in rows is taken as the side of a fold"
-)
-
-
 @pytest.mark.parametrize(
     ("nodes", "at", "got", "allowed"),
     [
         ("keep A buffer, B buffer, C buffer, A pe", 3, "keep A pe", "buffer; do gemm array has"),
         ("keep A buffer, C buffer", 2, "do gemm array ws", "keep B buffer outside: a systolic"),
-        pytest.param(
+        (
             "keep A buffer, B buffer, C buffer\n  spread m 2 rows",
             3,
             "spread m 2 rows",
-            "",
-            marks=MOVED_SIDE,
+            "k: ws has k in rows",
+        ),
+        (
+            "keep A buffer, B buffer, C buffer\n  spread k 1 rows\n  spread m 1 cols",
+            4,
+            "spread m 1 cols",
+            "n: ws has n in cols",
         ),
     ],
-    ids=["no memory in PEs", "nothing passes the buffer by", "ws has k in rows"],
+    ids=["no memory in PEs", "nothing passes the buffer by", "ws has k in rows", "and n in cols"],
 )
 def test_what_a_systolic_array_cannot_do_is_refused(
     nodes: str, at: int, got: str, allowed: str

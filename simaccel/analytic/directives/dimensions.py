@@ -12,13 +12,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
-from simaccel.hardware import Accelerator, ArraySpec, spatial
+from simaccel.hardware import PLACES, Accelerator, ArraySpec
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node, Spread, paths
 from simaccel.mapping.view import View
 from simaccel.workload import Einsum
+from simaccel.workload.matmul import part_of
 
 Effect = Literal[
     "moves", "slides", "stays", "again", "returns", "apart", "overlaps", "multicast", "summed"
@@ -30,7 +31,6 @@ In time: another tile comes (``moves``), or the part of a window that is new (``
 inside moves it. In space: each instance has a tile of its own (``apart``), or a window that
 ``overlaps`` its neighbour's; all have the same (``multicast``), or their sums are ``summed``.
 """
-_PLAYS: Final = {(True, False, True): "m", (True, True, False): "k", (False, True, True): "n"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,14 +125,12 @@ def _way(space: Space, outside: Sequence[Node]) -> tuple[list[_Step | Keep], dic
 
 def _folds(seen: Seen, sizes: Mapping[str, int], array: ArraySpec, leaf: Do) -> list[_Step]:
     """Return the folds of a block: their loops, the sides of the array, and what streams."""
-    plays: dict[str, list[str]] = {"m": [], "k": [], "n": []}
-    first, second, out = (view.names for _, view in seen.uses)
-    for rank, size in sizes.items():
-        part = _PLAYS.get((rank in first, rank in second, rank in out))
-        if size > 1 and part is not None:
-            plays[part].append(rank)
-    mkn = [tuple(ranks) for ranks in plays.values()]
-    high, wide, stream = (mkn[part] for part in spatial(0, 1, 2, leaf.stationarity or "ws"))
+    tensors = [view.names for _, view in seen.uses]
+    parts = {rank: part_of(rank, tensors) for rank, size in sizes.items() if size > 1}
+    high, wide, stream = (
+        tuple(rank for rank, own in parts.items() if own == part)
+        for part in PLACES[leaf.stationarity or "ws"]
+    )
     found: list[_Step] = []
     sides = [(high, array.rows, "rows"), (wide, array.cols, "cols")]
     for ranks, side, _ in sides:

@@ -25,7 +25,7 @@ from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.hardware import UNLIMITED, DirectiveHardware
 from simaccel.analytic.directives.passes import cycles_of, passes_of
 from simaccel.analytic.directives.ways import Share, Way, repeats_of, sizes_of_blocks, ways_of
-from simaccel.hardware import Accelerator, ArraySpec, Stationarity, spatial
+from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.directives.dataflow import Cluster, Dataflow, DimMap
 from simaccel.mapping.directives.reading import Directed
 from simaccel.mapping.space import Seen, Space
@@ -33,14 +33,8 @@ from simaccel.mapping.tree import Do, Group
 from simaccel.numbers import BYTE
 from simaccel.workload import Vector
 from simaccel.workload.described import DescribedLayer
+from simaccel.workload.matmul import Part, part_of
 
-_PLAYS = {
-    (True, False, True): "m",
-    (True, True, False): "k",
-    (False, True, True): "n",
-    (True, True, True): "b",
-}
-"""What a rank is by the operands that have it: first, second, result."""
 _FACTORS = 2
 _UNEVEN = "as if PEs took all tensors where they take the first"
 Block = tuple[int, int, int]
@@ -160,7 +154,7 @@ def _folds_time(
 ) -> OperatorTime:
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    alone = [rank for rank in seen.ranks if _size(space, rank) > 1 and not _play(seen, rank)]
+    alone = [rank for rank in seen.ranks if _size(space, rank) > 1 and _part(seen, rank) is None]
     if alone or len(seen.inputs) != _FACTORS:
         text = "no product of two factors, which the array would fold"
         return OperatorTime(operator=seen.name, silent=text)
@@ -191,19 +185,18 @@ def _size(space: Space, rank: str) -> int:
     return space.widen(space.sizes)[rank]
 
 
-def _play(seen: Seen, rank: str) -> str | None:
-    return _PLAYS.get(tuple(rank in view.names for _, view in seen.uses))  # type: ignore[arg-type]
+def _part(seen: Seen, rank: str) -> Part | None:
+    return part_of(rank, (view.names for _, view in seen.uses))
 
 
 def blocks_of(space: Space, seen: Seen, way: Way) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
     found: Counter[Block] = Counter()
-    plays = {rank: _play(seen, rank) for rank in seen.ranks}
+    plays = {rank: _part(seen, rank) for rank in seen.ranks}
     again = repeats_of(space, seen, way)
     for sizes, count in sizes_of_blocks(space, seen, way):
         m, k, n, repeats = (
-            math.prod(sizes[rank] for rank, one in plays.items() if one == play)
-            for play in _PLAYS.values()
+            math.prod(sizes[rank] for rank, one in plays.items() if one == part) for part in "mkng"
         )
         found[m, k, n] += again * count * repeats
     return dict(found)
@@ -211,7 +204,7 @@ def blocks_of(space: Space, seen: Seen, way: Way) -> dict[Block, int]:
 
 def _directed(name: str, block: Block, stationarity: Stationarity, array: ArraySpec) -> Directed:
     sizes = dict(zip("MKN", block, strict=True))
-    high, wide, stream = ("MKN"[part] for part in spatial(0, 1, 2, stationarity))
+    high, wide, stream = (part.upper() for part in PLACES[stationarity])
     folds = min(array.rows, sizes[high])
     dataflow: Dataflow = (
         DimMap(wide, 1, 1, spatial=True),
