@@ -82,10 +82,12 @@ class Ports(State):
         """Candidates that have the present iteration."""
         self.uses: dict[str, list[Use]] = {READ: [], WRITE: []}
         self.latest: dict[str, Floats] = {READ: ZERO, WRITE: ZERO}
-        """When the last use of a port ends, if none is held up."""
+        """No use of a port ends later."""
         self.most = {READ: 2 * _RECENT, WRITE: 2 * _RECENT}
         """Of so many uses, those are forgotten that are no candidate's last any more."""
         self.blocks: list[Past] = []
+        self.most_blocks = 2 * _PAST
+        """Of so many blocks, those are forgotten that are no candidate's last any more."""
         self.given: _Given = {}
         """What others got in turns of the last block."""
         self.counts: dict[str, Floats] = dict.fromkeys((READ, WRITE, _BLOCKS), ZERO)
@@ -129,6 +131,8 @@ class Ports(State):
         self.given = {}
         read, write = (
             self._turns(self.uses[port], begin, block, port, self.present, self.given)
+            if anywhere(self.latest[port] > begin)
+            else ZERO
             for port in (READ, WRITE)
         )
         return larger(read, write)
@@ -145,15 +149,16 @@ class Ports(State):
         number = self.counts[_BLOCKS]
         past = Past(engine, begin, end, out, block, self.given, self.present, number)
         self._note(past)
-        if len(self.blocks) > 2 * _PAST:
+        if len(self.blocks) > self.most_blocks:
             self.blocks = [one for one in self.blocks if anywhere(self._recent(one))]
+            self.most_blocks = 2 * max(len(self.blocks), _PAST)
         return partial(self._served_late, past)
 
     def _served_late(self, past: Past, _: Floats, served: Floats) -> None:
         """Let a block end when a port has served it."""
-        here = past.where & without(past.gone)
+        here = self._recent(past) & without(past.gone)
         delay = pick(here, larger(served - past.end, 0), 0)
-        if anywhere(delay) and past in self.blocks:
+        if anywhere(delay):
             self._put_off(past, self.blocks[self.blocks.index(past) + 1 :], delay)
 
     def _has(self, engine: str) -> bool:
@@ -226,12 +231,15 @@ class Ports(State):
         self, uses: list[Use], begin: Floats, part: Share, port: str, where: Bools, given: Floats
     ) -> Floats:
         """Return what others get in turns of a part of a block, those before as well."""
+        count = self.counts[port]
         for use in uses:
-            if not anywhere(use.begin + use.left > begin):
+            if not anywhere(lasts := use.begin + use.left > begin):
+                continue
+            here = where & (use.left > 0) & (count - use.number <= _RECENT)
+            if not anywhere(here & lasts):
                 continue
             start, turns, theirs = part.beside(begin, given, use.begin, use.left)
-            here = (theirs > 0) & where & (self.counts[port] - use.number <= _RECENT)
-            if not anywhere(here):
+            if not anywhere(here := here & (theirs > 0)):
                 continue
             was = use.begin + up(use.left)
             given = given + pick(here, theirs, 0)
@@ -295,8 +303,9 @@ class Ports(State):
         end = self.x[engine]
         cycles = read = write = reading = writing = ZERO
         for past in self.blocks:
-            mine = self._recent(past) & (past.begin >= end - period) & (moved > 0)
-            if past.engine == engine and anywhere(mine):
+            if past.engine != engine or not anywhere(since := past.begin >= end - period):
+                continue
+            if anywhere(mine := self._recent(past) & since & (moved > 0)):
                 past.gone = past.gone | mine
                 times, block = pick(mine, more, 0), past.block
                 cycles, read = cycles + times * block.cycles, read + times * block.read
