@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from simaccel import build, gemm, simulate
 from simaccel.cli import main
+from simaccel.hardware.presets import template
 from simaccel.plugins import PluginError, plugins
 from simaccel.workload import VECTORS, Vector, operand
 
@@ -91,7 +92,7 @@ def test_what_a_plug_in_raised_is_the_cause(install: Install) -> None:
     ],
 )
 def test_a_broken_accelerator_is_named_in_the_list_of_all(
-    install: Install, target: str, problem: str
+    install: Install, tmp_path: Path, target: str, problem: str
 ) -> None:
     install(f"[simaccel.accelerators]\nmine = {target}\n")
     for line in (f"run --hw mine {GEMM}", "hw show mine"):
@@ -104,6 +105,9 @@ def test_a_broken_accelerator_is_named_in_the_list_of_all(
     rows = {one["name"]: one for one in json.loads(_run("hw list --json").stdout)}
     assert problem in rows["mine"]["error"]
     assert "error" not in rows["toy"]
+    own = tmp_path / "own.yaml"
+    own.write_text(template("own", ["edge"]))  # of which sections are those of others
+    assert _run(f"hw show {own}").exit_code == 0
 
 
 @pytest.mark.parametrize(

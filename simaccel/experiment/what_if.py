@@ -234,7 +234,8 @@ def _dram_bandwidth(one: Accelerator) -> Accelerator:
     return _memories(one, **_NO_BANKS, bandwidth_bytes_per_second=None)
 
 
-_NO_BANKS: Final = {"model": "channel", "part": None, "map": None}
+_NO_BANKS: Final = {"model": "channel", "map": None}
+"""A part that energy is counted by stays; it costs no time then."""
 
 
 def _memories(one: Accelerator, **fields: object) -> Accelerator:

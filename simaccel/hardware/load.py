@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, suggest
 from simaccel.files.documents import parse_document
 from simaccel.files.looks import WORDS, look_of
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
@@ -141,10 +141,19 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     return found
 
 
-@lru_cache
 def _sections_of(name: str) -> dict[str, Any]:
-    """Read a shipped accelerator as it is written."""
-    return read_yaml(_shipped()[name], _EXPECTED)[0]
+    """Return an accelerator as it is written; a plug-in that is broken has no sections."""
+    try:
+        return _written(accelerator_files()[name])
+    except SimaccelError:
+        if name in _shipped():
+            raise
+        return {}
+
+
+@lru_cache
+def _written(path: Path) -> dict[str, Any]:
+    return read_yaml(path, _EXPECTED)[0]
 
 
 def _shipped() -> dict[str, Path]:

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from simaccel.errors import Fault, suggest
 from simaccel.hardware.area.tables import CELL_UM2
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.energy.tables import NODES
+from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte
 from simaccel.hardware.noc import Topology
 from simaccel.hardware.quantity import parse_quantity
 
@@ -132,14 +132,20 @@ buffer: {{ preset: edge, capacity_bytes: 1 MiB }}
 noc: systolic
 # sfu: that of another accelerator ({accelerators}).
 sfu: {{ preset: edge, lanes: 128 }}
-# dram: `2 x PART` of {parts}, ... (simaccel dram list), or that of another accelerator.
+# dram: `2 x PART` of {parts}, ... (simaccel dram parts), or that of another accelerator.
 dram: 2 x {part}
-# energy: {nodes}, of which node every figure follows, or figures of its own.
+# energy: {nodes}, of which node every figure follows, or figures of its own. Of {unpriced}
+# no energy was published that is known here: they need `{{ node: 28nm, dram_pj_per_byte: ... }}`.
 energy: 28nm
 # area: {areas}; `number` is what a MAC multiplies: int8, int16, fp16, fp32.
 area: {{ node: 28nm, number: fp16 }}
 source: Say here where your figures come from.
 """
+
+
+def _by_energy(*, known: bool) -> list[str]:
+    """Return the parts of whose bytes the energy is known, or is not."""
+    return [part for part in PARTS if (dram_pj_per_byte(part) is not None) is known]
 
 
 def template(name: str, accelerators: list[str]) -> str:
@@ -149,7 +155,8 @@ def template(name: str, accelerators: list[str]) -> str:
         name=name,
         noc=", ".join(preset_names("noc")),
         accelerators=", ".join(accelerators[:4]) + ", ...",
-        parts=", ".join([*PARTS][:3]),
+        parts=", ".join([*_by_energy(known=True)][:3]),
+        unpriced=", ".join(dict.fromkeys(one.partition("-")[0] for one in _by_energy(known=False))),
         part=part,
         nodes=", ".join(NODES),
         areas=", ".join(CELL_UM2),

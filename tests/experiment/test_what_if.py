@@ -1,6 +1,7 @@
 """Runs with something freed, against hand calculations and accelerators built another way."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
@@ -8,9 +9,12 @@ from hypothesis import strategies as st
 
 from simaccel.experiment.what_if import CASES, FREE_SLOTS, RESOURCES, free, takes_time, what_if
 from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.hardware.presets import template
 from simaccel.machine.machine import Machine, Run
-from simaccel.program.lowering import lower_group
+from simaccel.program.lowering import lower, lower_group
 from simaccel.program.program import Program, commands, rings, tiles_of
+from simaccel.schedulers import make_mapping
 from simaccel.workload import gemm
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
@@ -221,3 +225,12 @@ def test_progress_goes_from_run_to_run() -> None:
     assert seen == sorted(seen)
     assert all(0 <= part <= 1 for part in seen)
     assert seen[-1] == 1
+
+
+def test_energy_of_a_part_stays_known_where_memory_takes_no_time(tmp_path: Path) -> None:
+    """The template's accelerator has no figure of its own for DRAM."""
+    (tmp_path / "mine.yaml").write_text(template("mine", ["edge"]))
+    on, of = load_accelerator(tmp_path / "mine.yaml"), gemm(m=9, k=7, n=5)
+    for resource in RESOURCES:
+        freed, _ = free(on, lower(of, make_mapping(of, on, "naive")), (resource,))
+        assert freed.prices == on.prices
