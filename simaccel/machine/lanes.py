@@ -91,11 +91,11 @@ class ChannelLane(Lane):
         """Tell what happened up to ``now``."""
         channel = self.channel
         channel.catch_up()
-        if now <= self.since:
-            return
-        ring, ended = channel.turns.ring, min(channel.idle_since, now)
-        left = sum(entry.remaining for entry in ring) if ring else channel.idle_since - ended
-        self.log += now if ring else ended, now, channel.served_cycles - left
+        begun = self.log[-2] if self.log else self.since
+        if now > begun:
+            ring, ended = channel.turns.ring, min(channel.idle_since, now)
+            left = sum(entry.remaining for entry in ring) if ring else channel.idle_since - ended
+            self.log += now if ring else ended, now, channel.served_cycles - left
         self.tell()
 
     def skip(self, skip: Skip) -> None:

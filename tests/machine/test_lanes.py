@@ -56,6 +56,17 @@ def test_turnaround_is_use_without_service() -> None:
     assert _told(heard)[1:] == [(7, 12, True, 3), (12, 20, False, 0)]
 
 
+def test_a_use_that_begins_at_a_flush_is_told_with_the_next() -> None:
+    channel, lane, heard = _channel()
+    channel.request(5, 0, "a")
+    _at(channel.clock, 8, lambda: channel.request(4, 0, "b"))
+    lane.flush(8)
+    assert lane.told == 5
+    assert _told(heard) == [(0, 5, True, 5), (5, 8, False, 0)]
+    _at(channel.clock, 12, lambda: lane.flush(12))
+    assert _told(heard)[2:] == [(8, 12, True, 4)]
+
+
 def _limit(channel: Channel, lane: ChannelLane, period: int) -> int:
     """Look at a lane at two boundaries and give how often it can go on so."""
     start, before = channel.clock.cycle, lane.gauges()

@@ -40,6 +40,7 @@ class Heard:
         for at in range(0, len(uses), 3):
             idle, end, total = uses[at : at + 3]
             assert start <= idle <= end
+            assert start < idle or at == 0
             assert 0 <= total - told <= idle - start
             start, told = end, total
             if idle < end or at + 3 == len(uses):
