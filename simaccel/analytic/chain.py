@@ -193,7 +193,7 @@ def _room(
     kind: str | None = None,
     only: Collection[str] | None = None,
 ) -> int:
-    """Return the bytes of tiles in some places: all, ``only`` some, or one slot of some."""
+    """Return the bytes of tiles in some places: all, ``only`` some, or ``once`` loaded early."""
     found = 0
     for at, (n_bytes, slots) in link.counts.tiles.items():
         place, name = at
@@ -202,7 +202,7 @@ def _room(
         if place in places and kind in (None, link.counts.kinds[at]):
             if once is None:
                 found += int(n_bytes) * int(slots)
-            elif name in once:
+            elif name in once and place == BUFFER:
                 found += int(n_bytes)
     return found
 
@@ -357,8 +357,16 @@ def _of_a_channel(key: object) -> bool:
     return isinstance(name, str) and name.startswith((CHANNEL, "store"))
 
 
+def _of_a_slot(key: object) -> bool:
+    """Whether a time is that at which a slot of a tile was released: key and number of a tile."""
+    return isinstance(key, tuple) and isinstance(key[0], int)
+
+
 def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
-    """Return what a group finds; cycles count from where the first of its engines may begin."""
+    """Return what a group finds; cycles count from where the first of its engines may begin.
+
+    A group that follows its own last run has the slots of that.
+    """
     if last is None or way == Overlapped():
         return None
     x: Times = {}
@@ -367,7 +375,7 @@ def _begin(last: _Ran | None, link: Link, way: Overlapped) -> Begin | None:
     for key, time in last.times.x.items():
         if isinstance(key, str) and key.startswith("at "):
             x[key] = larger(time, last.began if way.whole else last.ended)
-        elif key in (FREE, LEFT) or _of_a_channel(key):
+        elif key in (FREE, LEFT) or _of_a_channel(key) or (last.link is link and _of_a_slot(key)):
             x[key] = time
     for engine in (ARRAY, SFU, DMA_OUT, NOC_OUT):
         x.setdefault(engine, last.began if way.whole else last.ended)

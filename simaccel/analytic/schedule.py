@@ -139,7 +139,7 @@ class _Builder:
         parts = [n for n, (body, _) in enumerate(around) if body.part and body.part.rank in ranks]
         base = max(parts, default=0)
         last = cuts.last_of(own.reduced if own else (), position, at)
-        slots = kept.slots
+        slots = ints(np.where(position < 0, np.minimum(kept.slots, 1), kept.slots))
         if anywhere(last >= 0):
             slots = cuts.slots_of_sums(slots, ranks, last, at)
             for tiled in (one for body, _ in around for one in body.tiles if one.key == outside):

@@ -42,6 +42,13 @@ def test_weights_come_beside_activations() -> None:
     assert run.moved == alone.moved
 
 
+def test_one_queue_brings_from_one_memory_after_the_other() -> None:
+    """A's 32 cycles, then B's 8 and 5 on its way."""
+    memories = {"weight": {"bandwidth_bytes_per_second": "4 GB/s", "latency_cycles": 5}}
+    on = accelerator(dram=SLOW, memories=memories, dma={"in_queues": "single"})
+    assert Machine(on, CASE.program).run().cycles == 32 + 8 + 5 + FOLD + 32
+
+
 def test_the_array_waits_for_the_memory_of_its_weights() -> None:
     """At 0.5 B a cycle B needs 64 cycles and 9 on its way: A's 32 do not matter."""
     run = Machine(

@@ -4,14 +4,22 @@ import pytest
 
 from simaccel.analytic.estimate import estimate
 from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
+from simaccel.mapping.text import parse_tree
+from simaccel.mapping.tree import Group
+from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes, overlaps
 from simaccel.program.program import reserved_bytes
 from simaccel.program.text import parse_program
+from simaccel.schedulers import Options, make_mapping
+from simaccel.workload import Product, layers_workload
 from tests.drawn_trees import draw_case
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
+from tests.program.programs import mapping_of
+from tests.trees import einsum, workload
 
 FREE = ("one", "two", "three")
 IN_PLACE = """\
@@ -137,3 +145,28 @@ def test_the_closed_form_knows_what_begins_early(block: int) -> None:
         early += any(one.more_bytes for one in overlaps(program, on).values())
     assert found > 3
     assert early > 1
+
+
+@pytest.mark.parametrize("layers", [1, 2, 12])
+def test_the_closed_form_knows_that_layers_of_one_operator_share_its_slots(layers: int) -> None:
+    """W comes once a layer, in the only slot there is: when the layer before has used it."""
+    one = einsum("F", "Y r f", "X r e", "W e f", r=256, e=256, f=256)
+    of = workload(one, repeat=layers, weights=["W"])
+    tree = parse_tree(
+        "keep W buffer x2\nloop r 128\nkeep X buffer x2, Y buffer x2\ndo F array is\n"
+    )
+    mapping = mapping_of(of, Group(operators=("F",), tree=tree))
+    on = load_accelerator("tpu_v3")
+    assert estimate(of, mapping, on).cycles == Machine(on, lower(of, mapping)).run().cycles
+
+
+def test_room_in_pes_is_none_of_what_comes_early() -> None:
+    """One tile of the second product's input comes early into the buffer, not on to PEs."""
+    of = layers_workload("two", {"a": Product(m=64, k=7, n=64), "b": Product(m=64, k=64, n=7)})
+    on = load_accelerator("eyeriss_like")
+    mapping = make_mapping(
+        of, on, "pfm", Options(effort=Effort(patience=50, exhaustive=100, seed=26))
+    )
+    program = lower(of, mapping)
+    assert overlaps(program, on)["b"].more_bytes > 0
+    assert estimate(of, mapping, on).buffer_bytes == most_reserved_bytes(program, on)
