@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simaccel.dataflows import DATAFLOWS
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.text import tree_text
 from simaccel.workload import gemm, network
@@ -202,6 +203,39 @@ def test_a_run_tells_of_its_searches_as_map_does(cli: Call, tmp_path: Path) -> N
         refused = cli(f"run {line} {other}")
         assert refused.exit_code == 2, other
         assert f"allowed: nothing with {other}" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "map"])
+@pytest.mark.parametrize("dataflow", ["naive-m", "strips"])
+def test_nothing_is_told_or_drawn_where_nothing_is_searched(
+    cli: Call, tmp_path: Path, command: str, dataflow: str
+) -> None:
+    plot = tmp_path / "search.png"
+    line = f"{command} --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow {dataflow}"
+    result = cli(f"{line} --explain --plot {plot}")
+    allowed = (
+        f"nothing with --dataflow {dataflow}, which searches nothing; these do: "
+        "flex-m, flex-b, flex-h, flex-r, flex, flat-m, flat-b, flat-h, flat-r, flat, flash, best"
+    )
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: command line: --explain: got 'given'; allowed: {allowed}\n"
+        f"error: command line: --plot: got '{plot}'; allowed: {allowed}\n"
+    )
+    assert result.stdout == ""
+    assert not plot.exists()
+
+
+def test_a_plug_in_that_searches_nothing_has_no_figure(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known afterwards only: what a plug-in does, it alone knows."""
+    monkeypatch.setattr("simaccel.cli.asked.SEARCHING", (*DATAFLOWS,))
+    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+    result = cli(f"{line} --plot {tmp_path / 'search.png'}")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("allowed: nothing where nothing is searched\n")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_a_systolic_array_holds_is_asked_of_a_mapspace(cli: Call) -> None:
