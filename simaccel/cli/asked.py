@@ -138,7 +138,18 @@ class Asked:
             from simaccel.hardware.dataflow import tree_constraints
 
             tree_constraints(self.sought.constraints)
-        return require_dataflows(self._dataflows(several=several))
+        names = require_dataflows(self._dataflows(several=several))
+        self._refuse_idle(names)
+        return names
+
+    def _refuse_idle(self, names: Sequence[str]) -> None:
+        """Refuse options of a search that do nothing with these dataflows."""
+        given = dict(self.sought.given())
+        if "--patience" in given:
+            _refuse_unsearched(names, {"--patience": given["--patience"]})
+        if "--seed" in given and all(name in DATAFLOWS for name in names):
+            allowed = "nothing without --mapspace: no dataflow searches at random"
+            require_none([fault("--seed", given["--seed"], allowed)])
 
     def _dataflows(self, *, several: bool) -> list[str]:
         if self.dataflow is None:

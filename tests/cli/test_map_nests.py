@@ -178,7 +178,7 @@ def test_what_is_refused(cli: Call, line: str, message: str) -> None:
 
 def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
     """As mapspaces do: what was asked holds, and the search is accounted for and drawn."""
-    line = "map --hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --jobs 1 --seed 3"
+    line = "map --hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --jobs 1"
     asked = f"{line} --constrain dram.m=5 --patience 50 --explain"
     said = cli(f"{asked} --plot {tmp_path / 'search.svg'}")
     assert said.exit_code == 0, said.output
@@ -224,6 +224,26 @@ def test_nothing_is_told_or_drawn_where_nothing_is_searched(
     )
     assert result.stdout == ""
     assert not plot.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "map", "compare", "estimate"])
+def test_options_of_a_search_are_refused_where_they_do_nothing(cli: Call, command: str) -> None:
+    line = f"{command} --hw toy --workload gemm --shape M=9,K=7,N=5"
+    result = cli(f"{line} --dataflow naive --patience 5")
+    assert result.exit_code == 2
+    said = "--patience: got 5; allowed: nothing with --dataflow naive, which searches nothing; "
+    assert said in result.stderr
+    result = cli(f"{line} --dataflow flex --seed 0")
+    assert result.exit_code == 2
+    said = "--seed: got 0; allowed: nothing without --mapspace: no dataflow searches at random\n"
+    assert said in result.stderr
+    assert cli(f"{line} --dataflow flex --patience 5").exit_code == 0
+
+
+def test_a_comparison_has_patience_with_those_that_search(cli: Call) -> None:
+    line = "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow"
+    assert cli(f"{line} naive,flex --patience 5").exit_code == 0
+    assert cli(f"{line} naive,strips --patience 5").exit_code == 2
 
 
 def test_a_plug_in_that_searches_nothing_has_no_figure(
