@@ -15,5 +15,8 @@ DATAFLOWS: Final = {
     "best": "best",
 }
 """On systolic arrays; a new one is a module with such names in `SCHEDULERS`, and a line here."""
+_FIXED: Final = ("naive", "strips")
+"""Modules whose dataflows search nothing: rules say the mapping."""
+SEARCHING: Final = tuple(name for name, module in DATAFLOWS.items() if module not in _FIXED)
 COMPARED: Final = ("naive", "flex", "flat", "flash")
 """What a systolic array is compared with where nothing is given."""

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from simaccel.cli.command import Commands
+from simaccel.cli.output import UnwrittenError, checked_output
 from simaccel.errors import InputError, SimaccelError, printable
 
 INTERRUPTED = 130
@@ -49,7 +50,8 @@ class _Simaccel(Commands):
     ) -> object:
         """Run a command line; Ctrl-C outside of a command's own work ends it like any other."""
         try:
-            code: int | None = super().main(args, prog_name, standalone_mode=False, **extra)
+            with checked_output():
+                code: int | None = super().main(args, prog_name, standalone_mode=False, **extra)
         except click.ClickException as error:
             if not standalone_mode:
                 raise
@@ -58,6 +60,9 @@ class _Simaccel(Commands):
         except (click.Abort, KeyboardInterrupt):
             click.echo("interrupted", err=True)
             code = INTERRUPTED
+        except UnwrittenError as error:  # in a command, or closed before it
+            click.echo(f"error: {error}", err=True)
+            code = error.exit_code
         return sys.exit(code) if standalone_mode else code
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -72,6 +77,8 @@ class _Simaccel(Commands):
         try:
             with _printable():
                 return super().invoke(ctx)
+        except UnwrittenError:
+            raise
         except SimaccelError as error:
             faults = error.faults if isinstance(error, InputError) else (error,)
             for one in faults:
@@ -182,6 +189,6 @@ def main() -> None:
     simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64
 
     Exit codes: 0 all is well, 2 a mistake in what was given, 3 the program deadlocks,
-    4 a check failed, 1 a worker process died or the output was closed, 130 interrupted.
+    4 a check failed, 1 a worker process died or the output can't be written, 130 interrupted.
     `compare` succeeds if one ran.
     """  # noqa: D301 - click reads the backspace

@@ -12,7 +12,7 @@ from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.sought import MAPSPACE, Sought
 from simaccel.cli.words import DIRECTIVES, STRATEGIES
-from simaccel.dataflows import COMPARED, DATAFLOWS
+from simaccel.dataflows import COMPARED, DATAFLOWS, SEARCHING
 from simaccel.errors import InputError, suggest
 from simaccel.plugins import plugins
 
@@ -138,10 +138,34 @@ class Asked:
             from simaccel.hardware.dataflow import tree_constraints
 
             tree_constraints(self.sought.constraints)
+        names = require_dataflows(self._dataflows(several=several))
+        self._refuse_idle(names)
+        return names
+
+    def _refuse_idle(self, names: Sequence[str]) -> None:
+        """Refuse options of a search that do nothing with these dataflows."""
+        given = dict(self.sought.given())
+        if "--patience" in given:
+            _refuse_unsearched(names, {"--patience": given["--patience"]})
+        if "--seed" in given and all(name in DATAFLOWS for name in names):
+            allowed = "nothing without --mapspace: no dataflow searches at random"
+            require_none([fault("--seed", given["--seed"], allowed)])
+
+    def _dataflows(self, *, several: bool) -> list[str]:
         if self.dataflow is None:
             return [*COMPARED] if several else [DATAFLOW]
         names = self.dataflow.split(",") if several else [self.dataflow]
-        return require_dataflows([name.strip() for name in names])
+        return [name.strip() for name in names]
+
+    def require_search(self, given: dict[str, object]) -> None:
+        """Refuse options that tell of a search, where the dataflow is one that searches nothing.
+
+        Raises:
+            InputError: names each of them that is given.
+
+        """
+        if self.mapping is None and not self.searches():
+            _refuse_unsearched(self._dataflows(several=False), given)
 
     def searches(self) -> bool:
         """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
@@ -214,6 +238,15 @@ class Asked:
         given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
         require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
         self.sought.refuse(allowed)
+
+
+def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:
+    """Refuse options of a search, where none of the dataflows searches."""
+    if any(name in SEARCHING or name not in DATAFLOWS for name in names):
+        return
+    allowed = f"nothing with --dataflow {','.join(names)}, which searches nothing; these do: "
+    allowed += ", ".join(SEARCHING)
+    require_none(fault(option, value, allowed) for option, value in given.items())
 
 
 def dataflow_names() -> list[str]:

@@ -74,6 +74,7 @@ def map_workload(
     require_stdout_free(output, "-o", others={"--json": as_json, "--explain": told.explain})
     inputs = asked.inputs()
     told.require_shown({"--dry-run": dry_run})
+    asked.require_search(told.given())
     _require_files(output, told, force=force, inputs=inputs)
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +15,9 @@ from simaccel.cli.faults import fault, require_none
 
 if TYPE_CHECKING:
     from simaccel.experiment.parallel import Team
+
+_MOST_A_PROCESSOR: Final = 4
+"""Each process takes tens of MB and a second to start; more of them than processors wait."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
             if jobs is not None and dask is not None:
                 allowed = "nothing beside --dask, whose processes are used"
                 require_none([fault("--jobs", jobs, allowed)])
+            _require_few(jobs)
             if dask is not None and ":" not in dask:
                 allowed = "the address of a Dask scheduler, as in tcp://127.0.0.1:8786"
                 require_none([fault("--dask", dask, allowed)])
@@ -63,6 +68,14 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
         return jobs_option(dask_option(with_jobs))
 
     return add
+
+
+def _require_few(jobs: int | None) -> None:
+    """Refuse processes that this computer can't run side by side in any sense."""
+    most = _MOST_A_PROCESSOR * (os.cpu_count() or 1)
+    if jobs is not None and jobs > most:
+        allowed = f"at most {most}, which is {_MOST_A_PROCESSOR} a processor; --dask for more"
+        require_none([fault("--jobs", jobs, allowed)])
 
 
 OF_A_SEARCH = "Processes of a mapspace search; the result is the same."

@@ -2,18 +2,82 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
+
+from simaccel.errors import SimaccelError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH = 120
 """Columns where the output is no terminal: tables are whole in a file or a pipe."""
+
+
+class UnwrittenError(SimaccelError):
+    """Standard output takes nothing."""
+
+    exit_code = 1
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"standard output can't be written: {reason}")
+
+
+class _Output:
+    """Standard output that says so where it can't be written; a pipe that ends is click's."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with _refusal():
+            return self.stream.write(text)
+
+    def flush(self) -> None:
+        with _refusal():
+            self.stream.flush()
+
+
+@contextmanager
+def _refusal() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        raise UnwrittenError(error.strerror or str(error)) from None
+
+
+@contextmanager
+def checked_output() -> Iterator[None]:
+    """Raise where standard output refuses what is printed in the block, or is closed before it.
+
+    Raises:
+        UnwrittenError: says why.
+
+    """
+    stream = sys.stdout
+    if stream is None:  # nothing runs whose results nobody could see
+        raise UnwrittenError("it is closed")
+    sys.stdout = cast("TextIO", _Output(stream))
+    try:
+        yield
+    except UnwrittenError:
+        stream = io.StringIO()  # for what Python writes as it ends
+        raise
+    finally:
+        sys.stdout = stream
 
 
 def show(*parts: Table | str) -> None:

@@ -23,7 +23,7 @@ class Bar:
 
     def __init__(self, label: str, *, quiet: bool = False) -> None:
         self.label = label
-        self.hidden = quiet or not sys.stderr.isatty()
+        self.hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
         self.started = time.monotonic()
         self._progress: Progress | None = None
         self._task: TaskID

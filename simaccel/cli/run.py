@@ -100,6 +100,7 @@ def run(
     _require_files(asked, trace, table, told, force=force, as_json=as_json)
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     told.require_shown(hidden)
+    asked.require_search(told.given())
     given = asked.workload.estimates()
     if dry_run:
         files = {"--trace": trace, "--csv": table, "--plot": told.plot}

@@ -30,7 +30,7 @@ class Told:
 
     def given(self) -> dict[str, object]:
         """Give the options that were used."""
-        every = {"--explain": self.explain or None, "--plot": self.plot}
+        every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
         return {name: value for name, value in every.items() if value is not None}
 
     def require_file(self, *, force: bool, inputs: list[Path]) -> None:
@@ -56,9 +56,16 @@ class Told:
         require_none(fault("--explain", "given", f"nothing with {option}") for option in given)
 
     def draw(self, objective: Objective, title: str, *, force: bool, inputs: list[Path]) -> None:
-        """Draw how the searches went on, if that is wanted."""
+        """Draw how the searches went on, if that is wanted.
+
+        Raises:
+            InputError: nothing was searched, by the dataflow of a plug-in.
+
+        """
         if self.plot is None:
             return
+        if not any(one.curve for one in self.accounts):
+            require_none([fault("--plot", self.plot, "nothing where nothing is searched")])
         from simaccel.report.figures.convergence import draw_convergence
         from simaccel.report.figures.style import save_figure, style
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any, Final, TypeVar
 
 import dask
@@ -41,6 +42,8 @@ _AHEAD: Final = 2
 _COUNT_SECONDS: Final = 5.0
 """The processes of a cluster that is not ours are counted so often."""
 _ANSWER_SECONDS: Final = 10.0
+_START_SECONDS: Final = 120.0
+"""A process loads Dask before it answers, which takes a second on an idle processor."""
 _END_SECONDS: Final = 5.0
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _CONFIG: Final = {
@@ -152,6 +155,20 @@ class Processes:
         return self._count
 
 
+class LocalProcesses(Processes):
+    """Processes of this computer, of which there may become more."""
+
+    def __init__(self, cluster: LocalCluster, client: Client) -> None:
+        super().__init__(client, 0)
+        self._cluster = cluster
+
+    def grow(self, count: int) -> None:
+        """Start processes, without waiting for them, until there are that many."""
+        if count > (self._fixed or 0):
+            self._fixed = count
+            self._cluster.scale(count)
+
+
 def _work_on(
     work: Callable[[Any], Any], tasks: Sequence[Any], digest: str | None
 ) -> tuple[float, list[Outcome]]:
@@ -193,12 +210,19 @@ def _together(task_seconds: float, size: int, most: int) -> int:
 
 
 @contextmanager
-def started(jobs: int) -> Iterator[Processes]:
-    """Start a local cluster of that many processes, which ends with the block."""
+def started(jobs: int) -> Iterator[LocalProcesses]:
+    """Start a local cluster of that many processes, which ends with the block.
+
+    This waits for the first of them only; Ctrl-C and SIGTERM end the wait.
+
+    Raises:
+        ClusterError: none of them starts.
+
+    """
     _silence()
     with dask.config.set(_CONFIG), _undisturbed():
         cluster = LocalCluster(
-            n_workers=jobs,
+            n_workers=0,
             threads_per_worker=1,
             dashboard_address="127.0.0.1:0",  # none would be 8787, for everybody
             memory_limit=None,
@@ -206,12 +230,22 @@ def started(jobs: int) -> Iterator[Processes]:
         )
         client = Client(cluster)
     try:
-        yield Processes(client, jobs)
+        team = LocalProcesses(cluster, client)
+        team.grow(jobs)
+        _wait_for_first(client)
+        yield team
     finally:
         with _undisturbed():
             _kill(cluster)
             client.close(_END_SECONDS)
             cluster.close(_END_SECONDS)
+
+
+def _wait_for_first(client: Client) -> None:
+    try:
+        client.wait_for_workers(1, _START_SECONDS)
+    except TimeoutError:
+        raise ClusterError(f"no process of --jobs started in {_START_SECONDS:.0f} s") from None
 
 
 def _silence() -> None:
@@ -223,7 +257,7 @@ def _silence() -> None:
 
 def _kill(cluster: LocalCluster) -> None:
     """Kill the processes of a cluster: nobody waits for what they do, and they keep nothing."""
-    for nanny in cluster.workers.values():
+    for nanny in cluster._created:  # noqa: SLF001 - `workers` has none until all of them are up
         nanny.close_gracefully()  # nobody starts the process again
         with suppress(ProcessLookupError, TypeError):  # it has ended, or not yet begun
             os.kill(nanny.pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
@@ -268,6 +302,8 @@ def _undisturbed() -> Iterator[None]:
     before = {one: signal.getsignal(one) for one in _SIGNALS}
     heard = [one for one, handler in before.items() if callable(handler)]
     masks = hasattr(signal, "pthread_sigmask")
+    if masks:  # the thread that starts the tracker has its signals unblocked by it
+        resource_tracker.ensure_running()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS) if masks else set()
     try:
         for one in heard:

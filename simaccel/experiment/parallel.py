@@ -1,16 +1,19 @@
 """Running tasks in other processes by Dask: on this computer, or on a cluster that exists.
 
-With one job, tasks run in this process and Dask is never loaded. With several, a local cluster is
-started, whose processes end with this one however it ends.
+With one job, or one task, tasks run in this process and Dask is never loaded. With several, a local
+cluster is started when there are tasks, whose processes end with this one however it ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from typing import NoReturn, Protocol, TypeVar
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from simaccel.errors import WorkerDiedError
+
+if TYPE_CHECKING:
+    from simaccel.experiment.cluster import LocalProcesses
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
@@ -65,24 +68,54 @@ class _Alone:
         return map(work, tasks)
 
 
+class _Starting:
+    """Starts processes where there are tasks for them: at most ``most``, no more than tasks."""
+
+    def __init__(self, most: int, ends: ExitStack) -> None:
+        self.most = most
+        self._ends = ends
+        self._processes: LocalProcesses | None = None
+
+    def numbered(
+        self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
+    ) -> Numbered[Found]:
+        return self._team(len(tasks)).numbered(work, tasks, lost)
+
+    def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+        return self._team(len(tasks)).each(work, tasks)
+
+    def _team(self, tasks: int) -> Team:
+        count = min(tasks, self.most)
+        if self._processes is None:
+            if count <= 1:
+                return _Alone()
+            # Dask takes half a second to load
+            from simaccel.experiment.cluster import started  # noqa: PLC0415
+
+            self._processes = self._ends.enter_context(started(count))
+        self._processes.grow(count)
+        return self._processes
+
+
 @contextmanager
 def working(jobs: int, address: str | None = None) -> Iterator[Team]:
-    """Give who runs tasks: that many processes, which stay until the end of the block.
+    """Give who runs tasks: up to that many processes, which stay until the end of the block.
 
-    ``address``: of a Dask scheduler, whose processes are used instead.
+    They are started once there are several tasks. ``address``: of a Dask scheduler, whose processes
+    are used instead.
 
     Raises:
         InputError: no scheduler with processes answers at the address.
 
     """
-    if jobs <= 1 and address is None:
-        yield _Alone()
-        return
-    # Dask takes half a second to load
-    from simaccel.experiment.cluster import connected, started  # noqa: PLC0415
+    if address is not None:
+        from simaccel.experiment.cluster import connected  # noqa: PLC0415 - as above
 
-    with started(jobs) if address is None else connected(address) as team:
-        yield team
+        with connected(address) as team:
+            yield team
+        return
+    with ExitStack() as ends:
+        yield _Alone() if jobs <= 1 else _Starting(jobs, ends)
 
 
 def run_all(

@@ -46,6 +46,18 @@ def test_jobs_and_an_address_contradict_each_other(cli: Call) -> None:
     )
 
 
+def test_there_are_at_most_four_processes_a_processor(cli: Call) -> None:
+    """There is one processor here; and nothing is searched, so that none starts."""
+    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive --quiet --jobs"
+    assert cli(f"{line} 4").exit_code == 0
+    result = cli(f"{line} 5")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: command line: --jobs: got 5; allowed: at most 4, which is 4 a processor; --dask "
+        "for more\n"
+    )
+
+
 def test_no_process_where_nothing_is_searched(cli: Call, tmp_path: Path) -> None:
     run = "--hw toy --workload gemm --shape M=9,K=7,N=5"
     assert cli(f"map {run} --dataflow naive -o {tmp_path}/m.yaml").exit_code == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simaccel.dataflows import DATAFLOWS
 from simaccel.mapping.files import load_mapping
 from simaccel.mapping.text import tree_text
 from simaccel.workload import gemm, network
@@ -177,7 +178,7 @@ def test_what_is_refused(cli: Call, line: str, message: str) -> None:
 
 def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
     """As mapspaces do: what was asked holds, and the search is accounted for and drawn."""
-    line = "map --hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --jobs 1 --seed 3"
+    line = "map --hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --jobs 1"
     asked = f"{line} --constrain dram.m=5 --patience 50 --explain"
     said = cli(f"{asked} --plot {tmp_path / 'search.svg'}")
     assert said.exit_code == 0, said.output
@@ -202,6 +203,59 @@ def test_a_run_tells_of_its_searches_as_map_does(cli: Call, tmp_path: Path) -> N
         refused = cli(f"run {line} {other}")
         assert refused.exit_code == 2, other
         assert f"allowed: nothing with {other}" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "map"])
+@pytest.mark.parametrize("dataflow", ["naive-m", "strips"])
+def test_nothing_is_told_or_drawn_where_nothing_is_searched(
+    cli: Call, tmp_path: Path, command: str, dataflow: str
+) -> None:
+    plot = tmp_path / "search.png"
+    line = f"{command} --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow {dataflow}"
+    result = cli(f"{line} --explain --plot {plot}")
+    allowed = (
+        f"nothing with --dataflow {dataflow}, which searches nothing; these do: "
+        "flex-m, flex-b, flex-h, flex-r, flex, flat-m, flat-b, flat-h, flat-r, flat, flash, best"
+    )
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: command line: --explain: got 'given'; allowed: {allowed}\n"
+        f"error: command line: --plot: got '{plot}'; allowed: {allowed}\n"
+    )
+    assert result.stdout == ""
+    assert not plot.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "map", "compare", "estimate"])
+def test_options_of_a_search_are_refused_where_they_do_nothing(cli: Call, command: str) -> None:
+    line = f"{command} --hw toy --workload gemm --shape M=9,K=7,N=5"
+    result = cli(f"{line} --dataflow naive --patience 5")
+    assert result.exit_code == 2
+    said = "--patience: got 5; allowed: nothing with --dataflow naive, which searches nothing; "
+    assert said in result.stderr
+    result = cli(f"{line} --dataflow flex --seed 0")
+    assert result.exit_code == 2
+    said = "--seed: got 0; allowed: nothing without --mapspace: no dataflow searches at random\n"
+    assert said in result.stderr
+    assert cli(f"{line} --dataflow flex --patience 5").exit_code == 0
+
+
+def test_a_comparison_has_patience_with_those_that_search(cli: Call) -> None:
+    line = "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow"
+    assert cli(f"{line} naive,flex --patience 5").exit_code == 0
+    assert cli(f"{line} naive,strips --patience 5").exit_code == 2
+
+
+def test_a_plug_in_that_searches_nothing_has_no_figure(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known afterwards only: what a plug-in does, it alone knows."""
+    monkeypatch.setattr("simaccel.cli.asked.SEARCHING", (*DATAFLOWS,))
+    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+    result = cli(f"{line} --plot {tmp_path / 'search.png'}")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("allowed: nothing where nothing is searched\n")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_a_systolic_array_holds_is_asked_of_a_mapspace(cli: Call) -> None:

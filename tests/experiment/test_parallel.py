@@ -5,15 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import dask
 import pytest
 
 from simaccel.errors import InputError, WorkerDiedError
-from simaccel.experiment.cluster import Processes, connected
+from simaccel.experiment.cluster import connected, started
 from simaccel.experiment.parallel import Team, noted, run_all, working
 
 PARENT = """
@@ -32,6 +34,13 @@ def team() -> Iterator[Team]:
     """Two processes for all tests that don't end them for good."""
     with working(2) as two:
         yield two
+
+
+@pytest.fixture
+def count() -> Callable[[], int]:
+    """Count the processes that a test has started."""
+    before = {*multiprocessing.active_children()}
+    return lambda: len({*multiprocessing.active_children()} - before)
 
 
 def _silent(_done: float, _note: str) -> None:
@@ -100,16 +109,16 @@ def test_a_process_of_a_search_that_dies_is_said(team: Team) -> None:
         list(team.each(os._exit, [1, 2]))
 
 
-def test_a_cluster_that_exists_is_used(team: Team) -> None:
-    assert isinstance(team, Processes)
-    address = str(team.client.scheduler_info()["address"])
-    found = run_all(_pid, range(20), 1, _silent, address=address)
-    assert os.getpid() not in found
-    assert len({*found}) <= 2
-    with connected(address) as other:
-        other.digest = "of another simaccel"
-        with pytest.raises(Exception, match="runs another simaccel; install this one there"):
-            list(other.each(abs, [1]))
+def test_a_cluster_that_exists_is_used() -> None:
+    with started(2) as there:
+        address = str(there.client.scheduler_info()["address"])
+        found = run_all(_pid, range(20), 1, _silent, address=address)
+        assert os.getpid() not in found
+        assert len({*found}) <= 2
+        with connected(address) as other:
+            other.digest = "of another simaccel"
+            with pytest.raises(Exception, match="runs another simaccel; install this one there"):
+                list(other.each(abs, [1]))
 
 
 def _pid(_: object) -> int:
@@ -123,6 +132,49 @@ def test_an_address_where_nobody_answers(address: str, monkeypatch: pytest.Monke
         pass
     said = f"command line: --dask: got '{address}'; allowed: the address of a Dask scheduler"
     assert str(caught.value).startswith(said)
+
+
+def test_processes_are_started_for_tasks_and_no_more_of_them_than_tasks(
+    count: Callable[[], int],
+) -> None:
+    with working(100_000) as some:
+        assert list(some.each(_pid, [0])) == [os.getpid()]
+        assert os.getpid() not in [*some.each(_pid, [0, 1])]
+        assert count() == 2
+        assert list(some.each(abs, [-1, -2, -3])) == [1, 2, 3]
+        assert count() == 3
+    assert count() == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_processes_that_still_start(number: int, count: Callable[[], int]) -> None:
+    """They would need a minute."""
+    main = threading.main_thread().ident or 0
+    handler = signal.signal(number, signal.default_int_handler)
+    began = time.monotonic()
+    with dask.config.set({"distributed.worker.preload": ["import time; time.sleep(60)"]}):
+        threading.Timer(1.0, signal.pthread_kill, (main, number)).start()
+        with pytest.raises(KeyboardInterrupt):
+            run_all(abs, range(4), 4, _silent)
+    signal.signal(number, handler)
+    assert time.monotonic() - began < 30
+    assert count() == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="asks for signals")
+def test_the_first_process_never_sees_ctrl_c_either() -> None:
+    """What Python starts beside the first one has unblocked the signals for it."""
+    code = """
+import signal
+from multiprocessing import resource_tracker
+from simaccel.experiment.cluster import _undisturbed
+with _undisturbed():
+    resource_tracker.ensure_running()
+    assert {signal.SIGINT, signal.SIGTERM} <= signal.pthread_sigmask(signal.SIG_BLOCK, [])
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_ctrl_c_ends_the_processes() -> None:
