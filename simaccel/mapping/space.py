@@ -73,6 +73,8 @@ class Space:
     derived: Mapping[str, Terms] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
+    circular: frozenset[str] = frozenset()
+    """Ranks that would be sums of themselves: no tree cuts them for all operators alike."""
 
     @property
     def unmerged(self) -> frozenset[str]:
@@ -209,6 +211,8 @@ def _merge(
             terms = classes.terms[classes.root(place)]
             derived[classes.name(place)] = tuple((classes.name(one), c) for one, c in terms)
         plain.setdefault(classes.name(place), classes.size(place))
+    circular = frozenset(rank for rank in derived if _is_circular(rank, derived))
+    derived = {rank: terms for rank, terms in derived.items() if rank not in circular}
     for rank, size in group.padded.items():
         if rank in plain:
             plain[rank] = size
@@ -239,7 +243,19 @@ def _merge(
         derived=derived,
         axes=axes,
         rows=rows,
+        circular=circular,
     )
+
+
+def _is_circular(rank: str, derived: Mapping[str, Terms]) -> bool:
+    """Return whether a rank is a sum of itself, as of a shortcut around a padded convolution."""
+    found: set[str] = set()
+    left = [rank]
+    while left:
+        terms = [one for one, _ in derived.get(left.pop(), ())]
+        left += [one for one in terms if one not in found]
+        found.update(terms)
+    return rank in found
 
 
 def _seen(

@@ -53,10 +53,20 @@ def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
     between = frozenset(set(space.made) - space.escapes)
     linked = all(any(view.name in between for view in one.inputs) for one in space.operators[1:])
     einsums = [one for one in space.operators if isinstance(one.operator, Einsum)]
-    if space.derived or not linked or any(len(one.inputs) != _INPUTS for one in einsums):
+    if (
+        space.derived
+        or space.circular
+        or not linked
+        or any(len(one.inputs) != _INPUTS for one in einsums)
+    ):
         return None
     if any(name in space.escapes for name in space.made if name in space.read):
         return None
+    boxes = [
+        given.tensor for one in space.operators for given in one.operator.inputs if given.start
+    ]
+    if any(len(space.read[name]) > 1 for name in boxes):
+        return None  # a tile that several read begins at one place
     rows = tuple(
         rank
         for rank in space.sizes

@@ -208,9 +208,10 @@ def test_a_run_tells_of_its_searches_as_map_does(cli: Call, tmp_path: Path) -> N
 @pytest.mark.parametrize("command", ["run", "map"])
 @pytest.mark.parametrize("dataflow", ["naive-m", "strips"])
 def test_nothing_is_told_or_drawn_where_nothing_is_searched(
-    cli: Call, tmp_path: Path, command: str, dataflow: str
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, dataflow: str
 ) -> None:
-    plot = tmp_path / "search.png"
+    monkeypatch.chdir(tmp_path)
+    plot = Path("search.png")
     line = f"{command} --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow {dataflow}"
     result = cli(f"{line} --explain --plot {plot}")
     allowed = (
