@@ -27,7 +27,7 @@ from simaccel.cli.progress import Bar
 from simaccel.cli.told import Told, told_options
 from simaccel.cli.words import LENGTHS
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
-from simaccel.report.units import cycles_text
+from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
     from simaccel.cli.asked import Asked, Inputs
@@ -186,7 +186,7 @@ def _teller(asked: Asked, bar: Bar) -> Note:
 
     def tell(one: Account) -> None:
         found = f", best {objective} {one.value:,.6g}" if isfinite(one.value) else ""
-        bar.line(f"searched {one.name}: {one.judged:,} mappings judged{found}")
+        bar.line(f"searched {one.name}: {count_text(one.judged, 'mapping')} judged{found}")
 
     return tell
 

@@ -11,11 +11,11 @@ from simaccel.report.units import (
     area_text,
     bytes_text,
     cycles_text,
-    energy_text,
     error_text,
     power_text,
     seconds_text,
     share_text,
+    work_energy_text,
 )
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _figures(row: Compared) -> list[str]:
         share_text(result["utilisation"]),
         bytes_text(dram_bytes(result)),
         bytes_text(result["dram_bound"]["least_bytes"]),
-        energy_text(sum(result["energy_pj"].values())),
+        work_energy_text(sum(result["energy_pj"].values())),
         power_text(result["power_mw"]),
         error_text(result["estimate"]["relative_error"]),
     ]

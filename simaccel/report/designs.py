@@ -11,7 +11,7 @@ import numpy as np
 from simaccel.analytic.directives.design import Design
 from simaccel.experiment.exploration.directed import Best, DirectedDesigns
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import area_text, bytes_text, power_text, rounded_count
+from simaccel.report.units import area_text, bytes_text, count_text, power_text, rounded_count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +37,7 @@ def designs_title(found: DirectedDesigns) -> str:
     given = [f"{most:g} {units[name]}" for name, most in _limits(found).items() if most is not None]
     within = f", within {' and '.join(given)}" if given else ""
     name = found.space.directed.name
-    return f"{name} as its directives say: {found.designs.count:,} designs{within}"
+    return f"{name} as its directives say: {count_text(found.designs.count, 'design')}{within}"
 
 
 def _limits(found: DirectedDesigns) -> dict[str, float | None]:
@@ -87,8 +87,9 @@ def designs_lines(found: DirectedDesigns) -> list[str]:
     """Count the designs, and say what the figures are."""
     valid = int(found.designs.is_valid.sum())
     problems = dict.fromkeys(one.problem for one in found.best if one.problem)
+    count = count_text(found.designs.count, "design")
     return [
-        f"{found.designs.count:,} designs: {valid:,} within the limits, L1 and L2 large enough",
+        f"{count}: {valid:,} within the limits, L1 and L2 large enough",
         "machine: MACs/cycle there; ratio: cycles of the analysis / of the machine; energy in MACs",
         f"area and power: {found.prices.source}",
         *(f"not on the machine: {problem}" for problem in problems),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from simaccel.experiment.run import Result, energy_pj
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import energy_text, share_text
+from simaccel.report.units import count_text, energy_text, share_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,15 +16,18 @@ _TENSORS = 8
 """Tensors with a row of their own, the dearest; the others share one."""
 
 
-def energy_table(result: Result) -> Table:
+def energy_table(result: Result) -> Table | str:
     """Tabulate the energy of operators, of moving tensors, and the total by level.
 
-    The tensors' part is in the operators' already; MACs, SFU and leakage are no tensor's.
+    Where nothing has a price, as in a SCALE-Sim configuration, a line says so. The tensors' part is
+    in the operators' already; MACs, SFU and leakage are no tensor's.
     """
     accelerator, run = result.accelerator, result.run
     total = energy_pj(run, accelerator)
     every = sum(total.values())
     levels = [level for level, energy in total.items() if energy]
+    if not levels:
+        return f"energy: unknown, {accelerator.name} gives no energies"
     table = make_table(("energy of",), (*levels, "all", "share"))
     for operator in run.operators:
         _add(table, operator.name, energy_pj(operator, accelerator), levels, every)
@@ -36,7 +39,7 @@ def energy_table(result: Result) -> Table:
     if len(order) > _TENSORS:
         others = [tensors[tensor] for tensor in order[_TENSORS:]]
         rest = {level: sum(one.get(level, 0.0) for one in others) for level in levels}
-        _add(table, f"moving {len(order) - _TENSORS} others", rest, levels, every)
+        _add(table, f"moving {count_text(len(order) - _TENSORS, 'other')}", rest, levels, every)
     table.add_section()
     _add(table, "total", total, levels, every, style="bold")
     return table
@@ -52,5 +55,4 @@ def _add(
 ) -> None:
     own = sum(found.values())
     cells = [energy_text(found[level]) if found.get(level) else "" for level in levels]
-    share = share_text(own / every if every else 0.0)
-    add_row(table, (name, *cells, energy_text(own), share), style=style)
+    add_row(table, (name, *cells, energy_text(own) if own else "", share_text(own / every)), style)

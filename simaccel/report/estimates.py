@@ -10,7 +10,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import busiest, dram_bytes
-from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
+from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +39,7 @@ def _cells(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> 
         share_text(predicted.macs / accelerator.array.pes / predicted.cycles),
         bytes_text(dram_bytes(predicted.moved)),
         bytes_text(predicted.buffer_bytes),
-        energy_text(sum(predicted.energy_pj.values())),
+        work_energy_text(sum(predicted.energy_pj.values())),
     )
 
 

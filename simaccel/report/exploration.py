@@ -19,6 +19,7 @@ from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
     bytes_text,
+    count_text,
     cycles_text,
     energy_text,
     error_text,
@@ -50,8 +51,8 @@ def exploration_title(found: Exploration, space: Space) -> str:
     )
     hardware = ", ".join(one.name for one in space.accelerators)
     count = len(found.points)
-    of = "" if count == space.size else f" of {space.size:,}"
-    return f"{loads} on {hardware}: {count:,}{of} designs"
+    part = "" if count == space.size else f"{count:,} of "
+    return f"{loads} on {hardware}: {part}{count_text(space.size, 'design')}"
 
 
 def exploration_table(found: Exploration) -> Table:
@@ -118,9 +119,9 @@ def counted_lines(found: Exploration) -> list[str]:
     lost = [one for one in failed if one.lost]
     reasons = Counter(one.problem for one in failed if not one.lost)
     return [
-        f"{len(points):,} designs: {len(failed):,} do not run, {outside:,} outside the limits, "
-        f"{len(confirmed):,} confirmed on the machine, {len(on):,} on the frontier"
-        + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
+        f"{count_text(len(points), 'design')}: {len(failed):,} do not run, "
+        f"{outside:,} outside the limits, {len(confirmed):,} confirmed on the machine, "
+        f"{len(on):,} on the frontier" + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
         *(f"{_named(found, one)}: {one.problem}" for one in lost[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),

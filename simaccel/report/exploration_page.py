@@ -21,10 +21,10 @@ from simaccel.report.units import (
     area_text,
     bytes_text,
     cycles_text,
-    energy_text,
     error_text,
     power_text,
     seconds_text,
+    work_energy_text,
 )
 
 _PAGE = """<!DOCTYPE html>
@@ -102,7 +102,7 @@ def _cells(one: Explored) -> list[str]:
         *(setting.text for setting in one.design.settings),
         cycles_text(round(figures["cycles"])),
         seconds_text(figures["seconds"]),
-        energy_text(figures["energy_pj"]),
+        work_energy_text(figures["energy_pj"]),
         area_text(figures["area_mm2"]),
         power_text(figures["power_mw"]),
         bytes_text(figures["buffer_bytes"]),

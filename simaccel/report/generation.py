@@ -16,10 +16,10 @@ from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     bytes_text,
     cycles_text,
-    energy_text,
     error_text,
     seconds_text,
     share_text,
+    work_energy_text,
 )
 from simaccel.workload import CLASSES
 
@@ -46,7 +46,7 @@ def _cells(found: Generation, one: Figures) -> tuple[str, ...]:
     return (
         cycles_text(one.cycles),
         seconds_text(found.accelerator.seconds(one.cycles)),
-        energy_text(one.energy_pj),
+        work_energy_text(one.energy_pj),
         cycles_text(one.roofline_cycles),
         share_text(one.roofline_cycles / one.cycles),
         *(bytes_text(one.dram_bytes[name]) for name in CLASSES),
@@ -62,7 +62,7 @@ def generation_lines(found: Generation) -> list[str]:
         f", time per token {seconds_text(found.token_seconds)}, "
         f"{found.tokens_per_second:.3g} tokens/s while decoding, "
         f"{found.all_tokens_per_second:.3g} with the prefill, "
-        f"{energy_text(found.token_energy_pj)} per token"
+        f"{work_energy_text(found.token_energy_pj)} per token"
     )
     return [*lines, _rule(found)]
 

@@ -16,12 +16,12 @@ from simaccel.report.units import (
     area_text,
     bytes_text,
     cycles_text,
-    energy_text,
     error_text,
     power_text,
     seconds_text,
     share_text,
     short_share_text,
+    work_energy_text,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _figures(run: Run | OperatorRun, accelerator: Accelerator) -> tuple[str, ...
         cycles_text(run.cycles),
         share_text(run.macs / accelerator.array.pes / run.cycles),
         bytes_text(dram_bytes(run.moved)),
-        energy_text(sum(energy_pj(run, accelerator).values())),
+        work_energy_text(sum(energy_pj(run, accelerator).values())),
     )
 
 

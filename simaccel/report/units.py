@@ -70,13 +70,22 @@ def energy_text(picojoules: float) -> str:
     return _scaled(picojoules, 1000, _JOULES)
 
 
-def power_text(milliwatts: float) -> str:
-    """Write a power.
+def work_energy_text(picojoules: float) -> str:
+    """Write the energy of work, which is none only where nothing has a price.
 
-    >>> power_text(450), power_text(1234.5), power_text(0.01)
-    ('450 mW', '1.23 W', '10.0 uW')
+    >>> work_energy_text(0.25), work_energy_text(0)
+    ('0.250 pJ', 'unknown')
     """
-    return _scaled(milliwatts * 1e6, 1000, _WATTS)
+    return energy_text(picojoules) if picojoules else "unknown"
+
+
+def power_text(milliwatts: float) -> str:
+    """Write a power; none is that of an energy that is not known.
+
+    >>> power_text(450), power_text(1234.5), power_text(0.01), power_text(0)
+    ('450 mW', '1.23 W', '10.0 uW', 'unknown')
+    """
+    return _scaled(milliwatts * 1e6, 1000, _WATTS) if milliwatts else "unknown"
 
 
 def area_text(mm2: float | None) -> str:
@@ -105,6 +114,15 @@ def short_share_text(part: float) -> str:
     """
     percent = 100 * part
     return f"{percent:.0f}%" if percent >= _TWO_DIGITS else f"{percent:.1f}%"
+
+
+def count_text(count: int, what: str) -> str:
+    """Write how many things there are.
+
+    >>> count_text(1, "design"), count_text(1200, "design")
+    ('1 design', '1,200 designs')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def error_text(error: float) -> str:

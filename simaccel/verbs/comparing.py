@@ -21,6 +21,7 @@ from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Axis, Compared, Point, varied
 from simaccel.report.figures.slope import Slope
 from simaccel.report.titles import experiment_title, workload_title
+from simaccel.report.units import count_text
 from simaccel.schedulers import Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
@@ -96,7 +97,7 @@ class Comparison:
         fastest = "none of them runs" if best is None else f"{best.dataflow} is the fastest"
         if best is not None and best.point is not None:
             fastest = f"{len(ran)} of them run"
-        return f"<Comparison {self.title}: {len(self.rows)} runs, {fastest}>"
+        return f"<Comparison {self.title}: {count_text(len(self.rows), 'run')}, {fastest}>"
 
     def _repr_html_(self) -> str:
         from simaccel.report.comparison import comparison_table, problem_lines

@@ -203,3 +203,11 @@ def test_directives_need_a_description(cli: Call, tmp_path: Path) -> None:
     done = cli(f"explore --hw maestro_256 --workload {wrong} --dataflow directives {AXES}")
     assert done.exit_code == 2
     assert f"{wrong}: line 6, column" in done.stderr
+
+
+def test_one_design_is_one_design(cli: Call) -> None:
+    shown = cli(f"explore {SMALL} --confirm best")
+    assert shown.exit_code == 0, shown.stderr
+    first, *lines = shown.stdout.splitlines()
+    assert first.endswith(": 1 design")
+    assert any(line.startswith("1 design: 0 do not run") for line in lines)

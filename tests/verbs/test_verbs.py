@@ -324,3 +324,7 @@ def test_each_is_refused_where_it_means_nothing(options: str, problem: str) -> N
     line = f"compare --hw toy --workload gemm --shape M=9,K=7,N=5 {options}"
     ran = CliRunner().invoke(main, line.split())
     assert (ran.exit_code, problem in ran.stderr) == (2, True)
+
+
+def test_one_run_is_one_run() -> None:
+    assert repr(compare(GEMM, "toy", "naive")).endswith(": 1 run, naive is the fastest>")
