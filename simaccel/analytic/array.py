@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Fan, Ints, ints
+from simaccel.analytic.family import Fan, Ints, ints
 from simaccel.analytic.pieces import Cuts
 from simaccel.hardware import STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
@@ -31,11 +30,9 @@ FIGURES = (
     "write_port",
     "held_read",
     "held_write",
-    "reading",
-    "writing",
 )
-"""What folds have: cycles as executed, and of compute alone, bytes, pipes, ports, bytes of the
-accumulator, and cycles where others read, or write, all the time."""
+"""Figures of folds: cycles as executed, and of compute alone, bytes, pipes, ports, bytes of the
+accumulator."""
 _AT = {name: at for at, name in enumerate(FIGURES)}
 
 
@@ -62,27 +59,13 @@ class Folded:
 class Edges:
     """Cycles around the folds of one block, and who shifts in before them.
 
-    ``lead``: until the stationary operand is in place, ``tail``: until the last result is out,
-    ``hidden``: last cycles of the folds in which the next operand may shift in, ``leaving``: cycles
-    behind them in which sums keep those of the next block in the rows. ``held``: number of the
-    stationary operand; -1 where sums are.
+    ``lead``: until the stationary operand is in place, ``tail``: until the last result is out.
+    ``held``: number of the stationary operand; -1 where sums are.
     """
 
     lead: Ints
     tail: Ints
-    hidden: Ints
-    leaving: Ints
     held: Ints
-
-    @cached_property
-    def holds(self) -> tuple[Bools, Bools]:
-        """Where the first operand is stationary, and where the second is."""
-        return self.held == 0, self.held == 1
-
-    @cached_property
-    def holds_sums(self) -> Bools:
-        """Where sums are stationary."""
-        return self.held < 0
 
 
 Sides = tuple[Ints | None, Ints | None]
@@ -139,40 +122,6 @@ def folded(
     return Folded(g * _summed(work, kinds, every))
 
 
-def in_order(
-    accelerator: Accelerator,
-    shape: tuple[Ints, Ints, Ints, Ints],
-    stationarity: Stationarity,
-    widths: tuple[int, int, int],
-    *,
-    accumulate: bool,
-    sides: Sides = (None, None),
-    most: int,
-) -> list[Folded]:
-    """Return the folds one by one of blocks that have at most so many; nothing of others."""
-    array = accelerator.systolic
-    grid = _grid(accelerator, shape, stationarity, sides, array.cycles_per_mac(widths[:2]))
-    count, strips = -(-grid.high // grid.rows), -(-grid.wide // grid.cols)
-    total = shape[0] * count * strips
-    held, reduces = array.accumulates(stationarity) is not None, stationarity != "os"
-    every = np.broadcast_shapes(*(one.shape for one in (*shape, grid.rows, grid.cols)))
-    at = np.arange(most).reshape(-1, *[1] * len(every))
-    there, row, strip = (at < total) & (total <= most), at % count, at // count % strips
-    first = row == 0
-    adds = ~first & reduces
-    folds = _Folds(
-        times=ints(there),
-        rows=np.minimum(grid.rows, grid.high - row * grid.rows),
-        cols=np.minimum(grid.cols, grid.wide - strip * grid.cols),
-        sums=ints(accumulate & first if held else accumulate | adds),
-        adds=ints(adds & held),
-        leaves=ints((row == count - 1) | (not held)),
-    )
-    each = _fold(_Work(accelerator, grid, stationarity, widths), folds)
-    figures = stacked([there * each[name] for name in FIGURES])
-    return [Folded(figures[:, n]) for n in range(most)]
-
-
 def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
     """Return the figures of all folds of some kinds; all figures at once where they are small."""
     found = np.zeros((len(FIGURES), *shape), dtype=np.int64)
@@ -215,13 +164,11 @@ def edges(
     return Edges(
         lead=ints(array.lead_cycles(grid, stationarity)),
         tail=ints(array.tail_cycles(grid, stationarity)),
-        hidden=ints(array.hidden_cycles(grid, stationarity)),
-        leaving=ints(array.leaving_cycles(grid, stationarity)),
         held=ints({"ws": 1, "is": 0, "os": -1}[stationarity]),
     )
 
 
-_Of = TypeVar("_Of", Ints, Edges, Folded, list[Folded])
+_Of = TypeVar("_Of", Ints, Edges, Folded)
 
 
 def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
@@ -246,11 +193,6 @@ def chosen(which: Ints, options: Sequence[Edges]) -> Edges:
 def chosen_number(which: Ints, options: Sequence[Ints]) -> Ints:
     """Return for each candidate the option of its number, or the only one."""
     return options[0] if isinstance(which, int) else ints(np.choose(which, options))
-
-
-def chosen_figure(which: Ints, options: Sequence[Folded], name: str) -> Ints:
-    """Return for each candidate a figure of the option of its number, or of the only one."""
-    return chosen_number(which, [option[name] for option in options])
 
 
 def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
@@ -348,8 +290,6 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
         "write_port": write,
         "held_read": held_bytes * folds.adds,
         "held_write": held_bytes * (1 - folds.leaves),
-        "reading": np.maximum(longest, 2 * read),
-        "writing": np.maximum(longest, 2 * write),
     }
 
 

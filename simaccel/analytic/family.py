@@ -30,17 +30,11 @@ from simaccel.mapping.tree import Fan as FanName
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[Any]
-"""Cycles that may be broken."""
 
 
 def ints(value: object) -> Ints:
     """Return a number (or an array of them) as 64-bit integers."""
     return np.asarray(value, dtype=np.int64)
-
-
-_FEW = 16
-"""So many candidates take less time one by one, in plain numbers, than on arrays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,60 +224,6 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
     """Return a family with other numbers; ``each`` says what comes for an array."""
     held = {name: each(array) for name, array in family.held.items()}
     return replace(family, branch=_mapped(family.branch, each), held=held)
-
-
-def alike(family: Family) -> list[Ints]:
-    """Return the candidates, as flat indices, that can be timed together.
-
-    Their loops have one order, and those of them that are loops at all are the same: candidates of
-    other depths would be gone through in the loops of each other. Few take less time one by one,
-    and so do those for PEs with memories, which differ in where tiles come from.
-    """
-    shape, keys = family.shape, [ints(0)]
-    _order_keys(family.branch, dict(family.space.sizes), keys)
-    rows = np.stack([np.broadcast_to(key, shape).ravel() for key in keys])
-    _, group = np.unique(rows, axis=1, return_inverse=True)
-    group, few = np.ravel(group), group.size if _in_pes(family) else _FEW
-    found = [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
-    parts = (np.split(one, one.size) if one.size <= few else [one] for one in found)
-    return [part for one in parts for part in one]
-
-
-def without_empty(family: Family) -> Family:
-    """Return a family for PEs with memories without what none of its candidates keeps."""
-
-    def kept(branch: Branch) -> Branch:
-        found: list[Entry | Forked | Parted | Do] = []
-        for node in branch:
-            if isinstance(node, Forked | Parted):
-                found.append(replace(node, branches=tuple(map(kept, node.branches))))
-            elif not isinstance(node, Kept) or np.any(node.slots):
-                found.append(node)
-        return tuple(found)
-
-    return replace(family, branch=kept(family.branch)) if _in_pes(family) else family
-
-
-def _in_pes(family: Family) -> bool:
-    """Return whether a leaf is done by PEs with memories."""
-    return any(isinstance(node, Do) and node.unit == "mac" for node in branches_of(family.branch))
-
-
-def _order_keys(branch: Branch, sizes: dict[str, Any], keys: list[Ints]) -> None:
-    """Add the place of each loop by candidate, -1 where it makes one piece."""
-    fanned = False
-    for node in branch:
-        if isinstance(node, Loops):
-            for rank, tile, place in zip(node.ranks, node.tiles, node.places, strict=True):
-                keys.append(place if fanned else ints(np.where(tile < sizes[rank], place, -1)))
-                sizes[rank] = np.minimum(tile, sizes[rank])
-        elif isinstance(node, Fan):
-            fanned = True
-        elif isinstance(node, Cut):
-            sizes[node.rank] = node.size
-        elif isinstance(node, Forked | Parted):
-            for inner in node.branches:
-                _order_keys(inner, dict(sizes), keys)
 
 
 def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:

@@ -1,0 +1,142 @@
+"""Counts, work, lower bound and energy of the candidates of a family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.counting.counts import count
+from simaccel.analytic.family import Bools, Family, Ints, ints
+from simaccel.analytic.lower_bound import Terms, lower_bound
+from simaccel.analytic.totals import ACCUMULATOR, Counts
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.mapping.tree import BUFFER
+from simaccel.workload import Workload
+
+
+class CountError(SimaccelError):
+    """A workload whose counts don't fit 64-bit integers; the message says why."""
+
+
+_WITH_DRAM = ("dram_read", "dram_write")
+MOST_MACS = 2**60
+"""Beyond, counts in 64-bit integers could wrap."""
+
+
+def require_countable(workload: Workload) -> None:
+    """Refuse a workload whose counts may not fit 64-bit integers.
+
+    Raises:
+        CountError: names the MACs and the limit.
+
+    """
+    if workload.macs > MOST_MACS:
+        raise CountError(f"{workload.name}: {workload.macs} MACs; allowed: at most 2^60")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The counts of a family, and what follows from them: work, bound, room, energy."""
+
+    family: Family
+    accelerator: Accelerator
+    counts: Counts
+
+    @cached_property
+    def resources(self) -> dict[str, Ints]:
+        """The cycles of each resource's work."""
+        counts, hardware = self.counts, self.accelerator
+        found = {
+            "array": counts.busy.get("array", ints(0)),
+            "sfu": counts.busy.get("sfu", ints(0)),
+        }
+        for name, backing in hardware.every_backing.items():
+            moved, parts = self._moved_with(name), backing.dram.channels
+            loads = backing.channel_read_rate.cycles(moved["dram_read"] // parts)
+            stores = backing.channel_rate.cycles(moved["dram_write"] // parts)
+            found[name] = ints(loads + stores - 1).clip(0)
+        for name, rate in (
+            ("buffer_read", hardware.read_rate),
+            ("buffer_write", hardware.write_rate),
+        ):
+            found[name] = ints(rate.cycles(counts.total(name)))
+        noc = (
+            hardware.distribution_rate.cycles(counts.total("noc_distribution")),
+            hardware.collection_rate.cycles(counts.total("noc_collection")),
+        )
+        found["noc"] = ints(np.maximum(*noc))
+        return found
+
+    def _moved_with(self, memory: str) -> dict[str, Ints]:
+        """Return the bytes that are read from a memory, and written to it."""
+        tensors, found = self.family.space.workload.tensors, dict.fromkeys(_WITH_DRAM, ints(0))
+        for (level, name), n_bytes in self.counts.moved.items():
+            if level in found and self.accelerator.memory(tensors[name].kind) == memory:
+                found[level] = found[level] + n_bytes
+        return found
+
+    def resource_bound(self) -> Ints:
+        """Return the total work of the busiest resource. No run is shorter."""
+        found = ints(0)
+        for work in self.resources.values():
+            found = np.maximum(found, work)
+        return found
+
+    def work(self) -> Ints:
+        """Return the cycles that array or SFU work at least, whatever is on chip already."""
+        busy = self.counts.busy
+        return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in ("array", "sfu"))))
+
+    @cached_property
+    def path(self) -> Terms:
+        """The cycles of the array's own way through the tree, by term (`lower_bound`)."""
+        return lower_bound(self.family, self.accelerator, self.counts)
+
+    def bound(self) -> Ints:
+        """Return what no run is below: the busiest resource, or the array's own way."""
+        path = sum(self.path.values(), start=ints(0))
+        return ints(np.maximum(self.resource_bound(), path))
+
+    def bound_terms(self) -> dict[str, int]:
+        """Return the bound of a single candidate by term; the terms add up to it."""
+        path = {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
+        work = {name: int(cycles) for name, cycles in self.resources.items()}
+        busiest = max(work, key=lambda name: work[name])
+        return path if sum(path.values()) >= work[busiest] else {busiest: work[busiest]}
+
+    def buffer_bytes(self) -> Ints:
+        """Return the bytes that the tiles need in the buffer, those kept around not counted."""
+        return self.counts.room(BUFFER)
+
+    def fits(self) -> Bools:
+        """Return whether sums fit the accumulator, and tiles of other memories their staging."""
+        found = self._sums_fit()
+        for kind, n_bytes in self.accelerator.staging.items():
+            if n_bytes is not None:
+                found = found & (self.counts.staged(kind) <= n_bytes)
+        return found
+
+    def _sums_fit(self) -> Bools:
+        array = self.accelerator.array
+        accumulator = array.accumulator if isinstance(array, ArraySpec) else None
+        if accumulator is None or accumulator.capacity_bytes is None:
+            return np.ones((), dtype=np.bool_)
+        return self.counts.room(ACCUMULATOR) <= accumulator.capacity_bytes
+
+    def energy_pj(self, cycles: float | Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the energy by level in pJ; ``cycles`` (by candidate): in which it leaks."""
+        counts, within = self.counts, cycles if cycles is None else np.asarray(cycles)
+        found: dict[str, Any] = self.accelerator.energy_by_level(
+            counts.native_macs, counts.elements, counts.moved, within
+        )
+        return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
+
+
+def evaluate(family: Family, accelerator: Accelerator) -> Totals:
+    """Count a family on an accelerator."""
+    return Totals(family, accelerator, count(family, accelerator))

@@ -1,0 +1,377 @@
+"""The lower bound of a family's cycles: no run of any of its candidates is shorter.
+
+The array works on one block after the other. Before the first its inputs come (*fill*), behind the
+last its results leave (*drain*). In a fork it also waits for the vector operators that stand
+between two of its operators (*sfu*), and for what it made to leave before them and to enter behind
+them (*between*). Each of its stays there, a *phase*, is no shorter than the transfers of its own
+tiles that no slot can take before or after it; what they exceed its work by is *dram*. Where one
+tile of what is between them has a single slot, a vector operator and the array's only one take turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from simaccel.analytic.array import Edges
+from simaccel.analytic.counting.transfers import blocks_of
+from simaccel.analytic.family import (
+    Bools,
+    Cut,
+    Entry,
+    Family,
+    Fan,
+    Forked,
+    Ints,
+    Kept,
+    Loops,
+    Path,
+    ints,
+)
+from simaccel.analytic.pieces import Cuts, expanded, extent, number
+from simaccel.analytic.totals import Counts
+from simaccel.analytic.units import Units
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import BUFFER
+from simaccel.mapping.view import View
+from simaccel.numbers import in_bytes
+
+Terms = Mapping[str, Ints]
+"""Cycles by what takes them; the bound is their sum."""
+
+
+@dataclass
+class _Phases:
+    """A unit's paths by phase, and the vector operators that it waits for between them.
+
+    ``handed``: what each phase but the first takes from these. ``turns``: those that take turns
+    with its only operator, and where they do. ``inside``: entries of a path from here on are of its
+    phase alone.
+    """
+
+    paths: list[list[Path]] = field(default_factory=lambda: [[]])
+    between: list[str] = field(default_factory=list)
+    handed: list[str] = field(default_factory=list)
+    turns: list[tuple[str, Bools]] = field(default_factory=list)
+    inside: int = 0
+
+
+def lower_bound(family: Family, accelerator: Accelerator, counts: Counts) -> Terms:
+    """Return the cycles that no run is below by term, an entry for each candidate.
+
+    ``fill``: until the first command has its inputs; ``array`` (or ``sfu`` where it works alone):
+    its blocks one after the other; ``dram``: what transfers of a phase exceed them by; ``sfu``:
+    vector operators that it waits for; ``between``: fills and drains around these; ``drain``: from
+    the last block to its last result in memory.
+    """
+    phases, fills = _phases(family), Fills(family, accelerator)
+    sfu = sum((counts.chains[name] for name in phases.between), start=ints(0))
+    for name, here in phases.turns:
+        sfu = sfu + here * counts.chains[name]
+    work, dram, between = ints(0), ints(0), ints(0)
+    for paths in phases.paths:
+        own, more = _phase(family, accelerator, counts, paths, phases)
+        work, dram = work + own, dram + more
+    for ((*_, before), (behind, *_)), name in zip(
+        pairwise(phases.paths), phases.handed, strict=True
+    ):
+        between = between + fills.between(before, behind, name, phases.inside)
+    alone = phases.paths[0] and phases.paths[0][0].leaf.unit == "sfu"
+    return {
+        "fill": fills.first(),
+        "array": ints(0) if alone else work,
+        "dram": dram,
+        "sfu": sfu + work if alone else sfu,
+        "between": between,
+        "drain": fills.last(),
+    }
+
+
+def _phases(family: Family) -> _Phases:
+    """Return the phases of the array, or of the SFU alone."""
+    found, paths = _Phases(), list(family.paths())
+    *outside, last = family.branch
+    found.inside = len(outside) * isinstance(last, Forked)
+    if len(paths) == 1:
+        found.paths = [paths]
+        return found
+    waits: list[str] | None = None
+    before = ""
+    is_plain = isinstance(last, Forked) and not last.ahead and len(paths) == len(last.branches)
+    for path in paths:
+        seen = family.space.seen(path.leaf.operator)
+        follows = before in {view.name for view in seen.inputs}
+        handed, before = before, seen.output.name
+        if path.leaf.unit == "sfu":
+            waits = [*waits, seen.name] if waits is not None and follows else None
+            continue
+        if waits and follows and is_plain:
+            found.between += waits
+            found.handed.append(handed)
+            found.paths.append([])
+        found.paths[-1].append(path)
+        waits = []
+    if is_plain:
+        found.turns = _turns(family, paths, outside)
+    return found
+
+
+def _turns(
+    family: Family, paths: Sequence[Path], outside: Sequence[object]
+) -> list[tuple[str, Bools]]:
+    """Return the vector operators that share a tile with the array's only operator, and where.
+
+    Each iteration has a tile of its own, which both use: with one slot, neither begins a next one
+    before the other is done.
+    """
+    arrays = [path for path in paths if path.leaf.unit == "array"]
+    if len(arrays) != 1 or family.space.derived or any(isinstance(one, Cut) for one in outside):
+        return []
+    cut = {rank for one in outside if isinstance(one, Loops) for rank in one.ranks}
+    last = max((at for at, one in enumerate(outside) if not isinstance(one, Kept)), default=-1)
+    shared = [one for one in outside[last + 1 :] if isinstance(one, Kept) and one.level == BUFFER]
+    mine, found = _used(family, arrays[0]), []
+    for path in paths:
+        if path.leaf.unit != "sfu":
+            continue
+        seen, used = family.space.seen(path.leaf.operator), _used(family, path)
+        here = np.zeros((), dtype=np.bool_)
+        for keep in shared:
+            if keep.tensor not in mine or keep.tensor not in used:
+                continue
+            view, is_read = used[keep.tensor]
+            whole = not any(isinstance(one, Loops) for one in path.entries[len(outside) :])
+            if cut <= view.names and (is_read or whole):
+                here = here | (keep.slots == 1)
+        found.append((seen.name, here))
+    return found
+
+
+def _used(family: Family, path: Path) -> dict[str, tuple[View, bool]]:
+    """Return the tensors whose tiles an operator uses, and whether all of its passes read them."""
+    *inputs, output = family.space.seen(path.leaf.operator).uses
+    found = {family.aliases.get(output[0], output[0]): (output[1], False)}
+    return found | {family.aliases.get(name, name): (view, True) for name, view in inputs}
+
+
+def _phase(
+    family: Family,
+    accelerator: Accelerator,
+    counts: Counts,
+    paths: Sequence[Path],
+    phases: _Phases,
+) -> tuple[Ints, Ints]:
+    """Return the cycles of all stays in a phase: of its blocks, and what transfers take beyond.
+
+    Tiles of one slot come and go while the unit doesn't work. Of others as many as have slots may
+    move before a stay or behind it, the rest moves in it.
+    """
+    operators = {path.leaf.operator for path in paths}
+    work = sum((counts.chains[name] for name in operators), start=ints(0))
+    every = [path for some in phases.paths for path in some]
+    shared = len({path.leaf.operator for path in every}) < len(every)
+    if shared or any(path.leaf.unit != "array" for path in paths):
+        return work, ints(
+            0
+        )  # tiles of several paths or passes, or with copies in PEs, are less bound
+    uses = Counter(_tensor(keep) for path in every for keep in _kept(path.entries))
+    all_of, single = _Service(accelerator), _Service(accelerator)
+    for path in paths:
+        cuts, times = Cuts(family.space, path), ints(1)
+        for rank in family.space.sizes:
+            times = times * number(cuts.pieces(rank, phases.inside))
+        for keep in _kept(path.entries[phases.inside :]):
+            kind = family.space.workload.tensors[_tensor(keep)].kind
+            if uses[_tensor(keep)] > 1 or accelerator.memory(kind) != "dram":
+                continue
+            tile = counts.tile_bytes(BUFFER, keep.tensor)
+            reads, writes = (
+                ints(counts.moved.get((level, keep.tensor), 0)) - times * tile * keep.slots
+                for level in ("dram_read", "dram_write")
+            )
+            all_of.add(reads * (keep.slots > 0), writes * (keep.slots > 0), tile)
+            single.add(reads * (keep.slots == 1), writes * (keep.slots == 1), tile)
+    return work, ints(np.maximum(single.alone(), all_of.cycles() - work))
+
+
+def _kept(entries: Sequence[Entry]) -> list[Kept]:
+    return [one for one in entries if isinstance(one, Kept) and one.level == BUFFER]
+
+
+def _tensor(keep: Kept) -> str:
+    """Return the tensor itself, of which an operator may have several uses."""
+    return keep.tensor.partition("#")[0]
+
+
+@dataclass
+class _Service:
+    """Transfers with the DRAM, one after the other."""
+
+    accelerator: Accelerator
+    read: Ints = field(default_factory=lambda: ints(0))
+    written: Ints = field(default_factory=lambda: ints(0))
+    loads: Ints = field(default_factory=lambda: ints(0))
+
+    def add(self, read: Ints, written: Ints, tile_bytes: Ints) -> None:
+        """Add bytes, in tiles of so many at most; less than nothing is nothing."""
+        read, written = (ints(one.clip(0) * (tile_bytes > 0)) for one in (read, written))
+        self.read, self.written = self.read + read, self.written + written
+        self.loads = np.maximum(self.loads, -(-read // tile_bytes.clip(1)))
+
+    def cycles(self) -> Ints:
+        """Return the cycles of the channel."""
+        channels = self.accelerator.dram.channels
+        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
+        going = self.accelerator.channel_rate.cycles(self.written // channels)
+        return ints(coming + going - 1).clip(0)
+
+    def alone(self) -> Ints:
+        """Return the cycles in which nobody works, as each tile is waited for."""
+        channels, latency = self.accelerator.dram.channels, self.accelerator.dram.latency_cycles
+        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
+        return ints(np.maximum(self.cycles(), coming + latency * self.loads))
+
+
+Sizes = dict[str, Ints]
+
+
+@dataclass
+class Fills:
+    """Cycles that every candidate of a family has before, between and behind its blocks at least.
+
+    Between a block and what takes its results, or the other way round, the array fills or drains;
+    blocks that follow one another hide that.
+    """
+
+    family: Family
+    accelerator: Accelerator
+
+    @cached_property
+    def units(self) -> Units:
+        """What a block costs."""
+        return Units(self.family, self.accelerator)
+
+    def first(self) -> Ints:
+        """Return the cycles before the first command: its inputs come from DRAM, and enter.
+
+        In which order they come is left open.
+        """
+        path = next(self.family.paths())
+        cuts = Cuts(self.family.space, path)
+        inputs = self.family.space.seen(path.leaf.operator).uses[:-1]
+        block = _first(self._sizes, path.entries)
+        known: dict[str, Ints] = {}
+        found = ints(0)
+        for position, (use, view) in enumerate(inputs):
+            for at, entry in enumerate(path.entries):
+                if not isinstance(entry, Kept) or entry.tensor != use:
+                    continue
+                if use in self.family.space.made:
+                    continue
+                sides = (extent(dim, cuts.full[at]) for dim in expanded(self.family.space, view))
+                n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
+                backing = self.accelerator.backing(view.kind)
+                spec = backing.dram
+                service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
+                name, mine = self.accelerator.memory(view.kind), service * (entry.slots > 0)
+                known[name] = known.get(name, ints(spec.latency_cycles)) + mine
+                alone = spec.latency_cycles + mine + self._entering(path, cuts, block, position)
+                found = np.maximum(found, alone)
+                break
+        for here in known.values():
+            found = np.maximum(found, here + self._entering(path, cuts, block))
+        return ints(found)
+
+    @property
+    def _sizes(self) -> Sizes:
+        return {rank: ints(size) for rank, size in self.family.space.sizes.items()}
+
+    def _entering(self, path: Path, cuts: Cuts, sizes: Sizes, number: int | None = None) -> Ints:
+        """Return the cycles from an operand's arrival to the folds of its block.
+
+        ``number``: of the operand; None where it may be any.
+        """
+        if path.leaf.unit != "array":
+            return ints(0)
+        found = ints(self.accelerator.lead_latency_cycles)
+        if number is None:
+            return found
+        edges = self._edges(path, cuts, sizes)
+        return ints(found + (edges.held == number) * edges.lead)
+
+    def last(self) -> Ints:
+        """Return the cycles behind the last command of the array: what it made goes to DRAM."""
+        *_, path = self.family.paths()
+        output = self.family.space.seen(path.leaf.operator).output
+        if path.leaf.unit != "array" or output.name not in self.family.space.escapes:
+            return ints(0)
+        every = self._sizes
+        cuts = Cuts(self.family.space, path)
+        for at, entry in enumerate(path.entries):
+            if isinstance(entry, Cut | Fan):
+                break  # the last of these are not in one piece
+            if isinstance(entry, Kept) and entry.tensor == output.name and entry.level == BUFFER:
+                sizes = _last(every, path.entries[:at])
+                sides = (extent(dim, sizes) for dim in expanded(self.family.space, output))
+                n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
+                spec = self.accelerator.dram
+                service = self.accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+                return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
+        return ints(0)
+
+    def between(self, before: Path, behind: Path, name: str, inside: int) -> Ints:
+        """Return the cycles in which results leave, and what is made of them enters, all together.
+
+        ``name``: of what ``behind`` takes; entries of both paths from ``inside`` on are their own.
+        Behind a vector operator that is online it enters while sums are rescaled.
+        """
+        space, total = self.family.space, ints(0)
+        used = space.seen(behind.leaf.operator)
+        number = [view.name for view in used.inputs].index(name)
+        out, come = Cuts(space, before), Cuts(space, behind)
+        whole = ints(1)
+        for axis in space.axes.values():
+            whole = whole * (come.full[inside][axis] == space.sizes[axis])
+        for count, sizes in blocks_of(out, tuple(space.sizes), upto=inside):
+            leaving = self._leaving(before, out, sizes, inside)
+            first = _first(sizes, behind.entries[inside:])
+            entering = self._entering(behind, come, first, number)
+            total = total + count * (leaving + whole * entering)
+        return total
+
+    def _leaving(self, path: Path, cuts: Cuts, sizes: Sizes, inside: int = 0) -> Ints:
+        """Return the cycles from the end of the last block to its last result in the buffer."""
+        if path.leaf.unit != "array":
+            return ints(0)
+        last = _last(sizes, path.entries[inside:])
+        return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)
+
+    def _edges(self, path: Path, cuts: Cuts, sizes: Sizes) -> Edges:
+        return self.units.edges(path, cuts, self.units.widened(sizes))
+
+
+def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
+    """Return the sizes of the first block that some loops leave."""
+    found = dict(sizes)
+    for entry in entries:
+        if isinstance(entry, Loops):
+            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
+                found[rank] = np.minimum(tile, found[rank])
+    return found
+
+
+def _last(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
+    """Return the sizes of the last block that some loops leave."""
+    found = dict(sizes)
+    for entry in entries:
+        if isinstance(entry, Loops):
+            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
+                piece = np.minimum(tile, found[rank]).clip(1)
+                found[rank] = ints(found[rank] - (-(-found[rank] // piece) - 1) * piece)
+    return found

@@ -1,0 +1,278 @@
+"""The prediction of a whole mapping, from the tree alone: counts, work, and a lower bound.
+
+Counts are the machine's: MACs, passes, bytes by tensor and level. No run is shorter than the bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from simaccel.analytic.evaluation import Totals, evaluate, require_countable
+from simaccel.analytic.family import family_of
+from simaccel.analytic.totals import Level
+from simaccel.hardware import Accelerator
+from simaccel.mapping.around import Life, holder, lives
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Group, Keep
+from simaccel.mapping.tree import Mapping as MappingTree
+from simaccel.workload import Workload, operands_of
+
+WEIGHT: Final = "weight"
+Terms = Mapping[str, int]
+"""Cycles by term; a bound is their sum."""
+
+
+@dataclass(frozen=True)
+class GroupPrediction:
+    """Prediction of one group, all repetitions.
+
+    ``bound_terms``: cycles that it takes at least where it runs alone, by term; ``resources``: the
+    cycles of each resource's work.
+    """
+
+    name: str
+    bound_terms: Terms
+    macs: int
+    elements: int
+    moved: dict[Level, int]
+    buffer_bytes: int
+    resources: dict[str, int]
+    energy_pj: dict[str, float]
+
+    @property
+    def bound_cycles(self) -> int:
+        """Cycles that the group takes at least where it runs alone."""
+        return sum(self.bound_terms.values())
+
+    @property
+    def resource_bound_cycles(self) -> int:
+        """Cycles of the work of the busiest resource."""
+        return max(self.resources.values())
+
+    @property
+    def bound_by(self) -> str:
+        """Name of the busiest resource."""
+        return max(self.resources, key=lambda name: self.resources[name])
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Prediction of a mapping, whose groups run one after another, or overlap.
+
+    ``bound_terms``: cycles that no run is below, by term. ``buffer_bytes``: the most that a group
+    needs of the buffer, with what is kept around it. Energy has the leakage of the bound's cycles.
+    """
+
+    groups: tuple[GroupPrediction, ...]
+    bound_terms: Terms
+
+    @property
+    def bound_cycles(self) -> int:
+        """Cycles that no run is below."""
+        return sum(self.bound_terms.values())
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The most bytes of the buffer that a group needs."""
+        return max((one.buffer_bytes for one in self.groups), default=0)
+
+    @property
+    def macs(self) -> int:
+        """MACs of all groups."""
+        return sum(one.macs for one in self.groups)
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """Cycles of each resource's work, of all groups."""
+        return dict(_added(one.resources for one in self.groups))
+
+    @property
+    def bound_by(self) -> str:
+        """Name of the busiest resource."""
+        return max(self.resources, key=lambda name: self.resources[name])
+
+    @property
+    def moved(self) -> dict[Level, int]:
+        """Bytes by level and tensor."""
+        total: Counter[Level] = Counter()
+        for one in self.groups:
+            total.update(one.moved)
+        return dict(sorted(total.items()))
+
+    @property
+    def energy_pj(self) -> dict[str, float]:
+        """Energy by level in pJ."""
+        total: dict[str, float] = {}
+        for group in self.groups:
+            for level, energy in group.energy_pj.items():
+                total[level] = total.get(level, 0.0) + energy
+        return total
+
+
+def predict(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -> Prediction:
+    """Predict a mapping of a whole workload.
+
+    Raises:
+        CountError: the counts would not fit 64-bit integers.
+
+    """
+    require_countable(workload)
+    placed = [_evaluated(workload, accelerator, *one) for one in _placed(workload, mapping)]
+    groups = tuple(map(_predicted, placed))
+    if not accelerator.groups.overlap:
+        return Prediction(groups, dict(_added(one.bound_terms for one in groups)))
+    if len(placed) == 1 and placed[0].times == 1:
+        return Prediction(groups, groups[0].bound_terms)
+    work = _added(one.resources for one in groups)
+    busiest = max(work, key=lambda name: work[name])
+    path = _critical_path(placed)
+    found = path if sum(path.values()) >= work[busiest] else {busiest: work[busiest]}
+    return Prediction(groups, found)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A group in its place: its counts, and the bytes that are kept around it."""
+
+    workload: Workload
+    group: Group
+    around: tuple[Keep, ...]
+    totals: Totals
+    kept_bytes: int
+    times: int
+
+    @property
+    def stored(self) -> set[str]:
+        """Tensors that the group stores in memory."""
+        moved = self.totals.counts.moved
+        return {name for (level, name), n in moved.items() if level == "dram_write" and int(n)}
+
+
+def _placed(
+    workload: Workload, mapping: MappingTree
+) -> Iterator[tuple[Group, tuple[Keep, ...], list[Life]]]:
+    """Yield each group with what is kept around it, and what of that lives then."""
+    for one in mapping.body:
+        if isinstance(one, Group):
+            yield one, (), []
+            continue
+        living = lives(workload, one)
+        for at, group in enumerate(one.groups):
+            yield group, one.keeps, [life for life in living if life.first <= at <= life.last]
+
+
+def _evaluated(
+    workload: Workload,
+    accelerator: Accelerator,
+    group: Group,
+    around: tuple[Keep, ...],
+    living: Sequence[Life],
+) -> _Placed:
+    bits = {one.keep.tensor: one.bits for one in living}
+    totals = evaluate(family_of(space_of(workload, group), group, around, bits), accelerator)
+    kept = sum(one.n_bytes for one in living)
+    return _Placed(workload, group, around, totals, kept, workload.times(group.operators[0]))
+
+
+def _predicted(placed: _Placed) -> GroupPrediction:
+    totals, times = placed.totals, placed.times
+    counts = totals.counts
+    return GroupPrediction(
+        name=placed.group.name,
+        bound_terms={name: n * times for name, n in totals.bound_terms().items()},
+        macs=int(counts.macs) * times,
+        elements=int(counts.elements) * times,
+        moved={level: int(n) * times for level, n in counts.moved.items() if int(n)},
+        buffer_bytes=int(totals.buffer_bytes()) + placed.kept_bytes,
+        resources={name: int(n) * times for name, n in totals.resources.items()},
+        energy_pj={
+            level: float(n) * times for level, n in totals.energy_pj(totals.bound()).items()
+        },
+    )
+
+
+def _added(some: Iterator[Terms] | Sequence[Terms]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for terms in some:
+        total.update(terms)
+    return total
+
+
+# -- where groups overlap -------------------------------------------------------------------------
+
+
+def _critical_path(placed: Sequence[_Placed]) -> Terms:
+    """Return the cycles of array and SFU on the longest path through groups that overlap.
+
+    A group may begin while the one before it ends, never before that began to: what works on data
+    that this one makes comes behind its end, and everything behind the end of the one before that.
+    """
+    total: Counter[str] = Counter()
+    before: _Placed | None = None
+    for times, run in groupby(placed, lambda one: one.times):
+        groups = list(run)
+        total += _path(groups, before)
+        if times > 1:
+            for name, cycles in _path(groups, groups[-1], again=True).items():
+                total[name] += (times - 1) * cycles
+        before = groups[-1]
+    return total
+
+
+def _path(
+    groups: Sequence[_Placed], before: _Placed | None, *, again: bool = False
+) -> Counter[str]:
+    """Return the longest path from the end of the group ``before`` to that of the last one.
+
+    ``again``: these are repeated, so that only weights come before the end of their last run.
+    """
+    earlier: Counter[str] = Counter()  # until the end of the one before the one before
+    ended: Counter[str] = Counter()
+    for at, group in enumerate(groups):
+        previous = groups[at - 1] if at else before
+        depending = _depending(group, previous, again=again and not at) if previous else None
+        ways = [ended, ended + _own_work(group, depending)]
+        if at:
+            ways.append(earlier + _own_work(group, None))
+        earlier, ended = ended, max(ways, key=lambda way: sum(way.values()))
+    return ended
+
+
+def _depending(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
+    """Return the operators of a group that work on what the group before makes, or on its work."""
+    made, found = set(before.stored), set()
+    for name in group.group.operators:
+        operator = group.workload.operator(name)
+        *inputs, output = (given.tensor for _, given in operands_of(operator))
+        tensors = group.workload.tensors
+        waits = made.intersection(inputs)
+        if again:
+            waits |= {one for one in inputs if tensors[one].kind != WEIGHT}
+        if waits or _is_around(group, (*inputs, output)):
+            found.add(name)
+            made.add(output)
+    return found
+
+
+def _is_around(group: _Placed, tensors: Sequence[str]) -> bool:
+    """Return whether one of some tensors has its tile around the group: that is in use."""
+    held = (holder(group.workload, group.group, one, group.around) for one in tensors)
+    return any(one is not None for one in held)
+
+
+def _own_work(group: _Placed, operators: set[str] | None) -> Counter[str]:
+    """Return the cycles of the unit that works longest on some operators of a group, or on all."""
+    counts, leaves = group.totals.counts, group.totals.family.paths()
+    unit_of = {path.leaf.operator: path.leaf.unit for path in leaves}
+    work: Counter[str] = Counter()
+    for name, cycles in counts.chains.items():
+        if operators is None or name in operators:
+            work["sfu" if unit_of.get(name) == "sfu" else "array"] += int(cycles)
+    if not work:
+        return work
+    unit = max(work, key=lambda name: work[name])
+    return Counter({unit: work[unit]})
