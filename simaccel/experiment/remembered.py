@@ -151,6 +151,7 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
         options.stationarity,
         options.constraints,
         options.patience,
+        options.tolerance,
         asdict(options.effort),
     )
     text = "\n".join(

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
-from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
+from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
@@ -21,6 +21,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
+from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import Program
 from simaccel.schedulers import Options
 from simaccel.workload import Workload
@@ -37,7 +38,7 @@ class Result:
     accelerator: Accelerator
     mapping: Mapping
     program: Program
-    estimate: Estimate
+    prediction: Prediction
     run: Run
     wall_seconds: float
 
@@ -52,18 +53,23 @@ class Result:
         return self.workload.macs / self.accelerator.array.pes / self.run.cycles
 
     @property
-    def relative_error(self) -> float:
-        """(estimate - simulated) / simulated cycles."""
-        return (self.estimate.cycles - self.run.cycles) / self.run.cycles
+    def waiting_cycles(self) -> int:
+        """Cycles that the run takes beyond the bound: waiting that no formula has."""
+        return self.run.cycles - self.prediction.bound_cycles
+
+    @cached_property
+    def reserved_bytes(self) -> int:
+        """The most of the buffer that is reserved at once, in bytes."""
+        return most_reserved_bytes(self.program, self.accelerator)
 
     @cached_property
     def floor(self) -> Floor:
         """What any mapping with these groups moves with DRAM, at least."""
         return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
 
-    def operators(self) -> list[tuple[OperatorRun, OperatorEstimate]]:
-        """Pair each operator's run with its estimate."""
-        return list(zip(self.run.operators, self.estimate.operators, strict=True))
+    def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
+        """Pair each group's run with its prediction."""
+        return list(zip(self.run.operators, self.prediction.groups, strict=True))
 
 
 def simulate(
@@ -100,7 +106,7 @@ def simulate(
         heard = listener(mapping, program, walks)
     machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
     run = machine.run(progress)
-    predicted = estimate(workload, mapping, accelerator)
+    predicted = predict(workload, mapping, accelerator)
     seconds = time.perf_counter() - started
     return Result(workload, accelerator, mapping, program, predicted, run, seconds)
 
@@ -148,7 +154,7 @@ def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
 
 def result_json(result: Result) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
-    run, predicted = result.run, result.estimate
+    run, predicted = result.run, result.prediction
     energy = energy_pj(run, result.accelerator)
     return {
         "workload": result.workload.name,
@@ -160,11 +166,13 @@ def result_json(result: Result) -> dict[str, Any]:
         "native_macs": run.native_macs,
         "ideal_cycles": result.ideal_cycles,
         "utilisation": result.utilisation,
-        "estimate": {
-            "cycles": predicted.cycles,
-            "resource_bound_cycles": predicted.resource_bound_cycles,
-            "relative_error": result.relative_error,
+        "bound": {
+            "cycles": predicted.bound_cycles,
+            "terms": dict(predicted.bound_terms),
+            "by": predicted.bound_by,
+            "waiting_cycles": result.waiting_cycles,
         },
+        "work_cycles": predicted.resources,
         "bytes": moved_tree(run.moved),
         "dram_bound": floor_json(result.floor),
         "engines": _engines(run.engines),
@@ -173,14 +181,14 @@ def result_json(result: Result) -> dict[str, Any]:
         "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
         **area_and_power(result.accelerator, energy, run.cycles),
         "peak_buffer_bytes": run.peak_buffer_bytes,
-        "reserved_buffer_bytes": predicted.buffer_bytes,
-        "operators": [_operator_json(result, *pair) for pair in result.operators()],
+        "reserved_buffer_bytes": result.reserved_bytes,
+        "operators": [_operator_json(result, *pair) for pair in result.groups()],
         "events": run.events,
         "wall_seconds": result.wall_seconds,
     }
 
 
-def _operator_json(result: Result, run: OperatorRun, predicted: OperatorEstimate) -> dict[str, Any]:
+def _operator_json(result: Result, run: OperatorRun, predicted: GroupPrediction) -> dict[str, Any]:
     array = result.accelerator.array
     return {
         "name": run.name,
@@ -189,11 +197,12 @@ def _operator_json(result: Result, run: OperatorRun, predicted: OperatorEstimate
         "native_macs": run.native_macs,
         "utilisation": run.macs / array.pes / run.cycles,
         "bound_by": predicted.bound_by,
-        "estimate": {
-            "cycles": predicted.cycles,
-            "resource_bound_cycles": predicted.resource_bound_cycles,
-            "relative_error": (predicted.cycles - run.cycles) / run.cycles,
+        "bound": {
+            "cycles": predicted.bound_cycles,
+            "terms": dict(predicted.bound_terms),
+            "by": predicted.bound_by,
         },
+        "work_cycles": predicted.resources,
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),

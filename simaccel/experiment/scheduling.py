@@ -1,14 +1,10 @@
-"""Scheduling with the machine as judge of the best few mappings."""
+"""Scheduling, with what was found before."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from simaccel.experiment.remembered import remembered
 from simaccel.hardware import Accelerator
-from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
-from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Workload
@@ -22,7 +18,7 @@ def scheduled(
     *,
     told: Note = unnoted,
 ) -> Mapping:
-    """Schedule a workload; the best few mappings of each group are run on the machine.
+    """Schedule a workload.
 
     A mapping that was found before is read from disk (``remembered``). ``told`` is handed the
     accounts of how it was searched, then or now.
@@ -31,23 +27,11 @@ def scheduled(
         SimaccelError: as of ``make_mapping``.
 
     """
-    asked = replace(options or Options(), judge=MachineJudge(accelerator))
     return remembered(
         workload,
         accelerator,
         dataflow,
-        asked,
+        options or Options(),
         lambda options: make_mapping(workload, accelerator, dataflow, options),
         told=told,
     )
-
-
-@dataclass(frozen=True)
-class MachineJudge:
-    """Runs mappings on the machine of an accelerator; other processes can have one, too."""
-
-    accelerator: Accelerator
-
-    def __call__(self, workload: Workload, mapping: Mapping) -> int:
-        """Return the cycles of a mapping."""
-        return Machine(self.accelerator, lower(workload, mapping)).run().cycles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -16,7 +16,7 @@ from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.done import Done, by_name, done, together
-from simaccel.machine.engines import DmaIn, DmaOut, Engine, Sfu
+from simaccel.machine.engines import Dma, DmaIn, DmaOut, Engine, Sfu
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
@@ -43,6 +43,8 @@ _ENGINES: dict[EngineKind, type[Engine]] = {
 }
 _CHUNK = 20_000
 """Events between two looks at the progress."""
+_GLANCE = 500
+"""Events between two looks whether a run can still be short enough."""
 _CHECKPOINT = 16
 """Looks at the progress between two checkpoints of a trace."""
 
@@ -248,8 +250,7 @@ class Machine:
             DeadlockError: no engine can go on.
 
         """
-        for engine in self.engines:
-            self.clock.process(engine.run())
+        self._start()
         work = sum(self._work(engine, _trips(engine.plan)) for engine in self.engines)
         chunks = count(1)
         while self.clock.run_some(_CHUNK):
@@ -265,6 +266,44 @@ class Machine:
                 progress(self.clock.cycle, done / work if work else 0.0)
         self._require_done()
         return self._report()
+
+    def cycles_below(self, limit: float) -> int | None:
+        """Execute the program for its cycles alone; None if they are not below ``limit``.
+
+        A run is given up as soon as its clock and the work that is left of an engine reach that.
+
+        Raises:
+            DeadlockError: no engine can go on.
+
+        """
+        self._start()
+        trips = [_trips(engine.plan) for engine in self.engines]
+        whole = [self._work(engine, one) for engine, one in zip(self.engines, trips, strict=True)]
+        served = self._service(trips)
+        while self.clock.run_some(_GLANCE):
+            done = [self._work(e, np.array(e.counts, dtype=object)) for e in self.engines]
+            left = max(work - part for work, part in zip(whole, done, strict=True))
+            waiting = (n - channel.served_cycles for channel, n in served.items())
+            if self.clock.cycle + max(left, *waiting, 0) >= limit:
+                return None
+        self._require_done()
+        cycles = max(engine.done_at or 0 for engine in self.engines)
+        return cycles if cycles < limit else None
+
+    def _service(self, trips: Sequence[np.ndarray]) -> dict[Channel, int]:
+        """Return the cycles of all requests to each DRAM channel."""
+        found: dict[Channel, int] = {}
+        for engine, counts in zip(self.engines, trips, strict=True):
+            parts = engine.parts if isinstance(engine, Dma) else ()
+            for count, pieces in zip(counts, parts, strict=False):
+                for channel, cycles in pieces:
+                    found[channel] = found.get(channel, 0) + int(count) * cycles
+        return found
+
+    def _start(self) -> None:
+        """Let all engines begin."""
+        for engine in self.engines:
+            self.clock.process(engine.run())
 
     @staticmethod
     def _work(engine: Engine, counts: np.ndarray) -> int:

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.estimate import Totals, evaluate
+from simaccel.analytic.evaluation import Totals, evaluate
 from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
@@ -63,7 +63,7 @@ class Costs:
     @classmethod
     def of(cls, totals: Totals) -> Self:
         """Return the costs that follow from counts."""
-        cycles, counts = totals.bound(), totals.counts
+        cycles, counts = totals.resource_bound(), totals.counts
         return cls(
             cycles=cycles,
             energy_pj=np.asarray(sum(totals.energy_pj(cycles).values())),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from simaccel.analytic.estimate import Totals
+from simaccel.analytic.evaluation import Totals
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dataflow import Constraints, merged, single
@@ -94,7 +94,7 @@ class Mapped:
     @property
     def cycles(self) -> int:
         """Cycles of the busiest resource: what the search goes by."""
-        return int(self.totals.bound())
+        return int(self.totals.resource_bound())
 
     @property
     def steps(self) -> int:
@@ -104,7 +104,8 @@ class Mapped:
     @property
     def energy_pj(self) -> float:
         """Energy of all levels in pJ."""
-        return sum(float(level) for level in self.totals.energy_pj(self.totals.bound()).values())
+        by_level = self.totals.energy_pj(self.totals.resource_bound())
+        return sum(float(energy) for energy in by_level.values())
 
     @property
     def edp(self) -> float:

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
 from simaccel.mapspace.book import BestOrders
 from simaccel.mapspace.candidates import Candidates, family_of_candidates

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from simaccel.analytic.estimate import require_countable
+from simaccel.analytic.evaluation import require_countable
 from simaccel.dataflows import DATAFLOWS as NAMES
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
@@ -11,7 +11,7 @@ from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
-from simaccel.schedulers.choosing import NothingFitsError
+from simaccel.schedulers.candidates import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.workload import Workload

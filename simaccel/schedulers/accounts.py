@@ -1,4 +1,4 @@
-"""How a search went: what its space was, what left it and why, who was judged, and who came second.
+"""How a search went: what its space was, what left it and why, what ran, and what came second.
 
 A scheduler hands an account of each group that it searches to `Goal.note`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Counts
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from simaccel.analytic.bounds.floor import floor_of, on_chip_bytes
@@ -23,38 +23,32 @@ ASKED: Final = "not asked"
 ROOM: Final = "too large"
 BOUND: Final = "by bound"
 RULES: Final = (SAME, ASKED, ROOM, BOUND)
-"""By which a candidate leaves a search without being judged.
+"""By which a candidate leaves a search without running.
 
 It is the same as another but for loops of one trip, not as asked, too large for a memory, or its
 bound is no better than what is found.
 """
 Curve = tuple[tuple[int, float], ...]
-"""(candidates judged until then, best objective) at each improvement."""
+"""(candidates that ran until then, best objective) at each improvement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
     """One search. The objective is smaller where it is better.
 
-    ``space``: candidates, all of them; ``pruned``: how many a rule took out; ``judged``: those
-    priced by the closed form, among them those ``near`` the best; ``ran``: on the machine, which
-    ``refused`` some. ``estimate`` and ``value``: objective of the chosen one by the closed form,
-    and on the machine where it ran; ``runner_up``: of the next best that ran, else by the closed
-    form. ``left``: no candidate of the space is below; one ``near`` it, with sizes that the space
-    lacks, may be. ``complete``: the space has all sizes that its scheduler
-    allows. ``floor``: no mapping at
-    all is below. Both are 0 where nothing is known.
+    ``space``: candidates, all of them; ``pruned``: how many a rule took out; ``ran``: on the
+    machine, some of them ``near`` candidates that the space lacks. ``value``: objective of the
+    chosen one; ``runner_up``: of the next best that ran. ``left``: no candidate of the space is
+    below; one near it may be. ``complete``: the space has all sizes that its scheduler allows.
+    ``floor``: no mapping at all is below. Both are 0 where nothing is known.
     """
 
     name: str
     operators: tuple[str, ...]
     space: int
     pruned: Counts[str, int] = field(default_factory=dict)
-    judged: int = 0
     near: int = 0
     ran: int = 0
-    refused: int = 0
-    estimate: float = float("inf")
     value: float = float("inf")
     runner_up: float | None = None
     left: float = 0.0
@@ -66,18 +60,22 @@ class Account:
     @property
     def none_below(self) -> float:
         """What neither the chosen one nor any candidate of the space is below; 0 if not known."""
-        return min(self.left, self.estimate) or self.floor
+        return min(self.left, self.value) or self.floor
+
+    @property
+    def gap(self) -> float | None:
+        """The optimality gap: how far the chosen one may be above its space; None if not known."""
+        return max(self.value / self.left - 1, 0.0) if self.left > 0 else None
 
     @property
     def says(self) -> str:
-        """How far from optimal the chosen one can be."""
-        if self.left >= self.estimate:
-            kind = "space" if self.complete else "grid"
-            return f"optimal in its {kind} by the closed form"
+        """How far from optimal the chosen one can be, on the machine."""
+        if self.left >= self.value:
+            return f"optimal in its {'space' if self.complete else 'grid'}"
         if self.left > 0:
-            return f"at most {self.estimate / self.left - 1:.2%} above its space"
+            return f"at most {self.value / self.left - 1:.2%} above its space"
         if self.floor > 0:
-            return f"at most {self.estimate / self.floor - 1:.1%} above any mapping"
+            return f"at most {self.value / self.floor - 1:.1%} above any mapping"
         return "not known"
 
 
@@ -88,47 +86,31 @@ def unnoted(_account: Account) -> None:
     """Tell nobody."""
 
 
-def together(name: str, operators: Sequence[str], parts: Sequence[Account]) -> Account:
+def together(name: str, parts: Sequence[Account]) -> Account:
     """Return the account of several spaces that were searched for the same operators."""
-    judged, best, curve = 0, float("inf"), []
-    for one in parts:
-        for at, value in one.curve:
+    ran, best, curve = 0, float("inf"), []
+    for part in parts:
+        for at, value in part.curve:
             if value < best:
                 best = value
-                curve.append((judged + at, value))
-        judged += one.judged
+                curve.append((ran + at, value))
+        ran += part.ran
+    values = sorted(
+        value for one in parts for value in (one.value, one.runner_up) if value is not None
+    )
     return Account(
         name=name,
-        operators=tuple(operators),
+        operators=parts[0].operators,
         space=sum(one.space for one in parts),
         pruned={rule: sum(one.pruned.get(rule, 0) for one in parts) for rule in RULES},
-        judged=judged,
         near=sum(one.near for one in parts),
-        left=min((one.left for one in parts), default=0.0),
+        ran=ran,
+        value=values[0],
+        runner_up=next((one for one in values[1:] if math.isfinite(one)), None),
+        left=min(one.left for one in parts),
         complete=all(one.complete for one in parts),
         ended=", ".join(dict.fromkeys(one.ended for one in parts)),
         curve=tuple(curve),
-    )
-
-
-def decided(
-    account: Account, estimates: Sequence[float], ran: Counts[int, float], refused: int
-) -> Account:
-    """Return an account with what the machine decided.
-
-    ``estimates``: the objectives of the finalists by the closed form; ``ran``: of those that the
-    machine took, by their numbers (none if it was not asked); ``refused`` by it.
-    """
-    known = dict(ran) or dict(enumerate(estimates))
-    best = min(known, key=lambda at: (known[at], at))
-    others = [value for at, value in known.items() if at != best]
-    return replace(
-        account,
-        ran=len(ran),
-        refused=refused,
-        estimate=min(account.estimate, *estimates),
-        value=known[best],
-        runner_up=min(others, default=None),
     )
 
 

@@ -1,8 +1,8 @@
 """The mappings that a scheduler chooses among, as a front: of each part, then of the workload.
 
-A grid of a dataflow is judged by the closed form, then what is near its front, and the front runs
-on the machine, which has the last word. Where the grid is small enough all of its candidates are
-judged by the machine itself, but for those whose resource bound is beaten: that front is exact.
+Of a grid of a dataflow those run on the machine that no other one's bounds beat, then what is near
+their front. Where the grid is small enough all of its candidates run, but for those whose bounds
+are beaten: that front is exact.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from simaccel.analytic.estimate import estimate
 from simaccel.analytic.family import Ints
-from simaccel.errors import SimaccelError
+from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
 from simaccel.schedulers.alike import renamed
-from simaccel.schedulers.choosing import Candidates
-from simaccel.schedulers.confirming import operators_of
+from simaccel.schedulers.candidates import EXACT, CandidateSet
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.front import (
     Alternative,
     Asked,
-    Body,
     Floats,
     best_of,
     evenly,
@@ -33,9 +30,9 @@ from simaccel.schedulers.front import (
     joined,
     undominated,
 )
+from simaccel.schedulers.judge import FOREVER, Body, mapping_of, operators_of
 from simaccel.schedulers.neighbours import limits_of, neighbours
-from simaccel.schedulers.problems import Judge, mapping_of
-from simaccel.schedulers.search import EXACT, Goal
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Vector, Workload
 
 _STARTS: Final = 8
@@ -44,7 +41,7 @@ _RUNS: Final = 48
 """Mappings of one part that run on the machine, where not all may; they lie evenly on the front."""
 _AT_ONCE: Final = 8
 """Candidates that run on the machine before it is looked who may still be on the front."""
-Place = tuple[Candidates, int]
+Place = tuple[CandidateSet, int]
 """A candidate: its grid, and its number there."""
 
 
@@ -63,9 +60,9 @@ class Front:
 class Explorer:
     """Finds the alternatives of parts of one workload; alike operators are looked at once."""
 
-    def __init__(self, workload: Workload, goal: Goal, asked: Asked, judge: Judge) -> None:
-        self.workload, self.asked, self.judge = workload, asked, judge
-        self.goal = replace(goal, objective="edp", judge=None)
+    def __init__(self, workload: Workload, goal: Goal, asked: Asked) -> None:
+        self.workload, self.asked = workload, asked
+        self.goal = replace(goal, objective="edp")
         self.search = Search(self.goal)
 
     @property
@@ -101,7 +98,8 @@ class Explorer:
 
     def grids(self, families: Sequence[Any], empty: Group) -> Front:
         """Return the front of a group; ``families`` of its trees."""
-        found = self._front(self.goal.grid(families), lambda tree: (replace(empty, tree=tree),))
+        grid = self.goal.grid(empty, families)
+        found = self._front(grid, lambda tree: (replace(empty, tree=tree),))
         return self._times(found, empty.operators[0])
 
     def bodies(self, some: Iterable[Body]) -> Front:
@@ -117,15 +115,14 @@ class Explorer:
         None if the machine doesn't take it, or it doesn't fit.
         """
         alone = self.workload.alone(operators_of(body))
-        mapping = mapping_of(alone, "", body)
-        whole = estimate(alone, mapping, self.accelerator)
-        try:
-            cycles = self.judge(alone, mapping)
-        except SimaccelError:
+        predicted = predict(alone, mapping_of(alone, "", body), self.accelerator)
+        (cycles,) = self.goal.judge.cycles(alone, [body])
+        if cycles == FOREVER:
             return None
-        moved = sum(n for (level, _), n in whole.moved.items() if level.startswith("dram"))
-        energy = sum(whole.energy_pj.values()) + self._leak * (cycles - whole.cycles)
-        return Alternative(body, cycles, energy, moved, whole.buffer_bytes)
+        moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
+        leaked = sum(one.bound_cycles for one in predicted.groups)
+        energy = sum(predicted.energy_pj.values()) + self._leak * (cycles - leaked)
+        return Alternative(body, int(cycles), energy, moved, predicted.buffer_bytes)
 
     def joined(self, fronts: Sequence[Front]) -> Front:
         """Return the front of operators that run one after the other."""
@@ -165,108 +162,82 @@ class Explorer:
         )
         return replace(front, found=found)
 
-    def _front(self, grid: Candidates, body_of: Callable[[Tree], Body]) -> Front:
-        """Return the front of a grid, by the machine."""
-        fits = self._fitting(grid)
+    def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front:
+        """Return the front of a grid, and of what is near it where not all candidates may run."""
+        fits = grid.fitting(self.goal.room)
         if fits.size <= EXACT:
-            found = self._judged([(grid, int(one)) for one in fits], body_of, bounded=True)
-            return Front(found=found, seen=int(fits.size), proved=True)
-        few: list[Place] = [(grid, int(one)) for one in self._estimated(grid)]
+            run = self._ran([(grid, int(one)) for one in fits], body_of, FOREVER)
+            return Front(found=tuple(run.values()), seen=int(fits.size), proved=True)
+        run = self._ran(self._lowest(grid, fits), body_of, _RUNS)
         seen = int(fits.size)
-        for near in self._near(few):
-            few += [(near, int(one)) for one in self._estimated(near)]
-            seen += int(self._fitting(near).size)
-        rows = np.array([self._row(place) for place in few])
-        kept = evenly(undominated(rows[:, self.asked.parts]), _RUNS)
-        found = self._judged([few[int(at)] for at in kept], body_of, bounded=False)
+        for near in self._near(list(run)):
+            fits = near.fitting(self.goal.room)
+            run |= self._ran(self._lowest(near, fits), body_of, _RUNS)
+            seen += int(fits.size)
+        found = tuple(best_of(self.asked, list(run.values())))
         return Front(found=found, seen=seen, proved=False)
 
-    def _fitting(self, grid: Candidates) -> Ints:
-        found: Ints = grid.first[grid.space[grid.first] <= self.goal.room]
-        return found
-
-    def _rows(self, grid: Candidates, which: Ints, cycles: Ints) -> Floats:
-        """Return the parts of some candidates if they take so many cycles."""
-        energy = grid.energy[which] + self._leak * (cycles - grid.least[which])
+    def _rows(self, grid: CandidateSet, which: Ints, cycles: Ints) -> Floats:
+        """Return the figures of some candidates if they take so many cycles."""
+        energy = grid.energy[which] + self._leak * (cycles - grid.bounds[which])
         rows = (cycles, energy, grid.dram[which], grid.space[which])
         return np.stack([np.asarray(one, dtype=np.float64) for one in rows], axis=1)
 
-    def _row(self, place: Place) -> Floats:
-        grid, number = place
-        which = np.array([number])
-        cycles = grid.cycles[which] if self.asked.timed else grid.least[which]
-        row: Floats = self._rows(grid, which, cycles)[0]
-        return row
-
-    def _estimated(self, grid: Candidates) -> Ints:
-        """Return the candidates of a grid that are on its front by the closed form."""
-        fits = self._fitting(grid)
+    def _lowest(self, grid: CandidateSet, fits: Ints) -> list[Place]:
+        """Return candidates whose bounds lie evenly on the first fronts of bounds."""
         if not fits.size:
-            return fits
-        least = self._rows(grid, fits, grid.least[fits])[:, self.asked.parts]
-        if not self.asked.timed:
-            return fits[undominated(least)]
+            return []
+        least = self._rows(grid, fits, grid.bounds[fits])[:, self.asked.parts]
+        left, found = np.arange(fits.size), np.empty(0, dtype=np.int64)
+        while left.size and found.size < _RUNS:
+            layer = left[undominated(least[left])]
+            found = np.concatenate([found, evenly(layer, _RUNS)])
+            left = left[~np.isin(left, layer)]
+        return [(grid, int(fits[at])) for at in found]
 
-        def judge(at: Ints) -> Floats:
-            cycles = np.maximum(grid.estimated(fits[at]), grid.least[fits[at]])
-            return self._rows(grid, fits[at], cycles)[:, self.asked.parts]
-
-        return fits[front_of(least, judge)[0]]
-
-    def _near(self, few: Sequence[Place]) -> list[Candidates]:
+    def _near(self, few: Sequence[Place]) -> list[CandidateSet]:
         """Return what is near some places that lie evenly on a front."""
         starts: dict[int, list[Any]] = {}
+        groups: dict[int, Group] = {}
         for grid, number in (few[int(at)] for at in evenly(np.arange(len(few)), _STARTS)):
             family = grid.families[int(grid.family[number])]
-            starts.setdefault(id(family), [family]).append(grid.one(number))
-        families = [
-            neighbours(some, limits_of(family), self.accelerator)
-            for family, *some in starts.values()
-        ]
-        return [Candidates([one], self.accelerator, "edp") for one in families if one is not None]
+            starts.setdefault(id(family), [family]).append(grid.alone(number))
+            groups[id(family)] = grid.group
+        found = []
+        for key, (family, *some) in starts.items():
+            near = neighbours(some, limits_of(family), self.accelerator)
+            if near is not None:
+                found.append(self.goal.candidates(groups[key], [near]))
+        return found
 
-    def _judged(
-        self, places: Sequence[Place], body_of: Callable[[Tree], Body], *, bounded: bool
-    ) -> tuple[Alternative, ...]:
-        """Return the front of some places by the machine.
-
-        ``bounded``: those whose resource bound is beaten already need not run.
-        """
+    def _ran(
+        self, places: Sequence[Place], body_of: Callable[[Tree], Body], most: float
+    ) -> dict[Place, Alternative]:
+        """Return the front of some places by the machine; what their bounds don't beat is run."""
         if not places:
-            return ()
+            return {}
         known: dict[int, Alternative] = {}
         parts = self.asked.parts
-        least = np.array([self._least(place) for place in places])
-        if not bounded:
-            least[:] = 0
+        rows = [self._rows(g, np.array([n]), g.bounds[[n]])[0] for g, n in places]
+        least = np.array(rows)[:, parts]
 
         def judge(which: Ints) -> Floats:
-            rows = np.full((len(which), len(parts)), np.inf)
+            figures = np.full((len(which), len(parts)), np.inf)
             for row, at in enumerate(which):
-                one = self._run(places[int(at)], body_of)
+                one = self._run(places[int(at)], body_of) if len(known) < most else None
                 if one is not None:
                     known[int(at)] = one
-                    rows[row] = np.array(one.parts)[parts]
-            return rows
+                    figures[row] = np.array(one.parts)[parts]
+            return figures
 
-        front, _ = front_of(least[:, parts], judge, chunk=_AT_ONCE)
-        return tuple(known[int(at)] for at in front)
-
-    def _least(self, place: Place) -> Floats:
-        """Return the parts of a candidate if it takes the work of its busiest resource."""
-        grid, number = place
-        which = np.array([number])
-        row: Floats = self._rows(grid, which, grid.bounds[which])[0]
-        return row
+        front, _ = front_of(least, judge, chunk=_AT_ONCE)
+        return {places[int(at)]: known[int(at)] for at in front}
 
     def _run(self, place: Place, body_of: Callable[[Tree], Body]) -> Alternative | None:
         grid, number = place
-        chosen = grid.chosen(number)
-        body = body_of(chosen.tree)
-        alone = self.workload.alone(operators_of(body))
-        try:
-            cycles = self.judge(alone, mapping_of(alone, "", body))
-        except SimaccelError:
+        (cycles,) = grid.run(np.array([number]))
+        if cycles == FOREVER:
             return None
         row = self._rows(grid, np.array([number]), np.array([cycles]))[0]
-        return Alternative(body, cycles, float(row[1]), chosen.dram_bytes, chosen.buffer_bytes)
+        body, scored = body_of(grid.tree(number)), grid.scored(number, cycles)
+        return Alternative(body, int(cycles), float(row[1]), scored.dram_bytes, scored.buffer_bytes)

@@ -18,23 +18,17 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.schedulers import flat, flex, naive
-from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.accounts import Account, together
 from simaccel.schedulers.attention import problem_of
+from simaccel.schedulers.candidates import Scored
 from simaccel.schedulers.chains import chain_families, chain_of
-from simaccel.schedulers.choosing import Chosen
-from simaccel.schedulers.confirming import fastest
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.held import best_held, figure
-from simaccel.schedulers.problems import (
-    Attention,
-    Options,
-    Scheduler,
-    attention_of,
-    mapping_of,
-    parts,
-)
-from simaccel.schedulers.resident import GRANULARITIES, figures
-from simaccel.schedulers.search import Goal, ranked
+from simaccel.schedulers.judge import Body, mapping_of
+from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, parts
+from simaccel.schedulers.resident import GRANULARITIES, score
+from simaccel.schedulers.search import Goal, floored
+from simaccel.schedulers.search import search as search_one
 from simaccel.workload import Einsum, Vector, Workload
 
 LONGEST = 5
@@ -43,13 +37,8 @@ EINSUMS = 3
 """Einsums among them, at most."""
 _GAIN = 0.002
 """What a fused run has to promise, by its bound, to be searched."""
-_NEAR = 0.95
-"""What is near a grid may be better than its bound, and the machine faster than the estimate."""
-_FAST = 0.98
-"""The machine may be faster than the bounds of L, softmax and A together: they overlap a little."""
 _KINDS = ("flat", "flash", "flex")
 """Dataflows that map an attention in ways of their own."""
-Body = tuple[Group | Around, ...]
 Total = Callable[[Iterable[float]], float]
 """Of the objectives of groups: their sum, or the largest of what they need of the buffer."""
 
@@ -70,7 +59,7 @@ class Step:
     kind: str = ""
     body: Body | None = None
     refused: SimaccelError | None = None
-    weigh: Callable[[Body], Chosen] | None = None
+    weigh: Callable[[Body], Scored | None] | None = None
 
     def find(self, limit: float) -> None:
         """Search; a step that can't be taken has an infinite objective."""
@@ -84,8 +73,8 @@ class Step:
         """Bytes moved and kept, of what was found."""
         if not self.body or self.weigh is None:
             return 0, 0
-        chosen = self.weigh(self.body)
-        return chosen.dram_bytes, chosen.buffer_bytes
+        scored = self.weigh(self.body)
+        return (0, 0) if scored is None else (scored.dram_bytes, scored.buffer_bytes)
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
@@ -95,7 +84,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
     if goal.objective == "edp":
         steps = [_rooted(step) for step in steps]
-    steps = [replace(one, weigh=lambda body: figures(workload, body, goal)) for one in steps]
+    steps = [replace(one, weigh=lambda body: score(workload, body, goal)) for one in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
     way = _searched(steps, len(names), left, total, every=goal.objective == "edp")
@@ -245,11 +234,11 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
     first = names[0]
     vector = isinstance(workload.operator(first), Vector)
     alone = (search.vector if vector else search.einsum)(workload, first)
-    promise = alone.candidates.bound(search.goal.room) * _NEAR
+    promise = alone.candidates.bound(search.goal.room)
 
     def find(_limit: float) -> tuple[Body, float]:
-        group, chosen = search.fastest(workload, first)
-        return (replace(group, tree=chosen.tree),), chosen.value
+        group, best = search.fastest(workload, first)
+        return (replace(group, tree=best.tree),), best.value
 
     yield Step(start, start + 1, promise, find, "alone")
     for count in range(2, len(names) + 1):
@@ -270,23 +259,23 @@ def _chain(workload: Workload, names: Sequence[str], start: int, search: Search)
     if chain is None:
         return
     goal = search.goal
-    grids = [goal.grid([family]) for family in chain_families(chain, goal.accelerator)]
+    grids = [goal.grid(chain.group, [family]) for family in chain_families(chain, goal.accelerator)]
     promises = [grid.bound(goal.room) for grid in grids]
 
     def find(limit: float) -> tuple[Body, float]:
         limit = limit * (1 - _GAIN)
-        found: list[Chosen] = []
+        best: Scored | None = None
         accounts: list[Account] = []
         for grid, promise in zip(grids, promises, strict=True):
-            if promise < limit:
-                one = ranked(grid, goal, limit, name="shared rows")
-                found += one.chosen
-                accounts.append(one.account)
-        bodies = [((replace(chain.group, tree=one.tree),), one) for one in found]
-        if not bodies:
+            below = limit if best is None else best.value
+            if promise < below:
+                found = search_one(grid, goal, below, "shared rows")
+                accounts.append(found.account)
+                best = found.best or best
+        if best is None:
             return (), float("inf")
-        at, value = fastest(goal, workload, bodies, accounts, "shared rows")
-        return bodies[at][0], value
+        goal.note(floored(together("shared rows", accounts), grids[0], goal))
+        return (replace(chain.group, tree=best.tree),), best.value
 
     if promises and min(promises) < float("inf"):
         yield Step(start, start + len(names), min(promises) / (1 - _GAIN), find)
@@ -303,14 +292,16 @@ def _attention(
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
         grids = flat.grids(problem, goal, options, granularities)
 
-        def fused(_limit: float, grids: flat.Grids = grids, name: str = name) -> tuple[Body, float]:
+        def fused(
+            _limit: float, grids: Sequence[flat.Kind] = grids, name: str = name
+        ) -> tuple[Body, float]:
             body, value = flat.attention(problem, goal, grids, name)
             return tuple(body), value
 
-        yield min(kind.bound(goal.room) for kind in grids) * _NEAR, fused
+        yield min(kind.bound(goal.room) for kind in grids), fused
     yield (
-        flex.bound(problem, search) * _FAST,
-        lambda limit: flex.attention(workload, part, search=search, limit=limit / _FAST),
+        flex.bound(problem, search),
+        lambda limit: flex.attention(workload, part, search=search, limit=limit),
     )
 
 

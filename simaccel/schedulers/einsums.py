@@ -15,12 +15,11 @@ from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
-from simaccel.mapping.tree import BUFFER, Around, Do, Group, Keep, Tree
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.accounts import unnoted
 from simaccel.schedulers.alike import Names, key_of, names_of, renamed
-from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError
-from simaccel.schedulers.confirming import fastest
-from simaccel.schedulers.search import Goal, ranked, whole
+from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, Scored
+from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
 from simaccel.workload.matmul import Part, part_of
@@ -201,28 +200,13 @@ class Searched:
     """The candidates of one operator, and the names under which they were made."""
 
     group: Group
+    made: Group
+    """The group of the operator that they were made for."""
     families: Sequence[Family]
     goal: Goal
     names: Names
     known: dict[object, Any]
     """What is known of operators that are alike: the grid, and what was found in some room."""
-
-    def best(self, room: int, below: float = float("inf")) -> Chosen | None:
-        """Return the best of the grid that fits into ``room`` bytes, by the closed form.
-
-        None if nothing fits, or if the first few are not ``below``.
-        """
-        grid = self.candidates
-        number = grid.best(room, self.goal.slack, below)
-        if number is None:
-            return None
-        chosen = grid.chosen(number)
-        return replace(chosen, tree=renamed(chosen.tree, self.names))
-
-    def few(self, room: int) -> list[Chosen]:
-        """Return all that fit, the best first, where the machine may run them all; else none."""
-        found = whole(self.candidates, self.goal, room)
-        return [replace(one, tree=renamed(one.tree, self.names)) for one in found]
 
     @property
     def smallest(self) -> int:
@@ -230,47 +214,28 @@ class Searched:
         return self.candidates.smallest
 
     @property
-    def candidates(self) -> Candidates:
+    def candidates(self) -> CandidateSet:
         """The grid: all candidates of its families."""
         if "grid" not in self.known:
-            self.known["grid"] = self.goal.grid(self.families)
-        found: Candidates = self.known["grid"]
+            self.known["grid"] = self.goal.grid(self.made, self.families)
+        found: CandidateSet = self.known["grid"]
         return found
 
-    def fastest(
-        self, workload: Workload, held_bytes: int = 0, kept: Sequence[str] = ()
-    ) -> Chosen | None:
-        """Return the best of all, the best few run on the machine; None if nothing fits.
+    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> Scored | None:
+        """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
 
-        Its objective is that of the machine, where cycles decide. ``held_bytes`` of the buffer are
-        taken; ``kept`` tensors, which the candidates have no tiles of, are around the group.
+        What is not below ``limit`` may be missing.
         """
-        key = "fastest", held_bytes
-        if key not in self.known:
+        known: tuple[Scored | None, float] | None = self.known.get(held_bytes)
+        if known is None or (known[0] is None and known[1] < limit):
             goal = replace(self.goal, held_bytes=held_bytes)
-            slack = 0.0 if self.candidates.is_complete() else goal.slack
-            enough = self.candidates.bound(goal.room) + slack
-            soon = self._found(workload, goal, kept, enough) if slack else None
-            settled = soon is not None and soon.value <= enough
-            self.known[key] = soon if settled else self._found(workload, goal, kept)
-        best: Chosen | None = self.known[key]
+            name = "kept" if self.families[0].around else "alone"
+            found = search(self.candidates, goal, limit, name)
+            if found.best is not None:
+                self.goal.note(floored(found.account, self.candidates, goal))
+            known = self.known[held_bytes] = found.best, limit
+        best, _ = known
         return best and replace(best, tree=renamed(best.tree, self.names))
-
-    def _found(
-        self, workload: Workload, goal: Goal, kept: Sequence[str], enough: float = 0.0
-    ) -> Chosen | None:
-        """Search; ``enough`` as of `fastest`, with the slack that there is."""
-        name = "kept" if kept else "alone"
-        found = ranked(self.candidates, goal, name=name, slack=goal.slack if enough else 0.0)
-        bodies = [(self._body(one.tree, kept), one) for one in found.chosen]
-        if not bodies:
-            return None
-        at, value = fastest(goal, workload, bodies, [found.account], name, enough=enough)
-        return replace(found.chosen[at], value=value)
-
-    def _body(self, tree: Tree, kept: Sequence[str]) -> tuple[Group | Around]:
-        group = replace(self.group, tree=renamed(tree, self.names))
-        return (Around(keeps=tuple(map(Keep, kept)), groups=(group,)) if kept else group,)
 
 
 class Search:
@@ -278,7 +243,7 @@ class Search:
 
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
-        self._seen: dict[object, tuple[Seen, Sequence[Family], dict[object, Any]]] = {}
+        self._seen: dict[object, tuple[Seen, Group, Sequence[Family], dict[object, Any]]] = {}
 
     @property
     def accelerator(self) -> Accelerator:
@@ -358,13 +323,13 @@ class Search:
             seen.ranks if self.goal.asked else (),
         )  # what is asked of ranks goes by their names
         if key not in self._seen:
-            self._seen[key] = seen, families(), {}
-        first, made, known = self._seen[key]
+            self._seen[key] = seen, group, families(), {}
+        first, made, candidates, known = self._seen[key]
         new = (name for _, name in names_of(seen))
         names = dict(zip(names_of(first), new, strict=True))
-        return Searched(group, made, self.goal, names, known)
+        return Searched(group, made, candidates, self.goal, names, known)
 
-    def fastest(self, workload: Workload, name: str) -> tuple[Group, Chosen]:
+    def fastest(self, workload: Workload, name: str) -> tuple[Group, Scored]:
         """Return an operator's group, and its best tree with its figures.
 
         Raises:
@@ -376,15 +341,15 @@ class Search:
             found = self.vector(workload, name)
         else:
             found = self.einsum(workload, name)
-        chosen = found.fastest(workload)
-        if chosen is None:
+        best = found.fastest(self.goal.held_bytes)
+        if best is None:
             raise NothingFitsError(
                 f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
                 f"tried needs {found.smallest} B"
             )
-        return found.group, chosen
+        return found.group, best
 
     def group(self, workload: Workload, name: str) -> Group:
         """Return an operator's group with its best tree; errors as of ``fastest``."""
-        group, chosen = self.fastest(workload, name)
-        return replace(group, tree=chosen.tree)
+        group, best = self.fastest(workload, name)
+        return replace(group, tree=best.tree)

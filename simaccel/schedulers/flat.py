@@ -15,7 +15,7 @@ import numpy as np
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.schedulers.accounts import unnoted
+from simaccel.schedulers.accounts import Account, together, unnoted
 from simaccel.schedulers.attention import (
     FlatTile,
     Problem,
@@ -23,13 +23,12 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.choosing import Candidates, Chosen, NothingFitsError, capacity
-from simaccel.schedulers.confirming import fastest
+from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, Scored, capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
 from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.resident import GRANULARITIES
-from simaccel.schedulers.search import Goal, Ranked, ranked
+from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 
@@ -139,98 +138,58 @@ def _flash_rows(problem: Problem, accelerator: Accelerator) -> list[tuple[int, i
 
 @dataclass(frozen=True)
 class Kind:
-    """The candidates of a kind: a first grid, and others that are searched if they promise.
-
-    ``alone``: what is the same of those kinds that a smaller search has together.
-    """
+    """The candidates of a kind: a first grid, and others that are searched if they promise."""
 
     name: str
-    alone: tuple[str, bool]
-    grids: tuple[Candidates, ...]
+    grids: tuple[CandidateSet, ...]
 
     def bound(self, room: int) -> float:
-        """Return what no objective by the closed form is below."""
+        """Return what no objective is below."""
         return min(grid.bound(room) for grid in self.grids)
 
-    def searched(self, goal: Goal, slack: float = 0.0) -> list[Ranked]:
-        """Return what each grid that was searched has; ``slack`` as of `ranked`.
 
-        What is searched of a kind depends on no other, so that several are never worse than one.
-        """
-        found = [ranked(self.grids[0], goal, name=self.name, slack=slack)]
-        for grid in self.grids[1:]:
-            best = min((one.value for each in found for one in each.chosen), default=float("inf"))
-            limit = best * (1 - _GAIN) - slack
-            if grid.bound(goal.room) < limit:
-                found.append(ranked(grid, goal, limit, name=self.name, slack=slack))
-        return found
-
-
-Grids = Sequence[Kind]
-"""The candidates of each kind."""
-
-
-def grids(problem: Problem, goal: Goal, options: Options, granularities: str) -> Grids:
+def grids(problem: Problem, goal: Goal, options: Options, granularities: str) -> list[Kind]:
     """Return the candidates of each kind; without granularities those of flash."""
+    empty = Group(operators=problem.part, tree=(), merged=problem.merged)
     return [
-        Kind(name, alone, tuple(goal.grid(some) for some in families))
-        for name, alone, families in _kinds(problem, goal.accelerator, options, granularities)
+        Kind(name, tuple(goal.grid(empty, some) for some in families))
+        for name, families in _kinds(problem, goal.accelerator, options, granularities)
     ]
 
 
-def attention(problem: Problem, goal: Goal, kinds: Grids, name: str) -> tuple[list[Group], float]:
-    """Return an attention as one group, and its objective.
-
-    The best of each kind is run on the machine, so that all together are never worse than one.
+def attention(
+    problem: Problem, goal: Goal, kinds: Sequence[Kind], name: str, limit: float = float("inf")
+) -> tuple[list[Group], float]:
+    """Return an attention as one group, and its objective: the best of all kinds.
 
     Raises:
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    if goal.slack:
-        first = min(kinds, key=lambda kind: kind.bound(goal.room))
-        enough = first.bound(goal.room) + goal.slack
-        found = _fastest(problem, goal, [(first, first.searched(goal, goal.slack))], name, enough)
-        if found and found[1] <= enough:
-            return found
-    found = _fastest(problem, goal, [(kind, kind.searched(goal)) for kind in kinds], name)
-    if found is None:
+    accounts: list[Account] = []
+    best: Scored | None = None
+    left = float("inf")
+    for kind in sorted(kinds, key=lambda kind: kind.bound(goal.room)):
+        for at, grid in enumerate(kind.grids):
+            below = limit if best is None else best.value
+            enough = below if best is None else below * (1 - _GAIN * bool(at)) - goal.slack
+            if grid.bound(goal.room) >= enough:
+                left = min(left, grid.bound(goal.room))
+                continue
+            found = search(grid, goal, below, kind.name)
+            accounts.append(found.account)
+            best = found.best or best
+    if best is None:
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
             f"{goal.room} B"
         )
-    return found
-
-
-def _fastest(
-    problem: Problem,
-    goal: Goal,
-    searched: Sequence[tuple[Kind, list[Ranked]]],
-    name: str,
-    enough: float = 0.0,
-) -> tuple[list[Group], float] | None:
-    """Return the best group that some searches found, and its objective; None if nothing fits."""
-    empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    bodies: list[tuple[list[Group], Chosen]] = []
-    alone: dict[object, list[int]] = {}
-    for kind, found in searched:
-        some = [one for each in found for one in each.chosen]
-        alone.setdefault(kind.alone, []).extend(range(len(bodies), len(bodies) + len(some)))
-        bodies += [([replace(empty, tree=one.tree)], one) for one in some]
-    if not bodies:
-        return None
-    accounts = [one.account for _, found in searched for one in found]
-    at, value = fastest(
-        goal,
-        problem.workload,
-        bodies,
-        accounts,
-        name,
-        enough=enough,
-        kinds=list(alone.values()),
-    )
-    return bodies[at][0], value
+    account = together(name, accounts)
+    account = replace(account, left=min(account.left, left))
+    goal.note(floored(account, kinds[0].grids[0], goal))
+    group = replace(kinds[0].grids[0].group, tree=best.tree)
+    return [group], best.value
 
 
 def families(
@@ -238,13 +197,13 @@ def families(
 ) -> list[Family]:
     """Return all families of FLAT-tiles; without granularities those of flash."""
     kinds = _kinds(problem, accelerator, options, granularities)
-    return [family for _, _, kind in kinds for some in kind for family in some]
+    return [family for _, kind in kinds for some in kind for family in some]
 
 
 def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
-) -> Iterator[tuple[str, tuple[str, bool], list[list[Family]]]]:
-    """Yield each kind's name, what it is searched with, and families: of a grid, and of others."""
+) -> Iterator[tuple[str, list[list[Family]]]]:
+    """Yield each kind's name, and families: of a grid, and of others."""
     fit = [one for one in granularities if _may_fit(problem, one, accelerator)]
     fit = fit or list(granularities[-1:])
     whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in fit]
@@ -263,7 +222,7 @@ def _kinds(
                 if found:
                     all_of = found if pipelined or not inner else [*found, inner]
                     called = f"{name}{' pipelined' if pipelined else ''}"
-                    yield called, (granularity, pipelined), all_of
+                    yield called, all_of
 
 
 def _inner(problem: Problem, granularity: str, accelerator: Accelerator) -> list[Family]:

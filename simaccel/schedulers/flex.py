@@ -7,32 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
-from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.schedulers.attention import Problem, problem_of
-from simaccel.schedulers.choosing import CLOSE, Chosen, NothingFitsError, capacity
-from simaccel.schedulers.confirming import fastest
+from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, Searched
-from simaccel.schedulers.exchanges import Chances, Exchange
 from simaccel.schedulers.held import best_held, best_of
-from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
-from simaccel.schedulers.resident import (
-    ERROR,
-    GRANULARITIES,
-    Body,
-    Finalists,
-    Placed,
-    Stage,
-    figures,
-    parts_of,
-    staged,
-    units,
-)
-from simaccel.schedulers.search import Goal, account_of
+from simaccel.schedulers.judge import Body, mapping_of
+from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
+from simaccel.schedulers.resident import GRANULARITIES, Placed, Stage, parts_of, units
+from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]
@@ -118,27 +104,20 @@ def placed(
     left = _spilled(problem, search, rows, limit) - sum(least)
     found = []
     for (one, held), bound in zip(searched, least, strict=True):
-        chosen = one.best(room, left + bound)
-        if chosen is None:
+        best = one.fastest(capacity(search.accelerator) - room, left + bound)
+        if best is None:
             return None
-        left -= chosen.value - bound
-        found.append((one.group, held, chosen.tree))
+        left -= best.value - bound
+        found.append((one.group, held, best.tree))
     return found
 
 
 def _spilled(problem: Problem, search: Search, rows: int, limit: float) -> float:
-    """Return what L, softmax and A alone, with no resident rows, are below if they are with some.
-
-    Together they take less than that by what is loaded and stored beside the one before or behind:
-    twice a buffer full, at most.
-    """
-    accelerator = search.accelerator
-    if not search.goal.timed or accelerator.buffer.capacity_bytes is None:
+    """Return what all rows of L, softmax and A alone are below, if with resident ones they are."""
+    if not search.goal.is_timed:
         return float("inf")
-    beside = accelerator.transfer_cycles(accelerator.buffer.capacity_bytes, None, write=False)
-    beside += accelerator.dram.latency_cycles
     share, rest = _share(problem, search, rows)
-    return (limit + 2 * beside * accelerator.groups.overlap - rest) / share
+    return (limit + _beside(search) - rest) / share
 
 
 def every_row(problem: Problem) -> int:
@@ -147,25 +126,41 @@ def every_row(problem: Problem) -> int:
 
 
 def bound(problem: Problem, search: Search) -> float:
-    """Return what no objective by the closed form is below; infinite where nothing fits."""
+    """Return what no objective of L, softmax and A is below; infinite where nothing fits."""
     every, (_, most) = every_row(problem), units(problem, "r", search.accelerator)
+    room = capacity(search.accelerator)
     some = min(most, every - 1)  # of all rows are resident at most, beside others
-    found = _promise(problem, search, some, capacity(search.accelerator))
-    return min(found, _promise(problem, search, every)) if most == every else found
+    found = _promise(problem, search, some, room)
+    if most < every:
+        return found
+    return min(found, _promise(problem, search, every, room - every * problem.row_bytes))
 
 
-def _promise(problem: Problem, search: Search, rows: int, room: int | None = None) -> float:
-    """Return what no objective with so many resident rows is below.
+def _promise(problem: Problem, search: Search, rows: int, room: int) -> float:
+    """Return what no objective with so many resident rows, beside so many bytes, is below.
 
     The others take no less than their share of all rows would; resident ones no less than array
-    and SFU work on theirs. ``room``: bytes beside them, by default what they leave.
+    and SFU work on theirs. Together they take less than that by what is loaded and stored beside
+    the one before or behind.
     """
-    if room is None:
-        room = capacity(search.accelerator) - rows * problem.row_bytes
     share, rest = _share(problem, search, rows)
     whole = rows == every_row(problem)
     grids = [one.candidates for one, _ in _searched(problem, search, whole=whole)]
-    return share * sum(grid.bound(room) for grid in grids) + rest
+    alone = share * sum(grid.bound(room) for grid in grids) + rest
+    if search.goal.objective != "cycles" or alone == float("inf"):
+        return alone
+    work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
+    return max(alone - _beside(search), work)
+
+
+def _beside(search: Search) -> float:
+    """Return the cycles that L, softmax and A together save: two transfers of a buffer full."""
+    accelerator = search.accelerator
+    room = accelerator.buffer.capacity_bytes
+    if room is None:
+        return float("inf")
+    once = accelerator.transfer_cycles(room, None, write=False) + accelerator.dram.latency_cycles
+    return float(2 * once * accelerator.groups.overlap)
 
 
 def _share(problem: Problem, search: Search, rows: int) -> tuple[float, float]:
@@ -190,7 +185,7 @@ def attention(
 ) -> tuple[Body, float]:
     """Return the best of all granularities, and its objective.
 
-    The best few of each are run on the machine. What can't be better than ``limit`` is left out.
+    What can't be better than ``limit`` is left out.
 
     Raises:
         NothingFitsError: no tiling fits the buffer.
@@ -201,55 +196,14 @@ def attention(
         problem,
         goal,
         lambda rows, room, limit: placed(problem, search, rows, room, limit),
-        promise=lambda rows: _promise(problem, search, rows),
+        lambda rows, room: _promise(problem, search, rows, room),
         limit=limit,
     )
-    found = Finalists([stage.few(one) for one in granularities])
-    bodies, kinds = found.bodies, found.numbers
-    if not bodies:
+    found = [one for name in granularities if (one := stage.best(name)) is not None]
+    if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
-    exchange = Exchange(problem, goal, lambda rows: _chances(problem, search, rows))
-    for one in (*exchange.better(found.kinds), *_confirmed(problem, search, found)):
-        kinds.append([len(bodies)])
-        bodies.append(one)
-    accounts = [
-        replace(account_of(one.candidates, goal.room, ""), left=0.0)
-        for one, _ in _searched(problem, search, whole=False)
-    ]
-    at, value = fastest(goal, workload, bodies, accounts, "flex", ERROR, kinds=kinds)
-    return bodies[at][0], value
-
-
-def _confirmed(problem: Problem, search: Search, found: Finalists) -> Iterator[tuple[Body, Chosen]]:
-    """Yield L, softmax and A with the best of each, near its grid and by the machine.
-
-    Beside the rows that stay in the best of each granularity. What is little of all three is not
-    searched for.
-    """
-    goal = search.goal
-    if goal.objective == "cycles" and not goal.patience:
-        least = min(chosen.value for _, chosen in found.bodies)
-        goal = replace(goal, slack=max(goal.slack, CLOSE * least / len(problem.part)))
-    for rows in dict.fromkeys(next(iter(kind)) for kind in found.kinds if kind):
-        whole, held_bytes = rows == every_row(problem), rows * problem.row_bytes
-        placed: list[Placed] = []
-        for one, held in _searched(problem, search, whole=whole):
-            with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
-                kept = (held,) if whole else ()
-                chosen = replace(one, goal=goal).fastest(problem.workload, held_bytes, kept)
-                placed += [(one.group, held, chosen.tree)] if chosen else []
-        if len(placed) == len(problem.part):
-            body = staged(problem, rows, placed)
-            chosen = figures(problem.workload, body, search.goal)
-            if chosen.buffer_bytes <= search.goal.room:
-                yield body, chosen
-
-
-def _chances(problem: Problem, search: Search, rows: int) -> list[Chances]:
-    """Return all trees of L, softmax and A beside so many rows, where they are few."""
-    room = search.goal.room - rows * problem.row_bytes
-    searched = _searched(problem, search, whole=rows == every_row(problem))
-    return [Chances(one.group, held, one.few(room)) for one, held in searched]
+    best = min(found, key=lambda one: one.scored.rank)
+    return best.body, best.scored.value
 
 
 def choices(

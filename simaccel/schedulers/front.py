@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.family import Bools, Ints
-from simaccel.mapping.tree import Around, Group
+from simaccel.schedulers.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
 FIGURES: Final[tuple[Figure, ...]] = (
@@ -48,7 +48,6 @@ Of a BERT attention of 128 tokens 256 take twice the time; 8,192 too, as more ar
 _MOST: Final = 2048
 """Mappings of some operators that are kept; of more, some that lie evenly between the ends."""
 Floats = npt.NDArray[np.float64]
-Body = tuple[Group | Around, ...]
 
 
 @dataclass(frozen=True)

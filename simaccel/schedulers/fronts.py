@@ -15,11 +15,12 @@ from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
 from simaccel.schedulers.alternatives import Explorer, Front
 from simaccel.schedulers.attention import Problem, problem_of
+from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.chains import chain_families, chain_of
-from simaccel.schedulers.choosing import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.front import Asked, Body, Figure
-from simaccel.schedulers.problems import Attention, Judge, Options, attention_of, parts
+from simaccel.schedulers.front import Asked, Figure
+from simaccel.schedulers.judge import Body
+from simaccel.schedulers.problems import Attention, Options, attention_of, parts
 from simaccel.schedulers.resident import GRANULARITIES, few_counts, staged
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
@@ -43,7 +44,6 @@ def front(
     dataflow: str,
     options: Options,
     asked: Asked,
-    judge: Judge,
 ) -> Front:
     """Return the mappings of a scheduler that no other one it sees beats in both figures.
 
@@ -55,7 +55,7 @@ def front(
         SimaccelError: as of ``make_mapping``.
 
     """
-    explorer = Explorer(workload, Goal.of(accelerator, options, workload), asked, judge)
+    explorer = Explorer(workload, Goal.of(accelerator, options, workload), asked)
     found = _front(explorer, dataflow, options)
     if not found.found:
         raise NothingFitsError(

@@ -11,21 +11,20 @@ the last word: what holds nothing is kept where it is as fast.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from simaccel.analytic.estimate import estimate
 from simaccel.analytic.family import family_of
+from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
 from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
-from simaccel.schedulers.choosing import Candidates, capacity
-from simaccel.schedulers.confirming import Body
+from simaccel.schedulers.candidates import CandidateSet, capacity
 from simaccel.schedulers.einsums import Search, Searched
-from simaccel.schedulers.problems import mapping_of
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.judge import Body, mapping_of
+from simaccel.schedulers.resident import objective_of
+from simaccel.schedulers.search import Goal, search
 from simaccel.schedulers.tenants import Tenant, tenants, touches
 from simaccel.workload import Vector, Workload
 
@@ -91,22 +90,21 @@ def _better(workload: Workload, before: Body, after: Body, search: Search) -> bo
 
 
 def figure(workload: Workload, body: Body, goal: Goal) -> Price:
-    """Return the objective of a workload's groups together, and the bytes that they move."""
-    mapping = mapping_of(workload, "", body)
-    found = estimate(workload, mapping, goal.accelerator)
-    moved = float(sum(n for (level, _), n in found.moved.items() if level.startswith("dram")))
-    cycles = found.cycles
-    if goal.judge is not None and goal.timed:
-        cycles = goal.judge(workload, mapping)
-    energy = sum(found.energy_pj.values())
-    values = {
-        "cycles": cycles,
-        "energy": energy,
-        "edp": energy * cycles,
-        "dram-bytes": moved,
-        "footprint": found.buffer_bytes,
-    }
-    return float(values[goal.objective]), moved
+    """Return the objective of a workload's groups together, and the bytes that they move.
+
+    Raises:
+        SimaccelError: the machine refuses them.
+
+    """
+    predicted = predict(workload, mapping_of(workload, "", body), goal.accelerator)
+    moved = float(sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram")))
+    cycles = float(predicted.bound_cycles)
+    if goal.is_timed:
+        (outcome,) = goal.judge.judged(workload, [body], float("inf"))
+        if outcome.refused is not None:
+            raise outcome.refused
+        cycles = outcome.cycles
+    return objective_of(predicted, goal, cycles), moved
 
 
 # -- what it costs
@@ -169,17 +167,14 @@ class Place:
 
     def _found(self, held: Sequence[Tenant], room: int) -> tuple[Price, Tree]:
         taken = capacity(self.goal.accelerator) - room
-        chosen = None
-        if not self._is_searched():
-            grid = self._grid(held)
-            chosen = next(map(grid.chosen, grid.finalists(room, 1)), None)
+        if self._is_searched():
+            best = self._searched(held).fastest(taken)
         else:
-            with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
-                chosen = self._searched(held).fastest(self.workload, taken, self._kept(held))
-        if chosen is None:
+            best = search(self._grid(held), replace(self.goal, held_bytes=taken)).best
+        if best is None:
             return NOWHERE, self.group.tree
-        tree = chosen.tree if held or self._is_searched() else self.group.tree
-        return (chosen.value, float(chosen.dram_bytes)), tree
+        tree = best.tree if held or self._is_searched() else self.group.tree
+        return (best.value, float(best.dram_bytes)), tree
 
     def _is_searched(self) -> bool:
         """Whether it is searched anew: one operator; what is fused keeps its tree."""
@@ -229,7 +224,7 @@ class Place:
             self.workload, name, merged=self.group.merged, kept=roots, over=over
         )
 
-    def _grid(self, held: Sequence[Tenant]) -> Candidates:
+    def _grid(self, held: Sequence[Tenant]) -> CandidateSet:
         if self._is_searched():
             return self._searched(held).candidates
         mine = self._mine(held)
@@ -243,7 +238,7 @@ class Place:
             family_of(space, replace(self.group, tree=without(tree, kept, own)), keeps)
             for tree in (self.group.tree, tight(self.group.tree))
         ]
-        return self.goal.candidates(families)
+        return self.goal.candidates(self.group, families)
 
 
 def tight(tree: Tree) -> Tree:

@@ -13,26 +13,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
-from simaccel.analytic.estimate import evaluate
+import numpy as np
+
+from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
+from simaccel.analytic.prediction import predict
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Around, Do, Group, Keep, Loop, Mapping, Tree
 from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.attention import Problem, problem_of
-from simaccel.schedulers.choosing import Chosen, NothingFitsError, capacity, with_one_slot
-from simaccel.schedulers.confirming import fastest
+from simaccel.schedulers.candidates import NothingFitsError, capacity, with_one_slot
 from simaccel.schedulers.einsums import Merged, Search, roles
-from simaccel.schedulers.problems import Attention, Options, Scheduler, mapping_of, parts
+from simaccel.schedulers.judge import Body, mapping_of
+from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
 from simaccel.schedulers.resident import (
-    ERROR,
     GRANULARITIES,
-    Body,
-    Finalists,
     Placed,
     Stage,
     few_counts,
+    objective_of,
     parts_of,
     staged,
 )
@@ -77,10 +78,10 @@ class Fixed:
         if not isinstance(workload.operator(name), Vector):
             return _fixed(workload, name, accelerator, self.holds, merged)
         rows = self.search.vector(workload, name, rows=accelerator.array.rows, merged=merged)
-        chosen = rows.best(capacity(accelerator))
-        if chosen is None:
+        best = rows.fastest()
+        if best is None:
             raise NothingFitsError(f"{name}: not even one row fits into {capacity(accelerator)} B")
-        return replace(rows.group, tree=chosen.tree)
+        return replace(rows.group, tree=best.tree)
 
     def _heights(self, workload: Workload, name: str, merged: Merged) -> list[Group]:
         """Return the group of a vector operator, and it in each height of whole rows."""
@@ -88,8 +89,10 @@ class Fixed:
         accelerator = self.search.accelerator
         rows = self.search.vector(workload, name, rows=accelerator.array.rows, merged=merged)
         trees = {with_one_slot(group.tree): group.tree}
-        for one in self.search.goal.grid(rows.families[:1]).every(capacity(accelerator)):
-            tree = renamed(one.tree, rows.names)
+        grid = self.search.goal.grid(rows.made, rows.families[:1])
+        fits = grid.fitting(capacity(accelerator))
+        for number in fits[np.argsort(grid.bounds[fits], kind="stable")]:
+            tree = renamed(grid.tree(int(number)), rows.names)
             trees.setdefault(with_one_slot(tree), tree)
         return [replace(group, tree=tree) for tree in trees.values()]
 
@@ -113,19 +116,29 @@ class Fixed:
 
     def attention(self, workload: Workload, part: Attention, granularities: str) -> Body:
         """Return L, softmax and A with the rows that stay on chip."""
-        problem, goal = problem_of(workload, part), self.search.goal
-        kinds: list[dict[tuple[int, int], tuple[Body, Chosen]]] = [{} for _ in granularities]
-        for at, way in enumerate(self.ways(problem)):
-            stage = self._stage(problem, way)
-            for kind, one in zip(kinds, granularities, strict=True):
-                kind.update({(at, rows): body for rows, body in stage.few(one).items()})
-        found = Finalists(kinds)
-        at, _ = fastest(goal, workload, found.bodies, error=ERROR, kinds=found.numbers)
-        return found.bodies[at][0]
+        problem = problem_of(workload, part)
+        stages = [self._stage(problem, way) for way in self.ways(problem)]
+        found = [
+            one
+            for stage in stages
+            for name in granularities
+            if (one := stage.best(name)) is not None
+        ]
+        if not found:
+            raise NothingFitsError(f"{'+'.join(part)}: fixed tiles need more than the buffer")
+        return min(found, key=lambda one: one.scored.rank).body
 
     def _stage(self, problem: Problem, way: list[Placed]) -> Stage:
         need = max(self._need(problem.workload, group) for group, _, _ in way)
-        return Stage(problem, self.search.goal, lambda _rows, _room, _limit: way, need)
+        goal = self.search.goal
+
+        def promise(rows: int, _room: int) -> float:
+            body = staged(problem, rows, way)
+            alone = problem.workload.alone(problem.part)
+            predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
+            return objective_of(predicted, goal, predicted.bound_cycles)
+
+        return Stage(problem, goal, lambda _rows, _room, _limit: way, promise, need)
 
     def _need(self, workload: Workload, group: Group) -> int:
         family = family_of(space_of(workload, group), group)

@@ -7,14 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
+from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
 from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Einsum, Vector, Workload
-
-Judge = Callable[[Workload, Mapping], int]
-"""Returns the cycles of a mapping on the machine."""
 
 
 def unwatched(_done: float, _note: str) -> None:
@@ -27,19 +24,20 @@ class Options:
 
     ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
-    ``judge``: runs the best few on the machine (nobody does if None). ``constraints`` as on the
-    command line; ``patience``: candidates without an improvement after which a dataflow's search
-    ends; ``each`` may run pieces of work in other processes; ``note`` is handed the account of each
-    search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands.
+    ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
+    dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
+    with least energy, bytes and footprint is taken; ``each`` may run pieces of work in other
+    processes; ``note`` is handed the account of each search.
+    Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands.
     """
 
     pipeline: bool = False
     objective: Objective = "cycles"
-    judge: Judge | None = None
     stationarity: Stationarity | None = None
     effort: Effort = field(default_factory=Effort)
     constraints: tuple[str, ...] = ()
     patience: int | None = None
+    tolerance: float = 0.0
     each: Each = map
     note: Note = unnoted
     watch: Watch = unwatched
@@ -88,12 +86,6 @@ def _is_attention(three: Sequence[Einsum | Vector]) -> bool:
         and attend.inputs[0].tensor == softmax.output.tensor
         and softmax.axis not in attend.output.ranks
     )
-
-
-def mapping_of(workload: Workload, dataflow: str, body: Sequence[Group | Around]) -> Mapping:
-    """Put a mapping together."""
-    reference = WorkloadReference(name=workload.name, fingerprint=workload.fingerprint)
-    return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
 
 
 def heads_per_sample(workload: Workload, merged: Sequence[str], logit: str) -> int:

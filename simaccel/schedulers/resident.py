@@ -9,31 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-from simaccel.analytic.estimate import estimate
+from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Part, Span, Tree
 from simaccel.schedulers.attention import Problem
-from simaccel.schedulers.choosing import CLOSE, Chosen, capacity
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.candidates import GAP, Scored, capacity
+from simaccel.schedulers.judge import Body, mapping_of, operators_of
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload
 
 GRANULARITIES: Final = "mbhr"
 _ALL: Final = 16
 """So many numbers of resident units, beside none, are all tried (as sizes of ranks are)."""
-ERROR: Final = 0.005
-"""What estimates may err otherwise by how much of the intermediate stays."""
-_FEW: Final = 3
-"""Resident parts of a granularity that are run on the machine."""
+_MOST: Final = 16
+"""Numbers of rows that are tried where not all are."""
 _SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
 """Shares of the largest possible resident part that a front has."""
 
-Body = tuple[Group | Around, ...]
-Staged = tuple[int, tuple[Body, Chosen]]
-"""Rows that stay on chip, and the groups with their figures."""
 Placed = tuple[Group, str, Tree]
 """An operator's group, the intermediate that it reads or makes, and its tree where that spills."""
 Trees = Callable[[int, int, float], Sequence[Placed] | None]
@@ -41,6 +36,15 @@ Trees = Callable[[int, int, float], Sequence[Placed] | None]
 
 What is surely not below the limit may be missing.
 """
+
+
+@dataclass(frozen=True)
+class Resident:
+    """L, softmax and A with ``rows`` of the intermediate on chip, and their figures."""
+
+    rows: int
+    body: Body
+    scored: Scored
 
 
 def units(problem: Problem, granularity: str, accelerator: Accelerator) -> tuple[int, int]:
@@ -129,24 +133,24 @@ class Stage:
     """Looks for the number of rows that stay on chip.
 
     ``trees`` gives L, softmax and A beside them, which need ``least`` bytes if anything spills;
-    ``promise`` is what no objective of so many rows is below, and what is not below ``limit`` by it
-    is left out.
+    ``promise`` returns what no objective of so many rows beside so many bytes is below, and what is
+    not below ``limit`` by it is left out.
     """
 
     problem: Problem
     goal: Goal
     trees: Trees
+    promise: Callable[[int, int], float]
     least: int = 0
-    promise: Callable[[int], float] = lambda _rows: 0.0
     limit: float = float("inf")
-    known: dict[int, tuple[Body, Chosen] | None] = field(default_factory=dict)
+    known: dict[int, Resident | None] = field(default_factory=dict)
 
-    def few(self, granularity: str) -> dict[int, tuple[Body, Chosen]]:
-        """Return the best few numbers of rows of a granularity, with their groups."""
+    def best(self, granularity: str) -> Resident | None:
+        """Return the best of a granularity; None if nothing fits, or is below the limit."""
         unit, most = units(self.problem, granularity, self.goal.accelerator)
         tried = self._all(unit, most) if most <= _ALL else self._halved(unit, most)
-        some: list[Staged] = [(n, body) for n in tried if (body := self.known[n]) is not None]
-        return dict(sorted(some, key=lambda one: one[1][1].rank)[:_FEW])
+        some = [one for rows in tried if (one := self.known[rows]) is not None]
+        return min(some, key=lambda one: one.scored.rank, default=None)
 
     def _all(self, unit: int, most: int) -> list[int]:
         counts = [unit * count for count in range(most + 1)]
@@ -165,7 +169,9 @@ class Stage:
         between = [(0, fits)]
         while between:
             low, high = between.pop()
-            if high - low <= 1 or self._relaxed(low, high, unit) >= best * (1 - CLOSE):
+            if high - low <= 1 or len(tried) >= _MOST:
+                continue
+            if self.promise((high - 1) * unit, self._room((low + 1) * unit)) >= best * (1 - GAP):
                 continue
             middle = self._middle(low, high, unit)
             tried.append(middle * unit)
@@ -182,73 +188,54 @@ class Stage:
     def _value(self, rows: int) -> float:
         if rows not in self.known:
             self.known[rows] = None
-            if self.limit == float("inf") or self.promise(rows) < self.limit:
-                limit = min(self.limit, self._best() * (1 + ERROR))
+            limit = min(self.limit, self._best())
+            if self.promise(rows, self._room(rows)) < limit:
                 body = self._body(rows, self._room(rows), limit)
-                self.known[rows] = body and self._fitting(body)
+                scored = body and score(self.problem.workload, body, self.goal, limit)
+                if body and scored and scored.buffer_bytes <= self.goal.room:
+                    self.known[rows] = Resident(rows, body, scored)
         one = self.known[rows]
-        return one[1].value if one else float("inf")
+        return one.scored.value if one else float("inf")
 
     def _best(self) -> float:
         """Return the best objective so far."""
-        return min((one[1].value for one in self.known.values() if one), default=float("inf"))
+        return min((one.scored.value for one in self.known.values() if one), default=float("inf"))
 
-    def _relaxed(self, low: int, high: int, unit: int) -> float:
-        """Return the objective of the most rows of a range beside the tiles of the fewest."""
-        body = self._body((high - 1) * unit, self._room((low + 1) * unit), self._best())
-        return body[1].value if body else float("inf")
-
-    def _body(self, rows: int, room: int, limit: float) -> tuple[Body, Chosen] | None:
+    def _body(self, rows: int, room: int, limit: float) -> Body | None:
         placed = self.trees(rows, room, limit)
-        if placed is None:
-            return None
-        body = staged(self.problem, rows, placed)
-        return body, figures(self.problem.workload, body, self.goal)
-
-    def _fitting(self, one: tuple[Body, Chosen]) -> tuple[Body, Chosen] | None:
-        return one if one[1].buffer_bytes <= self.goal.room else None
+        return None if placed is None else staged(self.problem, rows, placed)
 
     def _room(self, rows: int) -> int:
         """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
         return self.goal.room - rows * self.problem.row_bytes
 
 
-@dataclass(frozen=True)
-class Finalists:
-    """The best few of each granularity, some of several, by the rows that stay on chip.
-
-    Where L, softmax and A have several trees, by which these are, too.
-    """
-
-    kinds: Sequence[dict[Any, tuple[Body, Chosen]]]
-
-    @property
-    def bodies(self) -> list[tuple[Body, Chosen]]:
-        """All of them, each once."""
-        return list({rows: one for kind in self.kinds for rows, one in kind.items()}.values())
-
-    @property
-    def numbers(self) -> list[list[int]]:
-        """Where those of each granularity stand in ``bodies``."""
-        every = {
-            rows: at for at, rows in enumerate(dict.fromkeys(r for k in self.kinds for r in k))
-        }
-        return [[every[rows] for rows in kind] for kind in self.kinds if kind]
+def score(workload: Workload, body: Body, goal: Goal, below: float = float("inf")) -> Scored | None:
+    """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
+    alone = workload.alone(operators_of(body))
+    predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
+    most = below if goal.objective == "cycles" else float("inf")
+    (cycles,) = goal.judge.cycles(alone, [body], most)
+    if cycles == float("inf"):
+        return None
+    moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
+    value = objective_of(predicted, goal, cycles)
+    scored = Scored((), value, int(cycles), moved, predicted.buffer_bytes)
+    return scored if scored.value < below else None
 
 
-def figures(workload: Workload, body: Body, goal: Goal) -> Chosen:
-    """Return the objective of some groups by the closed form."""
-    whole = estimate(workload, mapping_of(workload, "", body), goal.accelerator)
-    moved = sum(n for (level, _), n in whole.moved.items() if level.startswith("dram"))
-    energy = sum(whole.energy_pj.values())
-    value = {
-        "cycles": whole.cycles,
-        "energy": energy,
-        "edp": energy * whole.cycles,
-        "dram-bytes": moved,
-        "footprint": whole.buffer_bytes,
-    }[goal.objective]
-    return Chosen((), float(value), whole.cycles, moved, whole.buffer_bytes)
+def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
+    """Return the objective of a mapping that takes so many cycles."""
+    if goal.objective == "cycles":
+        return float(cycles)
+    if goal.objective == "footprint":
+        return float(predicted.buffer_bytes)
+    if goal.objective == "dram-bytes":
+        return float(sum(n for (at, _), n in predicted.moved.items() if at.startswith("dram")))
+    leaked = sum(one.bound_cycles for one in predicted.groups)
+    energy = sum(predicted.energy_pj.values())
+    energy += goal.accelerator.prices.leakage_pj_per_cycle * (cycles - leaked)
+    return energy * cycles if goal.objective == "edp" else energy
 
 
 def parts_of(problem: Problem) -> Iterator[tuple[str, str]]:

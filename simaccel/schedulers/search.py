@@ -1,22 +1,20 @@
-"""One search for all schedulers: a grid of candidates, what is near the best, and the machine.
+"""One search for all schedulers: a grid of candidates, and what is near the best of it.
 
-The grid of a scheduler's families is judged by the closed form (`choosing`), then what is near the
-best of it (`neighbours`). The best few of all are run on the machine, and its best is taken.
+Candidates run on the machine (`candidates`), those of the grid of a scheduler's families first,
+then their neighbours (`neighbours`), until nothing near is better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.family import Family, Loops, branches_of, ints
-from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
+from simaccel.mapping.tree import Group
 from simaccel.mapspace.costs import Objective
-from simaccel.mapspace.search import Each
 from simaccel.schedulers.accounts import (
     ASKED,
     BOUND,
@@ -28,29 +26,28 @@ from simaccel.schedulers.accounts import (
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
-from simaccel.schedulers.choosing import CLOSE, MANY, TRIES, Candidates, Chosen, capacity
-from simaccel.schedulers.neighbours import Limit, limits_of, neighbours
-from simaccel.schedulers.problems import Judge, Options, parts
+from simaccel.schedulers.candidates import (
+    EXACT,
+    GAP,
+    CandidateSet,
+    Scored,
+    Stopping,
+    Walk,
+    capacity,
+)
+from simaccel.schedulers.judge import Judge
+from simaccel.schedulers.neighbours import limits_of, neighbours
+from simaccel.schedulers.problems import Options, parts
 from simaccel.workload import Workload
 
-EXACT: Final = 512
-"""Spaces of so many candidates that fit run on the machine: all whose bound may be the best."""
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
-_MANY_NEAR = 24
-"""Neighbours that are estimated in a round before one that is close is taken."""
+_NEAR_PATIENCE = 12
+"""Runs of neighbours without a gain after which a round ends."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
-_FEW = 4
-"""Candidates of one kind that are run on the machine."""
-_OTHERS = 6
-"""As many more, each with other tiles, orders or stationarity than those before."""
-_OF_GRID = 2
-"""Of the best from the grid, whatever is near: estimates err alike for what differs little."""
-_NEAR = 1.01
-"""How much worse than the best of a round one may be and still be run on the machine."""
 _LADDER = 3
-"""Smaller rooms, each half of the one before, whose best are run too.
+"""Smaller rooms, each half of the one before, that are searched, too.
 
 A mapping that fits half of a buffer fits the whole one: so a larger buffer is never worse, where
 the smaller one is a power of two (and nothing is held between groups).
@@ -59,27 +56,25 @@ the smaller one is a power of two (and nothing is held between groups).
 
 @dataclass(frozen=True)
 class Goal:
-    """What is searched for, on what, and who confirms the best few (nobody if None).
+    """An objective on an accelerator, and the constraints of who searches.
 
-    ``stationarity``: what the array holds, if that is not free; ``asked``: other constraints;
-    ``patience`` as of `Candidates`; ``each`` may run what is confirmed in other processes; ``note``
-    is handed the account of each search.
+    ``judge``: runs mappings. ``stationarity``: what the array holds, if that is not free;
+    ``asked``: other constraints; ``patience``: runs without a gain after which a search ends, in
+    place of the optimality gap; ``note`` is handed the account of each search.
     """
 
-    accelerator: Accelerator
+    judge: Judge
     objective: Objective = "cycles"
-    judge: Judge | None = None
     stationarity: Stationarity | None = None
     asked: Asked = NOTHING
     patience: int | None = None
-    each: Each = map
     note: Note = unnoted
     held_bytes: int = 0
     """Of the buffer, for what is kept around what is searched."""
     slack: float = 0.0
-    """Of the objective, what a search may leave at first: little of what a whole workload takes."""
-    ran: dict[object, int | SimaccelError] = field(default_factory=dict, compare=False, repr=False)
-    """Cycles of what the machine has run, or why it refused: nothing runs twice in a search."""
+    """Of the objective, what a search may leave: little of what a whole workload takes."""
+    tolerance: float = 0.0
+    """Of all that is within it of the best, relative, what takes least energy, bytes, footprint."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
@@ -90,37 +85,34 @@ class Goal:
 
         """
         return cls(
-            accelerator,
+            Judge(accelerator, options.each),
             options.objective,
-            options.judge,
             options.stationarity,
             Asked.of(options.constraints),
             options.patience,
-            options.each,
             options.note,
             slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
+            tolerance=options.tolerance,
         )
 
-    def grid(self, families: Sequence[Family]) -> Candidates:
-        """Return the candidates of some families, with what is asked for held by the array."""
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that mappings are for."""
+        return self.judge.accelerator
+
+    def grid(self, group: Group, families: Sequence[Family]) -> CandidateSet:
+        """Return the candidates of a group's families, held by the array as a user asks."""
         if self.stationarity is not None:
             which = ints(STATIONARITIES.index(self.stationarity))
             families = [
                 replace(family, held=dict.fromkeys(family.held, which)) for family in families
             ]
-        return self.candidates([self.asked.cut(family) for family in families])
+        return self.candidates(group, [self.asked.cut(family) for family in families])
 
-    def candidates(
-        self,
-        families: Sequence[Family],
-        many: int = MANY,
-        times: dict[object, int] | None = None,
-    ) -> Candidates:
-        """Return the candidates of families whose numbers are as asked; the others as of theirs."""
+    def candidates(self, group: Group, families: Sequence[Family]) -> CandidateSet:
+        """Return the candidates of families that meet the user's constraints."""
         allows = self.asked.allows if self.asked else None
-        return Candidates(
-            families, self.accelerator, self.objective, allows, self.patience, many, times=times
-        )
+        return CandidateSet(group, families, self.judge, self.objective, allows, self.tolerance)
 
     @property
     def room(self) -> int:
@@ -128,13 +120,21 @@ class Goal:
         return capacity(self.accelerator) - self.held_bytes
 
     @property
-    def timed(self) -> bool:
-        """Whether cycles decide, so that the machine has a say."""
+    def is_timed(self) -> bool:
+        """Whether cycles have a part in the objective."""
         return self.objective in ("cycles", "edp")
+
+    def stopping(self, grid: CandidateSet, room: int) -> Stopping:
+        """Return when the walk through a grid ends: small ones that are complete have no gap."""
+        if self.patience is not None:
+            return Stopping(gap=0.0, patience=self.patience, gain=0.0)
+        if grid.is_complete() and grid.fitting(room).size <= EXACT:
+            return Stopping(gap=0.0, patience=float("inf"))
+        return Stopping(slack=self.slack)
 
 
 def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
-    """Return what the search of a part of a workload may leave: `CLOSE` of the whole, by parts.
+    """Return what the search of a part of a workload may leave: `GAP` of the whole, by parts.
 
     Nothing of a single part: that is the whole.
     """
@@ -143,110 +143,126 @@ def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -
         return 0.0
     operators = [operator.name for operator in workload.operators]
     floor = floor_of_group(workload, operators, accelerator, objective)
-    return CLOSE * floor / sum(workload.times(name) for name in each)
+    return GAP * floor / sum(workload.times(name) for name in each)
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """Candidates of a search, the best first, and how they were found."""
+class Found:
+    """The best candidate of a search, None if none fits or is below the limit, and its account."""
 
-    chosen: tuple[Chosen, ...]
-    smallest: int
+    best: Scored | None
     account: Account
 
 
-def ranked(
-    grid: Candidates,
-    goal: Goal,
-    limit: float = float("inf"),
-    name: str = "",
-    slack: float = 0.0,
-) -> Ranked:
-    """Return the best candidates of a grid, and near it, that fit, the best first.
+def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = "") -> Found:
+    """Return the best candidate of a grid, or near it, that fits.
 
-    ``limit``: what their objective is to be below; ``name``: what the account calls the search. One
-    that is at most ``slack`` above the grid's bound ends it: nothing near it is looked at.
+    ``limit``: what its objective is to be below; ``name``: what the account calls the search.
     """
-    room = goal.room
-    found: list[Chosen] = []
-    near: list[Candidates] = []
-    below, left, ended = limit, 0.0, ""
-    nearby = _Nearby(goal, grid.near)
-    enough = grid.bound(room) + slack if slack else 0.0
-    rooms = [room] if goal.held_bytes else _rooms(room, goal.accelerator)
-    for at, most in enumerate(rooms):
-        if at and below / _NEAR <= enough:
-            break
-        tries = TRIES if at and not goal.patience else None
-        climb = _climb(grid, nearby, most, below, slack, tries)
-        best = sorted((*climb.firsts, *climb.others), key=lambda one: one.rank)
-        near += climb.judged
-        found += [*best[:_FEW], *climb.firsts[:_OF_GRID], *_unlike(best)]
-        if at == 0:
-            left, ended = grid.left, grid.ended
-        if climb.firsts:
-            below = min(below, climb.firsts[0].value * _NEAR)
-    unique: dict[object, Chosen] = {one.tree: one for one in whole(grid, goal, goal.room)}
-    for one in sorted(found, key=lambda one: one.rank):
-        unique.setdefault(one.tree, one)
-    account = account_of(grid, room, name)
-    account = replace(
-        account,
-        near=sum(_judged(one, room) for one in near),
-        judged=account.judged + sum(_judged(one, room) for one in near),
-        left=left,
-        ended=ended,
-        curve=_joined_curves([grid, *near]),
-    )
-    return Ranked(tuple(unique.values()), grid.smallest if not found else 0, account)
+    climb = _Climb(grid, goal, limit)
+    for room in [goal.room] if goal.held_bytes else _rooms(goal.room, goal.accelerator):
+        climb.go(room)
+    best = climb.settled(goal.room)
+    return Found(best, climb.account(name))
 
 
-def whole(grid: Candidates, goal: Goal, room: int) -> list[Chosen]:
-    """Return all candidates that fit, for the machine, where they are few and have all sizes."""
-    few = np.count_nonzero(grid.space[grid.first] <= room) <= EXACT
-    run = goal.judge is not None and goal.timed and goal.patience is None
-    return grid.every(room) if run and few and grid.is_complete() else []
+def floored(account: Account, grid: CandidateSet, goal: Goal) -> Account:
+    """Return an account with what no mapping of the operators at all is below."""
+    if goal.held_bytes:  # what is held between groups need not move
+        return account
+    operators, workload = grid.group.operators, grid.workload
+    floor = floor_of_group(workload, operators, goal.accelerator, goal.objective)
+    return replace(account, floor=floor)
 
 
-def account_of(grid: Candidates, room: int, name: str) -> Account:
-    """Return what a grid has, and what left it by which rule."""
-    kept = grid.space[grid.first] <= room
-    judged = _judged(grid, room)
-    return Account(
-        name=name,
-        operators=tuple(one.name for one in grid.families[0].space.operators),
-        space=len(grid),
-        pruned={
-            SAME: int(np.count_nonzero(grid.again & grid.asked)),
-            ASKED: int(np.count_nonzero(~grid.asked)),
-            ROOM: int(np.count_nonzero(~kept)),
-            BOUND: int(np.count_nonzero(kept)) - judged,
-        },
-        judged=judged,
-        left=grid.left,
-        complete=grid.is_complete(),
-        ended=grid.ended,
-        curve=tuple(grid.curve),
-    )
+@dataclass
+class _Climb:
+    """The walks of a search: through the grid, then near the best, in one room after the other."""
+
+    grid: CandidateSet
+    goal: Goal
+    limit: float
+    best: Scored | None = None
+    walks: list[Walk] = field(default_factory=list)
+
+    @property
+    def below(self) -> float:
+        """What the next candidate's objective is to be below."""
+        return self.limit if self.best is None else self.best.value
+
+    def go(self, room: int) -> None:
+        """Walk through what fits into a room, and climb from the best."""
+        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
+        starts = _different(self.grid, walk.numbers(), _STARTS)
+        limits = [limits_of(family) for family in self.grid.families]
+        for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
+            beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
+            for _ in range(_ROUNDS):
+                near = neighbours(beam, limits[family], self.goal.accelerator)
+                if near is None:
+                    break
+                candidates = self.goal.candidates(self.grid.group, [near])
+                enough = 1 if self.goal.patience else 1 - GAP
+                if candidates.bound(room) >= self.below * enough - self.goal.slack:
+                    break
+                before = self.below
+                found = self._walk(candidates, room, Stopping(patience=_NEAR_PATIENCE))
+                if self.below >= before:
+                    break
+                numbers = _different(candidates, found.numbers(), _STARTS)
+                beam = [candidates.alone(number) for number in numbers]
+
+    def _walk(self, candidates: CandidateSet, room: int, stopping: Stopping) -> Walk:
+        walk = Walk(candidates)
+        walk.go(room, stopping, self.below)
+        for number in walk.numbers()[:1]:
+            best = walk.scored(number)
+            if best.value < self.limit and (self.best is None or best.rank < self.best.rank):
+                self.best = best
+        self.walks.append(walk)
+        return walk
+
+    def settled(self, room: int) -> Scored | None:
+        """Return the best, or what costs least of all that is within the tolerance of it."""
+        if self.best is None or not self.goal.tolerance or not self.goal.is_timed:
+            return self.best
+        return self.grid.cheaper(self.best, room)
+
+    def account(self, name: str) -> Account:
+        """Return how the search went."""
+        grid, first = self.grid, self.walks[0]
+        fits = grid.fitting(self.goal.room).size
+        values = sorted(walk.scored(n).value for walk in self.walks for n in walk.numbers())
+        return Account(
+            name=name,
+            operators=grid.group.operators,
+            space=len(grid),
+            pruned={
+                SAME: int(np.count_nonzero(grid.again & grid.allowed)),
+                ASKED: int(np.count_nonzero(~grid.allowed)),
+                ROOM: len(grid.first) - fits,
+                BOUND: fits - len(first.cycles),
+            },
+            ran=sum(len(walk.cycles) for walk in self.walks),
+            near=sum(len(walk.cycles) for walk in self.walks if walk.candidates is not grid),
+            value=float("inf") if self.best is None else self.best.value,
+            runner_up=values[1] if len(values) > 1 else None,
+            left=first.left,
+            complete=grid.is_complete(),
+            ended=first.ended,
+            curve=_joined_curves(self.walks),
+        )
 
 
-def _judged(candidates: Candidates, room: int) -> int:
-    """Count the candidates that the closed form priced."""
-    fits = candidates.first[candidates.space[candidates.first] <= room]
-    if not candidates.is_timed:
-        return len(fits)
-    return int(np.count_nonzero(candidates.cycles[fits] >= 0))
-
-
-def _joined_curves(parts: Sequence[Candidates]) -> tuple[tuple[int, float], ...]:
-    """Return the improvements of searches one after the other, by the candidates judged."""
+def _joined_curves(walks: Sequence[Walk]) -> tuple[tuple[int, float], ...]:
+    """Return the improvements of walks one after the other, by the candidates that ran."""
     before, best, found = 0, float("inf"), []
-    for one in parts:
-        for at, value in one.curve:
+    for walk in walks:
+        for at, value in walk.curve:
             if value < best:
                 best = value
                 found.append((before + at, value))
-        before += one.timed
+        before += len(walk.cycles)
     return tuple(found)
 
 
@@ -258,98 +274,15 @@ def _rooms(room: int, accelerator: Accelerator) -> list[int]:
     return [room, *(below >> at for at in range(_LADDER) if below >> at > 0)]
 
 
-@dataclass(frozen=True)
-class _Climb:
-    """The best of a grid, the best of what is near them, and the candidates near them."""
-
-    firsts: list[Chosen]
-    others: list[Chosen] = field(default_factory=list)
-    judged: list[Candidates] = field(default_factory=list)
-
-    @property
-    def best(self) -> float:
-        """The best objective so far."""
-        return min((one.value for one in (*self.firsts, *self.others)), default=float("inf"))
-
-
-@dataclass(frozen=True)
-class _Nearby:
-    """Candidates around those that a search has come to; smaller rooms often come there, too."""
-
-    goal: Goal
-    known: dict[object, Candidates | None]
-    times: dict[object, int] = field(default_factory=dict)
-    """Cycles of what was timed: different ways come to the same candidates."""
-
-    def near(
-        self, way: object, beam: Sequence[Family], limits: Sequence[Limit]
-    ) -> Candidates | None:
-        """Return the neighbours of candidates that a search comes to on a way; None if none are."""
-        if way not in self.known:
-            family = neighbours(beam, limits, self.goal.accelerator)
-            self.known[way] = (
-                None if family is None else self.goal.candidates([family], _MANY_NEAR, self.times)
-            )
-        found = self.known[way]
-        return None if found is None else found.repeated()
-
-
-def _climb(
-    grid: Candidates, nearby: _Nearby, room: int, below: float, slack: float, tries: int | None
-) -> _Climb:
-    """Look near the best of a grid, and near the best of that, until nothing is better.
-
-    Where the search of a part may leave something, and no run can be much better than the best,
-    until nothing is better by more than that.
-    """
-    numbers = grid.finalists(room, _FEW + _OTHERS, below, slack, tries)
-    found = _Climb([grid.chosen(number) for number in numbers])
-    if slack and found.firsts and found.firsts[0].value <= grid.bound(room) + slack:
-        return found
-    enough = _NEAR if nearby.goal.patience else 1 - CLOSE
-    limits = [limits_of(family) for family in grid.families]
-    starts = _different(grid, numbers, _STARTS)
-    for which in dict.fromkeys(int(grid.family[number]) for number in starts):
-        mine = tuple(number for number in starts if grid.family[number] == which)
-        beam = [grid.one(number) for number in mine]
-        way: tuple[tuple[int, ...], ...] = (mine,)
-        best = min(grid.chosen(number).value for number in mine)
-        for _ in range(_ROUNDS):
-            candidates = nearby.near(way, beam, limits[which])
-            if candidates is None or candidates.bound(room) >= found.best * enough:
-                break
-            found.judged.append(candidates)
-            better = candidates.finalists(room, _FEW + _OTHERS, best * _NEAR)
-            values = [candidates.chosen(number) for number in better]
-            found.others.extend(values)
-            near = best <= candidates.bound(room) * _NEAR
-            if not values or values[0].value >= best - nearby.goal.slack * near:
-                break
-            best = values[0].value
-            numbers = _different(candidates, better, _STARTS)
-            beam = [candidates.one(number) for number in numbers]
-            way = (*way, tuple(numbers))
-    return found
-
-
-def _different(grid: Candidates, numbers: Iterable[int], most: int) -> list[int]:
+def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[int]:
     """Return candidates, at most so many, no two with the same tiles."""
     found: dict[tuple[int, ...], int] = {}
     for number in numbers:
         tiles = tuple(
             int(tile.ravel()[0])
-            for node in branches_of(grid.one(number).branch)
+            for node in branches_of(grid.alone(number).branch)
             if isinstance(node, Loops)
             for tile in node.tiles
         )
         found.setdefault(tiles, number)
     return list(found.values())[:most]
-
-
-def _unlike(best: Sequence[Chosen]) -> list[Chosen]:
-    """Return a few that differ in more than slots, which estimates may err on in other ways."""
-    found: dict[object, Chosen] = {}
-    for one in best:
-        if one.value <= best[0].value * _NEAR**2:
-            found.setdefault(one.kind, one)
-    return list(found.values())[:_OTHERS]

@@ -11,9 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-import numpy as np
-
-from simaccel.analytic.estimate import evaluate
 from simaccel.errors import Fault, InputError, SimaccelError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
@@ -21,26 +18,24 @@ from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy, Level, Temporal
 from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
-from simaccel.mapspace.candidates import Candidates
-from simaccel.mapspace.costs import Floats, Objective, score
 from simaccel.mapspace.limits import limits
 from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
 from simaccel.mapspace.search import Found
 from simaccel.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
-from simaccel.schedulers.accounts import ROOM, Account
-from simaccel.schedulers.choosing import Chosen
-from simaccel.schedulers.confirming import fastest
+from simaccel.schedulers.accounts import ROOM, Account, together
+from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, Scored, Stopping, Walk
 from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.problems import Options, Scheduler, mapping_of
+from simaccel.schedulers.judge import FOREVER, Judge, mapping_of
+from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
 _FEW: Final = 16
-"""Mappings that are estimated in one go."""
-_RUN: Final = 4
-"""Mappings of a mapspace that are run on the machine, beside those of smaller ones inside."""
+"""Mappings of a search that a front has."""
+_RUNS: Final = 12
+"""Runs of good mappings without a gain after which no more are run."""
 
 
 class NotNestedError(SimaccelError):
@@ -132,16 +127,11 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
 
 
 @dataclass(frozen=True)
-class _Finalist:
-    """One of the best mappings of a search, with its figures by the closed form."""
+class _Picked:
+    """The best of some mappings with all slots that there is room for, and its objective."""
 
     mapped: Mapped
-    chosen: Chosen
-
-    @property
-    def body(self) -> tuple[Group]:
-        """The mapping, with the slots that there is room for."""
-        return (double_buffered(self.mapped),)
+    scored: Scored
 
 
 Searched = list[tuple[Target, Found]]
@@ -153,8 +143,8 @@ def _best(choice: Choice, options: Options) -> Mapped:
 
     A search counts one slot a tile, and that everything else happens behind the busiest resource.
     Where memory outside takes time, it is also made within half of the memories, so that all
-    tiles can have two; the estimate chooses among the good ones, and the machine among the best
-    few. Those of smaller mapspaces inside are among them: so none is better than a larger one.
+    tiles can have two; the machine chooses among the good ones. Those of smaller mapspaces inside
+    are among them: so none is better than a larger one.
 
     Raises:
         EmptyMapspaceError: there is no mapping within the constraints.
@@ -169,7 +159,7 @@ def _best(choice: Choice, options: Options) -> Mapped:
         def watch(done: float, note: str, at: int = at) -> None:
             options.watch((at + done) / len(searches), note)
 
-        inner = len(searches) > 1 and options.judge is not None
+        inner = len(searches) > 1
         try:
             found = _founds(replace(target, room=room), replace(options, watch=watch), inner=inner)
         except EmptyMapspaceError as error:
@@ -182,9 +172,10 @@ def _best(choice: Choice, options: Options) -> Mapped:
         raise empty
     if len(searches) == 1:
         target, found_alone = every[strategy][0]
-        options.note(replace(_account(target, found_alone), estimate=found_alone.score))
+        options.note(_account(target, found_alone))
         return mapped_as(target, found_alone)
-    return _pick(every, strategy, options, {}).mapped
+    judge = Judge(choice[0].accelerator, options.each)
+    return _pick(every, strategy, options, judge, {}).mapped
 
 
 def _founds(target: Target, options: Options, *, inner: bool) -> dict[Strategy, Found]:
@@ -206,34 +197,49 @@ def _pick(
     every: Mapping[Strategy, Searched],
     strategy: Strategy,
     options: Options,
-    known: dict[Strategy, _Finalist],
-) -> _Finalist:
-    """Return the best of a mapspace and of those inside it, on the machine if there is one.
+    judge: Judge,
+    known: dict[Strategy, _Picked],
+) -> _Picked:
+    """Return the best of a mapspace and of those inside it.
 
-    ``known``: what was picked from smaller ones, with what the machine takes for it.
+    ``known``: what was picked from smaller ones.
     """
     if strategy in known:
         return known[strategy]
-    objective = options.effort.objective
-    pool, least = [], float("inf")
+    inside = [name for name in INSIDE[strategy] if name in every] if strategy != "padded" else []
+    best = min(
+        (_pick(every, name, options, judge, known) for name in inside),
+        key=lambda one: one.scored.rank,
+        default=None,
+    )
+    accounts, refused = [], None
     for target, found in every[strategy]:
-        best = _estimated(mapped_as(target, found), objective, least)
-        pool += best
-        least = min([least, *(one.chosen.value for one in best)])
-    estimate = min(one.chosen.value for one in pool)
-    pool.sort(key=lambda one: one.chosen.rank)
-    pool = pool[:_RUN]
-    if strategy != "padded" and options.judge is not None:
-        inside = [name for name in INSIDE[strategy] if name in every]
-        pool += [_pick(every, name, options, known) for name in inside]
-    target = every[strategy][0][0]
-    goal = Goal(target.accelerator, objective, options.judge, each=options.each, note=options.note)
-    accounts = [replace(_account(*one), estimate=estimate) for one in every[strategy]]
-    bodies = [(one.body, one.chosen) for one in pool]
-    at, value = fastest(goal, target.setting.workload, bodies, accounts, strategy)
-    ran = value if goal.judge is not None and goal.timed else None
-    known[strategy] = replace(pool[at], chosen=replace(pool[at].chosen, measured=ran))
-    return known[strategy]
+        walk = _walk(mapped_as(target, found), options, judge, best)
+        accounts.append(replace(_account(target, found), ran=len(walk.cycles), value=walk.best))
+        for number in walk.numbers()[:1]:
+            scored, good = walk.scored(number), found.good
+            if good is not None and (best is None or scored.rank < best.scored.rank):
+                at = slice(number, number + 1)
+                one = replace(found, best=good.take(at))
+                best = _Picked(mapped_as(target, one), scored)
+        refused = refused or judge.refusal
+    if best is None:
+        assert refused is not None  # noqa: S101 - the machine took none
+        raise refused
+    options.note(replace(together(strategy, accounts), value=best.scored.value))
+    known[strategy] = best
+    return best
+
+
+def _walk(mapped: Mapped, options: Options, judge: Judge, best: _Picked | None) -> Walk:
+    """Run the good ones of a search, with two slots a tile where there is room."""
+    found, setting, objective = mapped.found, mapped.target.setting, options.effort.objective
+    assert found.good is not None  # noqa: S101 - narrows the type
+    family = setting.family(found.space, found.good, double=True)
+    group = setting.empty(found.space)
+    walk = Walk(CandidateSet(group, [family], judge, objective, tolerance=options.tolerance))
+    walk.go(UNLIMITED, Stopping(gap=0.0, patience=_RUNS), best.scored.value if best else FOREVER)
+    return walk
 
 
 def _account(target: Target, found: Found) -> Account:
@@ -243,58 +249,12 @@ def _account(target: Target, found: Found) -> Account:
         operators=(target.einsum.name,),
         space=found.size,
         pruned={ROOM: found.gone - found.valid},
-        judged=found.valid,
         left=found.score if found.complete else 0.0,
         complete=True,
         ended=found.ended,
         curve=found.curve,
         value=found.score,
     )
-
-
-def _estimated(mapped: Mapped, objective: Objective, known: float) -> list[_Finalist]:
-    """Return the best few of the good ones by their estimates; none is better than its score.
-
-    They come by score, so the first that is no better than the best estimate ends it.
-    """
-    found, setting = mapped.found, mapped.target.setting
-    assert found.good is not None  # noqa: S101 - narrows the type
-    scores = score(objective, setting.costs(found.space, found.good))[0]
-    finalists: list[_Finalist] = []
-    best = known
-    for start in range(0, len(scores), _FEW):
-        if scores[start] >= best and (finalists or scores[start] > best):
-            break
-        some = found.good.take(slice(start, start + _FEW))
-        costs = setting.costs(found.space, some)
-        values, cycles = _objective(mapped, some, objective)
-        for at in np.argsort(values, kind="stable")[:_RUN]:
-            one = replace(found, best=some.take(slice(int(at), int(at) + 1)))
-            chosen = Chosen(
-                tree=(),
-                value=float(values[at]),
-                cycles=int(cycles[at]),
-                dram_bytes=int(costs.dram_bytes[at]),
-                buffer_bytes=int(costs.buffer_bytes[at]),
-            )
-            finalists.append(_Finalist(mapped_as(mapped.target, one), chosen))
-        best = min(best, float(values.min()))
-    return sorted(finalists, key=lambda one: one.chosen.rank)[:_RUN]
-
-
-def _objective(
-    mapped: Mapped, candidates: Candidates, objective: Objective
-) -> tuple[Floats, Floats]:
-    """Return the objective with all slots, and with the time of all that waits; and the cycles."""
-    setting, space = mapped.target.setting, mapped.found.space
-    family = setting.family(space, candidates, double=True)
-    cycles = evaluate(family, setting.accelerator).cycles().astype(np.float64)
-    cycles = np.broadcast_to(cycles, (len(candidates),))
-    costs = setting.costs(space, candidates)
-    if objective in ("dram-bytes", "footprint"):
-        return score(objective, costs)[0], cycles
-    energy = costs.energy_pj
-    return {"cycles": cycles, "energy": energy, "edp": cycles * energy}[objective], cycles
 
 
 def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
@@ -343,7 +303,7 @@ def mapping_from(
 
     """
     known = {one.target.einsum.name: one for one in mapped}
-    search = Search(Goal(accelerator))
+    search = Search(Goal(Judge(accelerator)))
     groups: list[Group] = []
     for operator in workload.operators:
         if isinstance(operator, Vector):

@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space, space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
-from simaccel.schedulers.choosing import NothingFitsError, capacity
+from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Roles, Search, roles
-from simaccel.schedulers.problems import Options, mapping_of
+from simaccel.schedulers.judge import mapping_of
+from simaccel.schedulers.problems import Options
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Vector, Workload
 
@@ -82,10 +83,10 @@ def _fused(
     if windows is not None:
         return windows
     rows = search.vector(workload, names[0])
-    chosen = rows.best(capacity(accelerator))
-    if chosen is None:
+    best = rows.fastest()
+    if best is None:
         raise NothingFitsError(f"{names[0]}: not even one row fits")
-    return replace(rows.group, tree=chosen.tree)
+    return replace(rows.group, tree=best.tree)
 
 
 def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group | None:

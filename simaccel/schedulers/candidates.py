@@ -1,0 +1,405 @@
+"""The candidates of a group: counts and bounds of all of them, cycles of those that ran.
+
+The objective of a candidate is never below its bound. Candidates run on the machine from the lowest
+bound on, of about equal ones those first that move least, until no bound is below the best by more
+than the optimality gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.family import (
+    Bools,
+    Family,
+    Ints,
+    Loops,
+    branches_of,
+    ints,
+    take,
+    tree_of,
+)
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Around, Fork, Group, Keep, Part, Tree
+from simaccel.mapspace.costs import Objective
+from simaccel.schedulers.judge import Body, Judge
+from simaccel.schedulers.repeats import repeats
+from simaccel.workload import Workload
+
+UNLIMITED = 2**62
+GAP: Final = 0.001
+"""The optimality gap: by so much, relative to its bound, the best may be above what is left."""
+PATIENCE: Final = 24
+"""Runs without a gain after which a search ends, unless all sizes are few."""
+GAIN: Final = 0.0005
+"""The least that counts as a gain, relative to the best."""
+EXACT: Final = 512
+"""Spaces of so many candidates that fit, with all sizes, are searched without a gap."""
+NEAR: Final = 1.01
+"""How much worse than the best a run may be before it is given up, and still be looked near to."""
+_AT_ONCE: Final = 4
+"""Candidates that run at once after the first few, whether one process runs them or several."""
+Values = npt.NDArray[np.float64]
+
+
+class NothingFitsError(SimaccelError):
+    """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
+
+
+def capacity(accelerator: Accelerator) -> int:
+    """Return the buffer's capacity in bytes; a very large number if unlimited."""
+    size = accelerator.buffer.capacity_bytes
+    return UNLIMITED if size is None else size
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes."""
+
+    tree: Tree
+    value: float
+    cycles: int
+    dram_bytes: int
+    buffer_bytes: int
+
+    @property
+    def rank(self) -> tuple[float, int, int, int]:
+        """What decides: the objective, then cycles, bytes moved, bytes kept."""
+        return self.value, self.cycles, self.dram_bytes, self.buffer_bytes
+
+
+def with_one_slot(tree: Tree) -> Tree:
+    """Return a tree whose tiles have one slot each."""
+    return tuple(
+        replace(node, slots=1)
+        if isinstance(node, Keep)
+        else replace(node, branches=tuple(map(with_one_slot, node.branches)))
+        if isinstance(node, Fork | Part)
+        else node
+        for node in tree
+    )
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When a search ends: see `GAP` and `PATIENCE`; ``slack`` of the objective may be left, too."""
+
+    gap: float = GAP
+    patience: float = PATIENCE
+    slack: float = 0.0
+    gain: float = GAIN
+
+    def allowed(self, best: float) -> float:
+        """Return what the lowest bound left may be below the best."""
+        return max(best * self.gap, self.slack)
+
+
+@dataclass
+class CandidateSet:
+    """All candidates of some families of one group, in one row; they run when needed.
+
+    ``group``: without a tree. ``allows``: which candidates of a family are as a user constrains
+    them. ``tolerance``: of all candidates within it of the best objective the one with least
+    energy, bytes and footprint is taken, relative.
+    """
+
+    group: Group
+    families: Sequence[Family]
+    judge: Judge
+    objective: Objective = "cycles"
+    allows: Callable[[Family], Bools] | None = None
+    tolerance: float = 0.0
+    totals: list[Totals] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Count all candidates."""
+        columns: list[list[npt.NDArray[Any]]] = []
+        again, allowed = [], []
+        priced = self.objective in ("energy", "edp") or self.tolerance > 0
+        for number, family in enumerate(self.families):
+            totals = evaluate(family, self.accelerator)
+            shape = family.shape
+            self.totals.append(totals)
+            counts, bound = totals.counts, totals.bound()
+            dram = counts.total("dram_read") + counts.total("dram_write")
+            energy: Any = np.float64(0)
+            if priced:
+                energy = sum(totals.energy_pj(bound).values(), start=energy)
+            space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
+            rows = [np.broadcast_to(one, shape).ravel() for one in (bound, dram, space, energy)]
+            size = rows[0].size
+            columns.append([*rows, np.full(size, number), np.arange(size)])
+            again.append(repeats(family, shape))
+            may = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
+            allowed.append(np.broadcast_to(may, shape).ravel())
+        self.bounds, self.dram, self.space, self.energy, self.family, self.place = (
+            np.concatenate(column) for column in zip(*columns, strict=True)
+        )
+        self.again, self.allowed = np.concatenate(again), np.concatenate(allowed)
+        self.first = np.flatnonzero(~self.again & self.allowed)
+        self._alone: dict[int, tuple[Family, Tree]] = {}
+
+    def __len__(self) -> int:
+        """Count the candidates."""
+        return len(self.bounds)
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that the candidates are for."""
+        return self.judge.accelerator
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The operators of the group alone."""
+        return self.families[0].space.workload.alone(self.group.operators)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the objective has cycles in it."""
+        return self.objective in ("cycles", "edp")
+
+    def is_complete(self) -> bool:
+        """Return whether the families have all sizes of tiles between their smallest and largest.
+
+        A rank that is not cut, or in units of a head's rows, is a constraint of the scheduler.
+        """
+        loops = (
+            node
+            for family in self.families
+            for node in branches_of(family.branch)
+            if isinstance(node, Loops)
+        )
+        return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
+
+    def fitting(self, room: int) -> Ints:
+        """Return the numbers of the different candidates that fit into ``room`` bytes."""
+        found: Ints = self.first[self.space[self.first] <= room]
+        return found
+
+    def values(self, which: Ints, cycles: Ints | Values) -> Values:
+        """Return the objective of candidates that take so many cycles."""
+        if self.objective == "cycles":
+            return cycles.astype(np.float64)
+        if self.objective in ("energy", "edp"):
+            more = np.where(np.isfinite(cycles), cycles, 0) - self.bounds[which]
+            energy: Values = self.energy[which] + self._leakage * more.clip(0)
+            return energy * cycles if self.objective == "edp" else energy
+        column: Ints = self.dram if self.objective == "dram-bytes" else self.space
+        return column[which].astype(np.float64)
+
+    @property
+    def _leakage(self) -> float:
+        return self.accelerator.prices.leakage_pj_per_cycle
+
+    def run(self, which: Ints, below: float = float("inf")) -> Values:
+        """Return the cycles of candidates on the machine; infinite where they are not ``below``."""
+        bodies = [self.body(self.tree(int(number))) for number in which]
+        return np.array(self.judge.cycles(self.workload, bodies, below), dtype=np.float64)
+
+    def body(self, tree: Tree) -> Body:
+        """Return one mapping of the group, with what is kept around it."""
+        group, tensors = replace(self.group, tree=tree), self.workload.tensors
+        around = tuple(one for one in self.families[0].around if one.tensor in tensors)
+        return (Around(keeps=around, groups=(group,)) if around else group,)
+
+    def alone(self, number: int) -> Family:
+        """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
+        return self._taken(number)[0]
+
+    def tree(self, number: int) -> Tree:
+        """Return a candidate's tree."""
+        return self._taken(number)[1]
+
+    def _taken(self, number: int) -> tuple[Family, Tree]:
+        if number not in self._alone:
+            family = self.families[int(self.family[number])]
+            one = take(family, index_of(self.place[number : number + 1], family.shape))
+            self._alone[number] = one, tree_of(take(one, (ints(0),)))
+        return self._alone[number]
+
+    def scored(self, number: int, cycles: float) -> Scored:
+        """Return a candidate by its number, with its cycles."""
+        which = ints([number])
+        return Scored(
+            tree=self.tree(number),
+            value=float(self.values(which, np.array([cycles]))[0]),
+            cycles=int(cycles),
+            dram_bytes=int(self.dram[number]),
+            buffer_bytes=int(self.space[number]),
+        )
+
+    def cheaper(self, best: Scored, room: int) -> Scored:
+        """Return what costs least of all within the tolerance of the best, or that itself.
+
+        Cost is energy, then bytes moved, then bytes kept.
+        """
+        limit = best.value * (1 + self.tolerance)
+        fits = self.fitting(room)
+        fits = fits[self.values(fits, self.bounds[fits]) <= limit]
+        costs = np.stack([self.energy[fits], self.dram[fits], self.space[fits]])
+        order = np.lexsort(costs[::-1])
+        for number in fits[order][:PATIENCE]:
+            which = ints([number])
+            cycles = self.run(which, self.most_cycles(which, limit) + 1)
+            if np.isfinite(cycles[0]) and self.values(which, cycles)[0] <= limit:
+                return self.scored(int(number), float(cycles[0]))
+        return best
+
+    def most_cycles(self, which: Ints, value: float) -> float:
+        """Return cycles in which candidates have at least an objective of so much."""
+        if self.objective == "edp" and which.size:
+            return value / max(float(self.energy[which].min()), 1e-9)
+        return value
+
+    def bound(self, room: int) -> float:
+        """Return what the objective of no candidate that fits is below; infinite if none fits."""
+        return self.promise(room)[0]
+
+    def promise(self, room: int) -> tuple[float, float]:
+        """Return the bound, and the least DRAM bytes of those that have it; infinite if none fit.
+
+        No objective of a candidate that fits into ``room`` bytes is below the bound.
+        """
+        fits = self.fitting(room)
+        if not fits.size:
+            return float("inf"), float("inf")
+        values = self.values(fits, self.bounds[fits])
+        best = float(values.min())
+        return best, float(self.dram[fits[values == best]].min())
+
+    @property
+    def smallest(self) -> int:
+        """Buffer bytes of the smallest candidate.
+
+        Raises:
+            NothingFitsError: no candidate fits the array's accumulator and the staging of memories.
+
+        """
+        if not self.first.size:
+            raise NothingFitsError(f"{self.group.name}: no candidate is as --constrain asks for")
+        found = int(self.space[self.first].min())
+        if found > UNLIMITED:
+            raise NothingFitsError(
+                f"{self.accelerator.name}: {_SMALL[bool(self.accelerator.staging)]} of no tile; "
+                "allowed: larger ones, or none"
+            )
+        return found
+
+
+_SMALL = {
+    False: "array.accumulator.capacity_bytes takes the sums",
+    True: "array.accumulator.capacity_bytes and memories.*.staging_bytes take sums and operands",
+}
+
+
+@dataclass
+class Walk:
+    """A walk through the candidates that fit into a room, from the lowest bound on.
+
+    ``cycles``: of those that ran, by number; infinite where they are no better than what was known.
+    ``left``: no candidate that fits is below this. ``ended``: why the walk did.
+    """
+
+    candidates: CandidateSet
+    cycles: dict[int, float] = field(default_factory=dict)
+    best: float = float("inf")
+    left: float = float("inf")
+    ended: str = "all judged"
+    curve: list[tuple[int, float]] = field(default_factory=list)
+
+    def go(self, room: int, stopping: Stopping, below: float = float("inf")) -> None:
+        """Run candidates until none can be better by much, or ``below`` something that is known."""
+        candidates = self.candidates
+        fits = candidates.fitting(room)
+        bounds = candidates.values(fits, candidates.bounds[fits])
+        inside = bounds < below
+        fits, bounds = fits[inside], bounds[inside]
+        self.best, self.left = below, below
+        if not fits.size:
+            return
+        if not candidates.is_timed:
+            self._take(fits, bounds)
+            return
+        order = self._order(fits, bounds, stopping.gap)
+        fits, bounds = fits[order], bounds[order]
+        lowest = np.minimum.accumulate(bounds[::-1])[::-1]
+        at, idle = 0, 0
+        while at < fits.size and not self._is_over(lowest[at], stopping, idle):
+            step = 1 if at < _AT_ONCE else _AT_ONCE
+            turn = fits[at : at + step][bounds[at : at + step] < self.best]
+            gained = self._run(turn, stopping.gain)
+            idle = 0 if gained else idle + len(turn)
+            at += step
+        self.left = min(self.best, float(lowest[at])) if at < fits.size else self.best
+
+    def _is_over(self, lowest: float, stopping: Stopping, idle: int) -> bool:
+        if lowest >= self.best:
+            self.ended = "bounds"
+        elif lowest >= self.best - stopping.allowed(self.best) and self.cycles:
+            self.ended = "close"
+        elif idle >= stopping.patience:
+            self.ended = "patience"
+        else:
+            return False
+        return True
+
+    def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
+        """Return the order of about the lowest bound, then least bytes, then the largest tiles."""
+        candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
+        about = np.floor((bounds - bounds.min()) / width)
+        keys = (-candidates.space[fits], candidates.dram[fits], about)
+        return np.asarray(np.lexsort(keys), dtype=np.int64)
+
+    def _take(self, fits: Ints, values: Values) -> None:
+        """Take what is best by counts alone; of about equals the fastest."""
+        candidates = self.candidates
+        self.best = self.left = float(values.min())
+        equal = fits[values <= self.best * (1 + candidates.tolerance)]
+        keys = (candidates.space[equal], candidates.dram[equal], candidates.bounds[equal])
+        fastest = float("inf")
+        for number in equal[np.lexsort(keys)][:PATIENCE]:
+            if candidates.bounds[number] >= fastest:
+                break
+            cycles = float(candidates.run(ints([number]), fastest)[0])
+            self.cycles[int(number)] = cycles
+            fastest = min(fastest, cycles)
+
+    def _run(self, which: Ints, gain: float) -> bool:
+        """Run candidates; return whether the best is better by more than ``gain``."""
+        candidates, before = self.candidates, self.best
+        ran = candidates.run(which, candidates.most_cycles(which, before) * NEAR)
+        values = candidates.values(which, ran)
+        for number, cycles, value in zip(which, ran, values, strict=True):
+            self.cycles[int(number)] = float(cycles)
+            if value < self.best:
+                self.best = float(value)
+                self.curve.append((len(self.cycles), self.best))
+        return self.best < before * (1 - gain)
+
+    def numbers(self) -> list[int]:
+        """Return the candidates that ran and are no worse than what was known, the best first."""
+        ran = [number for number, cycles in self.cycles.items() if np.isfinite(cycles)]
+        return sorted(ran, key=lambda number: self.scored(number).rank)
+
+    def scored(self, number: int) -> Scored:
+        """Return a candidate that ran."""
+        return self.candidates.scored(number, self.cycles[number])
+
+
+def _has_no_gap(tiles: Ints) -> bool:
+    """Return whether sizes are all multiples of a unit from the smallest to the largest."""
+    sizes = np.unique(tiles)
+    return bool((np.diff(sizes) == np.gcd.reduce(sizes)).all())
+
+
+def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
+    """Return where candidates stand in a family of a shape; a family of one has none."""
+    return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()
