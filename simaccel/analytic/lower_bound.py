@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -269,10 +269,11 @@ class Fills:
         """What a block costs."""
         return Units(self.family, self.accelerator)
 
-    def first(self) -> Ints:
+    def first(self, late: Collection[str] | None = None) -> Ints:
         """Return the cycles before the first command: its inputs come from DRAM, and enter.
 
-        In which order they come is left open.
+        In which order they come is left open. ``late``: of the tensors that come now, where others
+        may be there already.
         """
         path = next(self.family.paths())
         cuts = Cuts(self.family.space, path)
@@ -284,7 +285,7 @@ class Fills:
             for at, entry in enumerate(path.entries):
                 if not isinstance(entry, Kept) or entry.tensor != use:
                     continue
-                if use in self.family.space.made:
+                if use in self.family.space.made or not _is_among(use, late):
                     continue
                 sides = (extent(dim, cuts.full[at]) for dim in expanded(self.family.space, view))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
@@ -366,6 +367,10 @@ class Fills:
 
     def _edges(self, path: Path, cuts: Cuts, sizes: Sizes) -> Edges:
         return self.units.edges(path, cuts, self.units.widened(sizes))
+
+
+def _is_among(use: str, late: Collection[str] | None) -> bool:
+    return late is None or use.partition("#")[0] in late
 
 
 def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:

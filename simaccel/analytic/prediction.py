@@ -234,20 +234,26 @@ class _Ends:
     def add(self, group: _Placed, previous: _Placed | None, *, again: bool = False) -> None:
         """Put a group behind; ``again``: the one before is of the layer before."""
         stay = _stay(group)
-        unit = "array" if stay["array"] else "sfu"
-        waits = set() if previous is None else _depending(group, previous, again=again)
-        begin = _latest(self.units.get(unit), self.before)
-        end = _behind(begin, stay)
-        if previous is not None and waits:
-            end = _latest(end, _behind(self.last, _own_work(group, waits, stay)))
+        unit = _unit(group)
+        end = _behind(_latest(self.units.get(unit), self.before), stay)
+        if previous is not None:
+            late = _late(group, previous, again=again)
+            end = _latest(end, _behind(self.last, _late_work(group, late, stay)))
         self.units[unit] = _latest(self.units.get(unit), end)
-        self.last, self.before = _latest(self.last, end), self.last
+        stored = _behind(end, Counter({"drain": int(group.totals.path["drain"])}))
+        self.last, self.before = _latest(self.last, stored), self.last
+
+
+def _unit(group: _Placed) -> str:
+    """Return the unit whose first and last command a group's stay is between."""
+    return "array" if int(group.totals.path["array"]) else "sfu"
 
 
 def _longest_path(placed: Sequence[_Placed]) -> Counter[str]:
     """Return the cycles on the longest path through groups that overlap, by term."""
     zero: Counter[str] = Counter()
-    ends = _Ends({"array": zero, "sfu": zero}, zero, zero)
+    fill = Counter({"fill": int(placed[0].totals.path["fill"])})
+    ends = _Ends({"array": zero, "sfu": zero, _unit(placed[0]): fill}, zero, zero)
     previous: _Placed | None = None
     for times, run in groupby(placed, lambda one: one.times):
         layer = list(run)
@@ -282,20 +288,30 @@ def _multiplied(terms: Counter[str] | None, times: int) -> Counter[str]:
     return Counter({name: n * times for name, n in (terms or {}).items()})
 
 
-def _depending(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
-    """Return the operators of a group that work on what the group before makes, or on its work."""
-    made, found = set(before.stored), set()
+def _late(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
+    """Return the tensors that come to a group when the one before has ended.
+
+    Those that it stores; ``again``: where that is of the layer before, all but weights.
+    """
+    if not again:
+        return before.stored
+    tensors = group.workload.tensors
+    return {name for name in tensors if tensors[name].kind != WEIGHT}
+
+
+def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> Counter[str]:
+    """Return the cycles of what works on late tensors, or on tiles that are kept around groups."""
+    made, found = set(late), set()
+    first = next(group.totals.family.paths()).leaf.operator
     for name in group.group.operators:
-        operator = group.workload.operator(name)
-        *inputs, output = (given.tensor for _, given in operands_of(operator))
-        tensors = group.workload.tensors
-        waits = made.intersection(inputs)
-        if again:
-            waits |= {one for one in inputs if tensors[one].kind != WEIGHT}
-        if waits or _is_around(group, (*inputs, output)):
+        *inputs, output = (one.tensor for _, one in operands_of(group.workload.operator(name)))
+        if made.intersection(inputs) or _is_around(group, (*inputs, output)):
             found.add(name)
             made.add(output)
-    return found
+    fill: Counter[str] = Counter()
+    if first in found:
+        fill = Counter({"fill": int(group.totals.fill(late))})
+    return fill + _own_work(group, found, stay)
 
 
 def _is_around(group: _Placed, tensors: Sequence[str]) -> bool:
