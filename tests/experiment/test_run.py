@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from simaccel.analytic.estimate import estimate
+
 from simaccel.errors import InputError
 from simaccel.experiment.run import Result, energy_pj, moved_tree, result_json, simulate
 from simaccel.hardware.load import load_accelerator

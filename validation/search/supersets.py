@@ -73,7 +73,7 @@ class Case:
             "energy": energy,
             "edp": energy * run.cycles,
             "dram-bytes": sum(n for (at, _), n in run.moved.items() if at.startswith("dram")),
-            "footprint": result.estimate.buffer_bytes,
+            "footprint": result.prediction.buffer_bytes,
         }[self.objective]
 
     def __str__(self) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from simaccel.analytic.estimate import estimate
+
 from simaccel.experiment.exploration.explore import Confirm, Exploration, Plan, explore
 from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.space import Dimension, Load, Setting, Space
