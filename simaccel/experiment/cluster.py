@@ -22,7 +22,8 @@ from typing import Any, Final, TypeVar
 import dask
 from distributed import Client, Future, LocalCluster, as_completed
 from distributed.client import FutureCancelledError
-from distributed.scheduler import KilledWorker
+from distributed.core import Status
+from distributed.scheduler import KilledWorker, NoWorkerError
 
 from simaccel.errors import Fault, InputError, SimaccelError, WorkerDiedError
 from simaccel.experiment.code import code_digest
@@ -44,15 +45,20 @@ _COUNT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 10.0
 _START_SECONDS: Final = 120.0
 """A process loads Dask before it answers, which takes a second on an idle processor."""
-_END_SECONDS: Final = 5.0
+_END_SECONDS: Final = 30.0
+"""Its processes are killed before a cluster is closed, which takes long on a busy machine alone."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _CONFIG: Final = {
     # a process has one task: what dies with it is this one, and no other
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.allowed-failures": 0,
+    # a process that died is started again, however long it takes; tasks fail where none comes back
+    "distributed.deploy.lost-worker-timeout": "1 day",
+    "distributed.scheduler.no-workers-timeout": _START_SECONDS,
     # nobody looks at it
     "distributed.worker.profile.enabled": False,
 }
+_ENDED: Final = frozenset({Status.closing, Status.closed, Status.failed})
 _LOGS: Final = ("distributed", "tornado", "asyncio")
 
 
@@ -196,6 +202,8 @@ def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
         return 0.0, [(error, None)] * count
     except ClusterError:
         raise
+    except NoWorkerError:
+        raise ClusterError("the processes of the search died, and no other one starts") from None
     except (CancelledError, FutureCancelledError):
         raise ClusterError("the scheduler of the cluster is gone") from None
     except Exception as error:  # noqa: BLE001 - whatever Dask raises
@@ -220,25 +228,24 @@ def started(jobs: int) -> Iterator[LocalProcesses]:
 
     """
     _silence()
-    with dask.config.set(_CONFIG), _undisturbed():
-        cluster = LocalCluster(
-            n_workers=0,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",  # none would be 8787, for everybody
-            memory_limit=None,
-            silence_logs=logging.CRITICAL,
-        )
-        client = Client(cluster)
-    try:
-        team = LocalProcesses(cluster, client)
-        team.grow(jobs)
-        _wait_for_first(client)
-        yield team
-    finally:
+    with dask.config.set(_CONFIG):  # Dask reads it whenever a process goes, or comes
         with _undisturbed():
-            _kill(cluster)
-            client.close(_END_SECONDS)
-            cluster.close(_END_SECONDS)
+            cluster = LocalCluster(
+                n_workers=0,
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",  # none would be 8787, for everybody
+                memory_limit=None,
+                silence_logs=logging.CRITICAL,
+            )
+            client = Client(cluster)
+        try:
+            team = LocalProcesses(cluster, client)
+            team.grow(jobs)
+            _wait_for_first(client)
+            yield team
+        finally:
+            with _undisturbed():
+                _close(client, cluster)
 
 
 def _wait_for_first(client: Client) -> None:
@@ -255,9 +262,23 @@ def _silence() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _kill(cluster: LocalCluster) -> None:
-    """Kill the processes of a cluster: nobody waits for what they do, and they keep nothing."""
+def _close(client: Client, cluster: LocalCluster) -> None:
+    """End a cluster, in whatever state it is; what the command found out is not lost by that."""
+    with suppress(TimeoutError):
+        cluster.sync(_kill, cluster, callback_timeout=_END_SECONDS)
+    for end in (client.close, cluster.close):
+        with suppress(TimeoutError, OSError):
+            end(_END_SECONDS)
+
+
+async def _kill(cluster: LocalCluster) -> None:
+    """Kill the processes of a cluster: nobody waits for what they do, and they keep nothing.
+
+    This runs in the thread of the cluster, where those who watch the processes change their status.
+    """
     for nanny in cluster._created:  # noqa: SLF001 - `workers` has none until all of them are up
+        if nanny.status in _ENDED:  # it would be closed a second time, by nobody
+            continue
         nanny.close_gracefully()  # nobody starts the process again
         with suppress(ProcessLookupError, TypeError):  # it has ended, or not yet begun
             os.kill(nanny.pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
