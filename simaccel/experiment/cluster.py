@@ -6,6 +6,7 @@ if that process dies, too, the task is lost, and no other is.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -22,7 +23,7 @@ from typing import Any, Final, TypeVar
 import dask
 from distributed import Client, Future, LocalCluster, as_completed
 from distributed.client import FutureCancelledError
-from distributed.core import Status
+from distributed.core import Status, rpc
 from distributed.scheduler import KilledWorker, NoWorkerError
 
 from simaccel.errors import Fault, InputError, SimaccelError, WorkerDiedError
@@ -295,8 +296,9 @@ def connected(address: str) -> Iterator[Processes]:
     _silence()
     allowed = "the address of a Dask scheduler that answers, as in tcp://127.0.0.1:8786"
     try:
+        asyncio.run(asyncio.wait_for(_greet(address), _ANSWER_SECONDS))
         client = Client(address, timeout=_ANSWER_SECONDS)
-    except (OSError, ValueError, TypeError):
+    except Exception:  # noqa: BLE001 - whatever Dask makes of what a stranger says
         raise InputError([Fault("command line", "--dask", address, allowed)]) from None
     try:
         try:
@@ -306,7 +308,20 @@ def connected(address: str) -> Iterator[Processes]:
             raise InputError([Fault("command line", "--dask", address, allowed)]) from None
         yield Processes(client, None, code_digest())
     finally:
-        client.close(_END_SECONDS)
+        with suppress(TimeoutError, OSError):
+            client.close(_END_SECONDS)
+
+
+async def _greet(address: str) -> None:
+    """Ask who is there: a client waits for ever where somebody listens and says nothing.
+
+    Raises:
+        Exception: no scheduler of Dask, which may be an error of any kind.
+
+    """
+    async with rpc(address, timeout=_ANSWER_SECONDS) as there:
+        if "workers" not in await there.identity():
+            raise ValueError("no scheduler")
 
 
 @contextmanager

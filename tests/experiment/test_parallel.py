@@ -4,11 +4,13 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -183,6 +185,46 @@ def test_an_address_where_nobody_answers(address: str, monkeypatch: pytest.Monke
         pass
     said = f"command line: --dask: got '{address}'; allowed: the address of a Dask scheduler"
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",  # nothing, ever
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        bytes(range(200, 256)),
+        b"\1" + bytes(7) + b"\1",  # a message of one byte
+        b"\0" * 16,
+    ],
+)
+def test_an_address_of_another_service(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.3)
+    callers = []
+    with socket.create_server(("127.0.0.1", 0)) as service:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    callers.append(service.accept()[0])
+                    callers[-1].sendall(said)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with (
+            pytest.raises(InputError, match="the address of a Dask scheduler that answers"),
+            connected(f"tcp://127.0.0.1:{service.getsockname()[1]}"),
+        ):
+            pass
+        service.shutdown(socket.SHUT_RDWR)
+    for caller in callers:
+        caller.close()
+
+
+def test_the_address_of_a_worker_is_none_of_a_scheduler() -> None:
+    with started(1) as alone:
+        (address,) = alone.client.scheduler_info()["workers"]
+        allowed = "the address of a Dask scheduler that answers"
+        with pytest.raises(InputError, match=allowed), connected(address):
+            pass
 
 
 def test_processes_are_started_for_tasks_and_no_more_of_them_than_tasks(
