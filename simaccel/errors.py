@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-_LONGEST_VALUE = 80
+_LONGEST_VALUE: Final = 80
+_LONGEST_PART: Final = 400
+_LONGEST_CHOICE: Final = 1500
 
 
 class _Absent:
@@ -40,10 +42,14 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
-        value = repr(self.value)
-        if len(value) > _LONGEST_VALUE:
-            value = value[: _LONGEST_VALUE - 3] + "..."
-        return printable(f"{self.file}: {self.field}: got {value}; allowed: {self.allowed}")
+        file, field = (_cut(part, _LONGEST_PART) for part in (self.file, self.field))
+        value, allowed = _cut(repr(self.value), _LONGEST_VALUE), _cut(self.allowed, _LONGEST_CHOICE)
+        return printable(f"{file}: {field}: got {value}; allowed: {allowed}")
+
+
+def _cut(text: str, longest: int) -> str:
+    """Return the beginning of a text that is too long for a line that is read."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 class InputError(SimaccelError):

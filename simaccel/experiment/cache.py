@@ -22,4 +22,7 @@ def cache_folder() -> Path | None:
         return Path(given)
     from platformdirs import user_cache_path  # noqa: PLC0415 - only where it is needed
 
-    return user_cache_path("simaccel") / "mappings"
+    try:
+        return user_cache_path("simaccel") / "mappings"
+    except RuntimeError:  # no HOME, and a user that the system doesn't know
+        return None

@@ -80,13 +80,17 @@ class Classes:
 
     def _names(self) -> dict[Place, str]:
         names: dict[Place, str] = {}
+        taken: set[str] = set()
+        numbers: dict[str, int] = {}
         for place in self.parent:
             root = self.root(place)
             if root not in names:
-                taken, number, name = set(names.values()), 2, root[1]
+                name, number = root[1], numbers.get(root[1], 2)
                 while name in taken:
                     name, number = f"{root[1]}{number}", number + 1
+                numbers[root[1]] = number
                 names[root] = name
+                taken.add(name)
         return names
 
     def name(self, place: Place) -> str:

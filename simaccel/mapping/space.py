@@ -103,16 +103,10 @@ class Space:
     def escapes(self) -> frozenset[str]:
         """Tensors made here that the rest of the workload needs, so that they go to DRAM."""
         inside = {one.name for one in self.operators}
-        needed = {
-            given.tensor
-            for operator in self.workload.operators
-            if operator.name not in inside
-            for given in operator.inputs
-        }
         return frozenset(
             name
             for name in self.made
-            if name in needed
+            if self.workload.readers.get(name, frozenset()) - inside
             or self.workload.tensors[name].kind in {"output", "cache"}
             or name not in self.read
         )
@@ -161,7 +155,7 @@ def space_of(workload: Workload, group: Group) -> Space:
         NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
 
     """
-    known = {operator.name: operator for operator in workload.operators}
+    known = workload.by_name
     missing = [name for name in group.operators if name not in known]
     if missing:
         raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")

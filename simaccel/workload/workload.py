@@ -118,11 +118,21 @@ class Workload:
 
     def operator(self, name: str) -> Operator:
         """Return the operator of this name; KeyError if there is none."""
-        return self._by_name[name]
+        return self.by_name[name]
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Operator]:
+    def by_name(self) -> Mapping[str, Operator]:
+        """All operators by their names."""
         return {operator.name: operator for operator in self.operators}
+
+    @cached_property
+    def readers(self) -> Mapping[str, frozenset[str]]:
+        """Names of the operators that read each tensor."""
+        found: dict[str, set[str]] = {}
+        for operator in self.operators:
+            for given in operator.inputs:
+                found.setdefault(given.tensor, set()).add(operator.name)
+        return FrozenDict({tensor: frozenset(names) for tensor, names in found.items()})
 
     def alone(self, names: Iterable[str]) -> "Workload":
         """Return a few of the operators, once each, as a workload: what others make comes in."""
