@@ -331,7 +331,7 @@ def explore_command(
     """
     from simaccel.cli import designs as directed
     from simaccel.cli.explored import Outputs, show_cost
-    from simaccel.experiment.exploration.store import Store
+    from simaccel.experiment.exploration.manifest import open_store, store_in
 
     del given["prices"]  # of a description's own space alone
     objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
@@ -344,7 +344,7 @@ def explore_command(
         read, limits, kept, _ = gather(
             wanted.read,
             wanted.limits,
-            lambda: Store(None if store is None else Path(store)),
+            partial(store_in, store),
             partial(outputs.require, as_json=as_json),
         )
         space = wanted.space(*read)
@@ -366,7 +366,7 @@ def explore_command(
     if dry_run:
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return
-    kept.open(_command(), seed)
+    open_store(kept, _command(), seed)
     with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
         found = explore(
             space.dimensions, space.designs(designs), plan, team, store=kept, watch=_watch

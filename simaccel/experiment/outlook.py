@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from simaccel.experiment.remembered import is_kept, place_of
+from simaccel.experiment.remembered import is_lasting, recall
+from simaccel.experiment.store import cache
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
@@ -55,7 +56,7 @@ class Outlook:
 
     ``distinct``: pieces of work that are searched, as those that are alike are searched once;
     ``space``: their candidates, of which most are left out unseen; ``seconds``: CPU time, about;
-    None where nothing is known of it. ``kept``: where the mapping is kept on disk, if it is;
+    None where nothing is known of it. ``kept``: the folder where the mapping is kept, if it is;
     ``remembered``: it is there already.
     """
 
@@ -96,9 +97,9 @@ def outlook(
     """
     if isinstance(dataflow, Mapping):
         return Outlook(operators=len(workload.operators), how="the mapping is given")
-    kept = place_of(workload, accelerator, dataflow, options)
-    found = Outlook(operators=len(workload.operators), kept=kept)
-    if kept is not None and is_kept(kept) and not anew:
+    store = cache() if is_lasting(workload, dataflow, options) else None
+    found = Outlook(operators=len(workload.operators), kept=None if store is None else store.folder)
+    if not anew and recall(workload, accelerator, dataflow, options) is not None:
         return replace(found, remembered=True, how="remembered")
     if dataflow in MAPSPACES:
         return _of_mapspace(found, workload, accelerator, dataflow, options)

@@ -13,8 +13,8 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import Exploration, Explored
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
+from simaccel.experiment.exploration.manifest import MANIFEST
 from simaccel.experiment.exploration.space import Dimension, Space
-from simaccel.experiment.exploration.store import MANIFEST
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,

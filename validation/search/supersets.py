@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.cache import VARIABLE
 from simaccel.experiment.run import energy_pj, simulate
+from simaccel.experiment.store import VARIABLE
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.costs import OBJECTIVES, Objective
 from simaccel.mapspace.search import Effort
