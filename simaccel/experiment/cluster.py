@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from asyncio import CancelledError
@@ -60,6 +61,7 @@ _CONFIG: Final = {
     "distributed.worker.profile.enabled": False,
 }
 _ENDED: Final = frozenset({Status.closing, Status.closed, Status.failed})
+_NO_LEAKS: Final = "ignore::UserWarning:multiprocessing.resource_tracker"
 _LOGS: Final = ("distributed", "tornado", "asyncio")
 
 
@@ -324,6 +326,15 @@ async def _greet(address: str) -> None:
             raise ValueError("no scheduler")
 
 
+def _track_quietly() -> None:
+    """Start who clears up after this process, which says nothing where this one was killed."""
+    sys.warnoptions.append(_NO_LEAKS)  # what Python starts has the options of this process
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(_NO_LEAKS)
+
+
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM wait for the end of the block; processes it starts never see Ctrl-C.
@@ -339,7 +350,7 @@ def _undisturbed() -> Iterator[None]:
     heard = [one for one, handler in before.items() if callable(handler)]
     masks = hasattr(signal, "pthread_sigmask")
     if masks:  # the thread that starts the tracker has its signals unblocked by it
-        resource_tracker.ensure_running()
+        _track_quietly()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS) if masks else set()
     try:
         for one in heard:

@@ -303,6 +303,7 @@ def test_processes_end_with_their_parent_however_it_ends(tmp_path: Path, number:
     for path in tmp_path.glob("pid.*"):
         _until(partial(_has_ended, int(path.suffix[1:])))
     assert said.count("Traceback") == (number == signal.SIGINT), said  # the parent's own
+    assert "leaked" not in said
 
 
 def _until(condition: Callable[[], bool]) -> None:
