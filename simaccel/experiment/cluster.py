@@ -1,8 +1,8 @@
 """Dask clusters: processes of this computer, or of a scheduler that runs somewhere.
 
-Tasks that take little time travel together: Dask takes about 4 ms of CPU for each that it is sent
-alone (``Client.map`` of 5,000 that do nothing, to two processes), 0.15 ms together. A task whose process dies is tried once more, alone;
-if that process dies, too, the task is lost, and no other is.
+Tasks that take little time travel together: one that travels alone takes 4 ms of CPU of Dask
+(``Client.map`` of 5,000 that do nothing, to two processes), and 0.15 ms with others. A task whose
+process dies is tried once more, alone; if that process dies, too, the task is lost, and no other.
 """
 
 from __future__ import annotations
