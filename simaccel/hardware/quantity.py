@@ -148,9 +148,9 @@ class Rate:
         >>> Rate(625, 9).cycles(8192)
         118
         """
-        if isinstance(amount_bytes, np.ndarray) and self._may_overflow(amount_bytes):
+        if isinstance(amount_bytes, np.ndarray | np.integer) and self._may_overflow(amount_bytes):
             exact = -(-amount_bytes.astype(object) * self.n_cycles // self.n_bytes)
-            return np.asarray(exact, dtype=np.int64)  # what is left of an array of 0 axes is an int
+            return np.asarray(exact, dtype=np.int64)  # without axes an int is left
         return -(-amount_bytes * self.n_cycles // self.n_bytes)
 
     def _may_overflow(self, amount_bytes: npt.NDArray[np.int64]) -> bool:

@@ -121,3 +121,4 @@ def test_cycles_of_an_array_stay_one_beyond_64_bits(axes: tuple[int, ...]) -> No
     assert cycles.shape == axes
     assert cycles.dtype == np.int64
     assert int(cycles.flat[0]) == -(-(2**60) // 10**6)
+    assert int(Rate(10**9, 10**3).cycles(amount.max())) == -(-(2**60) // 10**6)
