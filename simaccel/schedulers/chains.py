@@ -19,6 +19,7 @@ from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
+from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.schedulers.sizes import nested, tile_sizes
 from simaccel.workload import Einsum, Workload
@@ -49,6 +50,8 @@ def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
         group = Group(operators=tuple(names), tree=(), merged=merged)
         space = space_of(workload, group)
     except SimaccelError:
+        return None
+    if together(workload, group):
         return None
     between = frozenset(set(space.made) - space.escapes)
     linked = all(any(view.name in between for view in one.inputs) for one in space.operators[1:])
