@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator
-from simaccel.mapping import legality, units, vectors
+from simaccel.mapping import coverage, legality, units, vectors
 from simaccel.mapping.around import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
@@ -22,6 +22,7 @@ RULES = (
     legality.parts,
     legality.sums,
     legality.folds,
+    coverage.made,
     legality.remade,
     legality.reads,
     legality.homes,

@@ -54,6 +54,10 @@ def extents(plain: Space) -> Iterator[Finding]:
 
     Ranks that are one have one size; one that is a sum of others has theirs, halo included.
     """
+    if plain.circular:
+        text = ", ".join(sorted(plain.circular))
+        yield "operators", text, "another group: in this one it would be a sum of itself"
+        return
     sizes = plain.widen(plain.sizes)
     for at, seen in enumerate(plain.operators):
         for rank, own in zip(seen.ranks, seen.operator.ranks.items(), strict=True):
