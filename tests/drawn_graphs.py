@@ -37,7 +37,8 @@ class _Graph:
         name = f"{kind}_{len(self.nodes)}"
         known = list(self.shapes)
         given = known[-1] if self.numbers.random() < 0.75 else self.numbers.choice(known)
-        inputs, more = [given], {}
+        inputs = [given]
+        more: dict[str, Any] = {}
         shape = self.shapes[given]
         if kind in ("Add", "Mul", "Concat"):
             alike = [one for one in known if self.shapes[one] == shape]

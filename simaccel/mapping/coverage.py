@@ -34,7 +34,9 @@ def made(walk: Walk) -> Iterator[Finding]:
         leaves = name in walk.space.escapes
         for rank in dict.fromkeys(rank for _, rank in site.cutting() if rank not in own):
             if leaves:
-                allowed = f"no loop or part of {rank} outside: {seen.name} hasn't got it, and {name}"
+                allowed = (
+                    f"no loop or part of {rank} outside: {seen.name} hasn't got it, and {name}"
+                )
                 yield site.place, text, f"{allowed}, which leaves the group, is made once"
         for rank in seen.ranks:
             terms = walk.space.derived.get(rank, ())
@@ -43,7 +45,9 @@ def made(walk: Walk) -> Iterator[Finding]:
                 continue
             total, union, whole = _spans(site, terms)
             if union < whole:
-                allowed = f"no loop or part of {cut[0]} outside: its pieces leave out some of {rank}"
+                allowed = (
+                    f"no loop or part of {cut[0]} outside: its pieces leave out some of {rank}"
+                )
                 yield site.place, text, allowed
             elif leaves and total > whole:
                 allowed = f"no loop or part of {cut[0]} outside: its pieces overlap in {rank}, and "
@@ -51,7 +55,7 @@ def made(walk: Walk) -> Iterator[Finding]:
 
 
 def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
-    """Return the points of each operator's ranks that a mapping goes over, in all repetitions.
+    """Return the points of each operator's ranks that a mapping goes over, in one repetition.
 
     MACs of an einsum, elements of a vector operator; more than the workload has where ranks are
     padded, and where something that stays on chip is made again.
@@ -61,7 +65,7 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
         walked = walk(space_of(workload, group), group, around)
         for site in walked.sites:
             name = site.do.operator
-            found[name] += workload.times(name) * _points(walked, site)
+            found[name] += _points(walked, site)
     return dict(found)
 
 

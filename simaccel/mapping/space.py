@@ -74,7 +74,7 @@ class Space:
     axes: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
     circular: frozenset[str] = frozenset()
-    """Ranks that would be sums of themselves, and sums of those: no tree cuts them alike for all."""
+    """Ranks that would be sums of themselves, or of such: no tree cuts them for all alike."""
 
     @property
     def unmerged(self) -> frozenset[str]:

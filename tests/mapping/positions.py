@@ -118,11 +118,7 @@ class _Executed:
             for at, branch in enumerate(node.branches):
                 self.tree(branch, replace(here, place=f"{place}[{at}]"))
         elif isinstance(node, Part):
-            pairs = zip(node.branches, _parts(node, here), strict=True)
-            for at, (branch, piece) in enumerate(pairs):
-                ranges = {**here.ranges, node.rank: piece}
-                if piece[1]:
-                    self.tree(branch, replace(here, place=f"{place}[{at}]", ranges=ranges))
+            self.parts(node, replace(here, place=place))
         elif isinstance(node, Keep):
             keeps = {**here.keeps, node.tensor: (place, len(here.loops))}
             self.tree(rest, replace(here, place=place, keeps=keeps))
@@ -131,6 +127,13 @@ class _Executed:
                 loops = (*here.loops, (place, node.rank, at))
                 ranges = {**here.ranges, node.rank: piece}
                 self.tree(rest, replace(here, place=place, ranges=ranges, loops=loops))
+
+    def parts(self, node: Part, here: _Here) -> None:
+        """Walk over the branches of a part."""
+        for at, (branch, piece) in enumerate(zip(node.branches, _parts(node, here), strict=True)):
+            ranges = {**here.ranges, node.rank: piece}
+            if piece[1]:
+                self.tree(branch, replace(here, place=f"{here.place}[{at}]", ranges=ranges))
 
     # -- one block of one operator
 
@@ -195,7 +198,7 @@ class _Executed:
                 raise WrongPositionsError(f"{operator.name} has a part of its windows")
 
     def read(self, seen: Seen, use: str, where: tuple[Counts, ...], here: _Here) -> None:
-        """Require that all of what is read is there: in the tile if it is made here, else in DRAM."""
+        """Require that what is read is there: in the tile if it is made here, else in DRAM."""
         tensor = use.partition("#")[0]
         makers = [one for one in self.workload.operators if one.output.tensor == tensor]
         counts = self.dram[tensor]
