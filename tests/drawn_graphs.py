@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,20 +105,27 @@ def drawn_model(seed: int) -> onnx.ModelProto:
     graph = _Graph(numbers, {"x": shape})
     for _ in range(numbers.randint(2, 5)):
         graph.add(numbers.choice(KINDS))
-    read = {name for node in graph.nodes for name in node.input}
-    outputs = {name: size for name, size in graph.shapes.items() if name not in read}
+    return model_of(graph.nodes, graph.shapes, graph.filters)
 
-    def info(name: str, size: Shape) -> Any:  # noqa: ANN401 - of onnx
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(size))
 
-    made = helper.make_graph(
-        graph.nodes,
-        "drawn",
-        [info("x", shape)],
-        [info(name, size) for name, size in outputs.items()],
-        graph.filters,
-    )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)])
+def model_of(
+    nodes: Sequence[Any], shapes: Mapping[str, Shape], filters: Sequence[Any] = ()
+) -> onnx.ModelProto:
+    """Return a model whose input is ``x`` and whose outputs are what no node reads.
+
+    ``shapes`` of these; ``filters``: initializers.
+    """
+    read = {name for node in nodes for name in node.input}
+    ends = [name for node in nodes for name in node.output if name not in read]
+
+    def infos(names: Sequence[str]) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shapes[name]))
+            for name in names
+        ]
+
+    graph = helper.make_graph(nodes, "drawn", infos(["x"]), infos(ends), filters)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
 def drawn_workload(seed: int) -> Workload:
