@@ -17,6 +17,7 @@ from simaccel.schedulers.accounts import Account
 from simaccel.workload import Workload
 from tests.drawn_graphs import Shape, drawn_workload, model_of, workload_of
 from tests.draws import DRAWS
+from tests.trees import einsum, vector, workload
 
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
@@ -177,3 +178,17 @@ def test_what_is_left_out_is_told() -> None:
     (left,) = [one for one in accounts if one.left_out]
     assert left.operators == ("A", "B")
     assert left.says == "left out: A sees another box of A.O"
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])
+@pytest.mark.parametrize("tensor", ["S", "P"])
+def test_scores_that_others_read_are_no_attention(tensor: str, dataflow: str) -> None:
+    """What is between L, softmax and A leaves the chip: nothing may be written over it."""
+    ranks = {"q": 5, "c": 4, "d": 3}
+    of = workload(
+        einsum("L", "S q c", "Q q d", "K c d", **ranks),
+        vector("softmax", "softmax", "P q c", "S q c", axis="c", q=5, c=4),
+        einsum("A", "Z q d", "P q c", "V c d", **ranks),
+        vector("other", "relu", "X q c", f"{tensor} q c", q=5, c=4),
+    )
+    _right(of, dataflow)
