@@ -26,6 +26,15 @@ class SimaccelError(Exception):
     exit_code = 2
 
 
+class MistakeError(SimaccelError):
+    """A mistake of simaccel itself, found before it could become a figure; asks for a report."""
+
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return f"a mistake of simaccel, please report it: {super().__str__()}"
+
+
 class WorkerDiedError(SimaccelError):
     """A process ended without a result: it was killed, or ran out of memory."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.estimate import Estimate, OperatorEstimate, estimate
+from simaccel.experiment.conservation import Conserved
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
@@ -83,6 +84,7 @@ def simulate(
 
     Raises:
         SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
+        ConservationError: the run would do something else than the workload.
 
     """
     started = time.perf_counter()
@@ -94,6 +96,8 @@ def simulate(
         workload = at_precision(workload, accelerator)
         mapping = scheduled(workload, accelerator, dataflow, options)
     program = lower(workload, mapping)
+    work = Conserved(workload, mapping)
+    work.require_program(program)
     heard, walks = None, None
     if listener:
         walks = make_walks(program, accelerator)
@@ -101,6 +105,7 @@ def simulate(
     machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
     run = machine.run(progress)
     predicted = estimate(workload, mapping, accelerator)
+    work.require_run(accelerator, predicted, run)
     seconds = time.perf_counter() - started
     return Result(workload, accelerator, mapping, program, predicted, run, seconds)
 

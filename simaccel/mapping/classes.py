@@ -22,6 +22,9 @@ class Classes:
         self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
         self._join_made()
         self._join_read()
+        by_place, self.terms = self.terms, {}
+        for place, terms in by_place.items():  # what it was joined with since is the same sum
+            self.terms.setdefault(self.root(place), terms)
         self.names = self._names()
 
     def root(self, place: Place) -> Place:

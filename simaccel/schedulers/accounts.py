@@ -62,6 +62,8 @@ class Account:
     floor: float = 0.0
     ended: str = ""
     curve: Curve = ()
+    left_out: str = ""
+    """Why no tree of these operators is in the search; then there is nothing else."""
 
     @property
     def none_below(self) -> float:
@@ -70,7 +72,9 @@ class Account:
 
     @property
     def says(self) -> str:
-        """How far from optimal the chosen one can be."""
+        """How far from optimal the chosen one can be, or why there is none."""
+        if self.left_out:
+            return f"left out: {self.left_out}"
         if self.left >= self.estimate:
             kind = "space" if self.complete else "grid"
             return f"optimal in its {kind} by the closed form"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator, Stationarity
+from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
@@ -53,7 +54,7 @@ Attention = tuple[str, str, str]
 def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
     """Return operators as an attention, if they are one."""
     operators = [workload.operator(name) for name in names]
-    if len(operators) == 3 and _is_attention(operators):  # noqa: PLR2004 - L, softmax, A
+    if len(operators) == 3 and _is_attention(workload, operators):  # noqa: PLR2004 - L, softmax, A
         return operators[0].name, operators[1].name, operators[2].name
     return None
 
@@ -65,7 +66,7 @@ def parts(workload: Workload) -> list[str | Attention]:
     at = 0
     while at < len(operators):
         three = operators[at : at + 3]
-        if _is_attention(three):
+        if _is_attention(workload, three):
             found.append((three[0].name, three[1].name, three[2].name))
             at += 3
         else:
@@ -74,20 +75,31 @@ def parts(workload: Workload) -> list[str | Attention]:
     return found
 
 
-def _is_attention(three: Sequence[Einsum | Vector]) -> bool:
+def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
+    """Return whether operators are L, softmax and A, and nobody else needs what is between them."""
     if len(three) < 3:  # noqa: PLR2004 - L, softmax, A
         return False
     logit, softmax, attend = three
+    between = logit.output.tensor, softmax.output.tensor
     return (
         isinstance(logit, Einsum)
         and len(logit.inputs) == 2  # noqa: PLR2004 - Q and K
         and isinstance(softmax, Vector)
         and softmax.kind == "softmax"
         and isinstance(attend, Einsum)
-        and softmax.input.tensor == logit.output.tensor
-        and attend.inputs[0].tensor == softmax.output.tensor
+        and softmax.input.tensor == between[0]
+        and attend.inputs[0].tensor == between[1]
         and softmax.axis not in attend.output.ranks
+        and all(_is_inside(workload, name) for name in between)
+        and not together(workload, Group(operators=tuple(one.name for one in three), tree=()))
     )
+
+
+def _is_inside(workload: Workload, tensor: str) -> bool:
+    """Return whether one operator alone reads a tensor, which is no output."""
+    reads = [given for one in workload.operators for given in one.inputs]
+    alone = [given.tensor for given in reads].count(tensor) == 1
+    return alone and workload.tensors[tensor].kind == "intermediate"
 
 
 def mapping_of(workload: Workload, dataflow: str, body: Sequence[Group | Around]) -> Mapping:
