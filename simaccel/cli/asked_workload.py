@@ -64,9 +64,23 @@ class AskedWorkload:
     bytes_per_element: tuple[str, ...] = ()
     precision: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
+    allow_unmodelled: bool = False
 
     def read(self) -> Workload:
         """Build the workload.
+
+        Raises:
+            InputError: all faults of these options, or of the workload's file; what of the file is
+                left out, where that is too much.
+
+        """
+        found = self.read_anyway()
+        if not self.allow_unmodelled:
+            found.account.require_modelled()
+        return found
+
+    def read_anyway(self) -> Workload:
+        """Build the workload, whatever of its file is left out.
 
         Raises:
             InputError: all faults of these options, or of the workload's file.
@@ -149,7 +163,7 @@ class AskedWorkload:
         """
         from simaccel.workload.onnx_files import load_onnx
 
-        self.read()  # which refuses what an ONNX file does not take
+        self.read_anyway()  # which refuses what an ONNX file does not take
         taken = {n: v for n, v in self._sizes().items() if n in ("dims", "bytes_per_element")}
         return load_onnx(self.name, **taken)
 

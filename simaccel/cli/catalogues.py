@@ -184,7 +184,9 @@ def show_workload(
         require_figure_target(plot, force=force, inputs=inputs)
     elif mapping is not None:
         require_none([fault("--mapping", mapping, "nothing without --plot")])
-    found = asked.read()
+    if asked.allow_unmodelled:
+        require_none([fault("--allow-unmodelled", value=True, allowed="nothing, as nothing runs")])
+    found = asked.read_anyway()
     from simaccel.report.catalogues import workload_table
     from simaccel.report.imports import import_lines, import_table
     from simaccel.workload import describe
@@ -196,7 +198,7 @@ def show_workload(
     if as_json:
         operators = [vars(row) for row in rows]
         named = {"name": found.name, "fingerprint": found.fingerprint, "repeat": found.repeat}
-        nodes = {"nodes": [vars(row) for row in imported.rows]} if imported else {}
+        nodes = {"nodes": [vars(row) for row in found.account.entries]} if imported else {}
         show_json({**named, "macs": found.macs, "operators": operators, **nodes})
         return
     show(

@@ -111,6 +111,12 @@ _SIZES = (
         help="Numbers of weights, activations and cache, and of the sums of an accumulator: "
         f"{', '.join(BITS)}; goes before --bytes-per-element.",
     ),
+    click.option(
+        "--allow-unmodelled",
+        is_flag=True,
+        help="Of a file: leave out what is not modelled, also where that is more than 1% of the "
+        "MACs or can't be counted.",
+    ),
 )
 
 

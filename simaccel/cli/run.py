@@ -291,7 +291,7 @@ def _show(
     )
 
     tables = (operators_table(result, given), engines_table(result), energy_table(result))
-    show(result.title, *tables)
+    show(result.title, *result.workload.account.lines(), *tables)
     if found:
         show(checked_table(found))
     if told.explain:

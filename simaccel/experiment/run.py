@@ -150,6 +150,7 @@ def result_json(result: Result) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.estimate
     energy = energy_pj(run, result.accelerator)
+    left = result.workload.account.of("not taken")
     return {
         "workload": result.workload.name,
         "accelerator": result.accelerator.name,
@@ -177,6 +178,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "operators": [_operator_json(result, *pair) for pair in result.operators()],
         "events": run.events,
         "wall_seconds": result.wall_seconds,
+        **({"not_taken": [vars(one) for one in left]} if left else {}),
     }
 
 
