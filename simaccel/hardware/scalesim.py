@@ -89,12 +89,5 @@ def _document(path: Path, sizes: dict[str, int], rate: object) -> dict[str, Any]
         "noc": {"source": other, "distribution": pipe, "collection": pipe},
         "sfu": {"lanes": sizes["ArrayWidth"], "source": f"{source} has none: a lane per column"},
         "dram": {"bandwidth_bytes_per_second": rate, "source": source},
-        "energy": {
-            "mac_pj": 0.0,
-            "sfu_pj_per_element": 0.0,
-            "buffer_pj_per_byte": 0.0,
-            "noc_pj_per_byte": 0.0,
-            "dram_pj_per_byte": 0.0,
-            "source": f"{source}: no energy is described",
-        },
+        "energy": {"known": False, "source": f"{source}: no energy is described"},
     }

@@ -196,11 +196,7 @@ class _Accelerator:
             "sfu": {"lanes": levels.columns, "source": f"{source} has none: a lane per column"},
             "dram": {"bandwidth_bytes_per_second": self._dram(clock), "source": source},
             "energy": {
-                "mac_pj": 0.0,
-                "sfu_pj_per_element": 0.0,
-                "buffer_pj_per_byte": 0.0,
-                "noc_pj_per_byte": 0.0,
-                "dram_pj_per_byte": 0.0,
+                "known": False,
                 "source": f"{source}: energy is Accelergy's, not described there",
             },
         }

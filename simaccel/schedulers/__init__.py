@@ -13,7 +13,7 @@ from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
-from simaccel.schedulers.problems import Options, Scheduler
+from simaccel.schedulers.problems import Options, Scheduler, settled
 from simaccel.workload import Workload
 
 
@@ -69,13 +69,14 @@ def make_mapping(
         known = (*DATAFLOWS, *MAPSPACES)
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
+    options = settled(options or Options(), accelerator)
     if dataflow in MAPSPACES:
-        return MAPSPACES[dataflow](workload, accelerator, options or Options())
+        return MAPSPACES[dataflow](workload, accelerator, options)
     if dataflow in DATAFLOWS.own and not isinstance(accelerator.array, ArraySpec):
         raise NotMappableError(
             f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"
         )
-    return DATAFLOWS[dataflow](workload, accelerator, options or Options())
+    return DATAFLOWS[dataflow](workload, accelerator, options)
 
 
 __all__ = [
@@ -87,4 +88,5 @@ __all__ = [
     "Scheduler",
     "default_dataflow",
     "make_mapping",
+    "settled",
 ]
