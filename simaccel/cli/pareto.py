@@ -101,7 +101,7 @@ def compare_fronts(
     )
     from simaccel.experiment.parallel import noted
     from simaccel.experiment.precision import at_precision
-    from simaccel.hardware.energy.unknown import require_energies
+    from simaccel.hardware.energy.required import require_energies
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
     from simaccel.report.titles import experiment_title

@@ -12,7 +12,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.run import Result, energy_pj, simulate
 from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import Accelerator
-from simaccel.hardware.energy.unknown import require_energies
+from simaccel.hardware.energy.required import require_energies
 from simaccel.schedulers import Options, settled
 from simaccel.schedulers.front import Asked, Figure, evenly, undominated
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front

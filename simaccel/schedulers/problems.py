@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
-from simaccel.hardware.energy.unknown import require_energies
+from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch

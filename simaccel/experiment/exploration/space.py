@@ -16,7 +16,7 @@ from simaccel.experiment.documents import workload_document
 from simaccel.experiment.precision import at_precision
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
-from simaccel.hardware.energy.unknown import require_energies
+from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.workload import Workload, is_described
