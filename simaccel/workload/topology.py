@@ -252,7 +252,7 @@ def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
         if places:
             sheet.columns[name] = places[0]
         sheet.faults += [
-            Fault(file, f"{where}, column {at + 1}", title, "each of these once")
+            Fault(file, f"{where}, column {at + 1}", header.cells[at], "each of these once")
             for at in places[1:]
         ]
     wanted = list(needed)[1:] if is_product and keys[0] == "m" else list(needed)
@@ -325,6 +325,8 @@ def _left(sheet: _Sheet, rows: list[_Row]) -> Iterator[Entry]:
         title = sheet.header[at] if at < len(sheet.header) else ""
         cells = {row.cells[at] for row in rows if at < len(row.cells)} - {""}
         name = f"column {at + 1}" + (f" ({title})" if title else "")
+        if not (cells or title):
+            continue
         if all(map(_DENSE.fullmatch, cells)):
             yield Entry(name, "harmless", "nothing, or dense (1:1)", "column")
         elif at > first or not any(one.isdecimal() or ":" in one for one in cells):

@@ -74,8 +74,8 @@ def test_products_are_read_by_the_positions_of_their_columns(file: Path) -> None
     assert _read(file, "a,b,c,d", "1,2048,4096,32,", "2,1,2,3") == expected
     assert _faults(file, "Layer,K,M,N,", "1,32,2048,4096,") == [
         (
-            "line 1: got 'Layer, K, M, N'; allowed: the columns of SCALE-Sim in its order, as it reads "
-            "them by position: Layer, M, N, K"
+            "line 1: got 'Layer, K, M, N'; allowed: the columns of SCALE-Sim in its order, as it "
+            "reads them by position: Layer, M, N, K"
         )
     ]
     estimated = _read(file, "Layer,Estimate,M,N,K", "1,,2048,4096,32", "2,7,1,2,3,")
@@ -177,8 +177,8 @@ def test_all_faults_of_a_file_are_reported_with_line_and_column(file: Path) -> N
             [
                 (
                     "line 1: got 'Layer name, IFMAP Height Intraline Factor, IFMAP Width Intraline "
-                    "Factor'; allowed: a topology; this is a SCALE-Sim layout of memory banks, which "
-                    "simaccel has not"
+                    "Factor'; allowed: a topology; this is a SCALE-Sim layout of memory banks, "
+                    "which simaccel has not"
                 )
             ],
         ),
