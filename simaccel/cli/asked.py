@@ -71,9 +71,13 @@ class Asked:
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""
-        from simaccel.hardware.load import load_accelerator
+        from simaccel.cli.hardware import ask_for_precision, read_accelerator
 
-        return load_accelerator(self.hw, self.overrides)
+        allowed = self.workload.allow_unmodelled
+        found = read_accelerator(self.hw, self.overrides, allow_unmodelled=allowed)
+        if not (self.workload.precision or self.workload.bytes_per_element):
+            ask_for_precision(found, self.hw)
+        return found
 
     def inputs(self) -> list[Path]:
         """Name the files that are read: no output replaces one of them."""

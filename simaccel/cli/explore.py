@@ -187,9 +187,9 @@ class _Wanted:
 
 
 def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
-    from simaccel.hardware.load import load_accelerator
+    from simaccel.cli.hardware import read_accelerator
 
-    found: list[Accelerator] = gather(*(partial(load_accelerator, one, overrides) for one in hw))
+    found: list[Accelerator] = gather(*(partial(read_accelerator, one, overrides) for one in hw))
     known = [one.name for one in found]
     again = [name for at, name in enumerate(known) if name in known[:at]]
     require_none(fault("--hw", name, "accelerators of different names") for name in again)

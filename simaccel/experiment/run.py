@@ -158,7 +158,8 @@ def result_json(result: Result) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.estimate
     energy = energy_pj(run, result.accelerator)
-    left = result.workload.account.of("not taken")
+    accounts = (result.accelerator.account, result.workload.account)
+    left = [entry for one in accounts for entry in one.of("not taken")]
     return {
         "workload": result.workload.name,
         "accelerator": result.accelerator.name,
