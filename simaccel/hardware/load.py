@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, require_none, suggest
 from simaccel.files.accounting import Account
 from simaccel.files.documents import parse_document
 from simaccel.files.looks import WORDS, look_of
@@ -111,9 +111,10 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Fault], Account]:
     if "array" not in raw:
         from simaccel.hardware.timeloop import is_architecture, read_timeloop  # noqa: PLC0415
 
-        raw, wrong = read_timeloop(raw, str(path)) if is_architecture(raw) else (raw, [])
-        if wrong:
-            raise InputError([*faults, *wrong])
+        if is_architecture(raw):
+            require_none(faults)
+            made, account = read_timeloop(raw, str(path))
+            return made, [], account
     _refuse_others(raw, str(path))
     raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
     return raw, [*faults, *unknown], Account(str(path))

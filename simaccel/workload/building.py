@@ -61,7 +61,6 @@ _NO_ATTENTION = "it has no attention blocks"
 _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
 _FILE_SAYS = "the file says it"
-_BYTES = ("bytes_per_element", "bytes_by_tensor")
 PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
 _ALWAYS: Final = dict.fromkeys(PHASE_FIELDS, "only transformers have phases, masks and experts") | {
     "dims": "only ONNX models have dynamic dimensions"
@@ -90,7 +89,7 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "description": {**_ALWAYS, **dict.fromkeys(("seq_len", "batch", "scope", "shape"), _FILE_SAYS)},
     "document": {
         **_ALWAYS,
-        **dict.fromkeys(("seq_len", "batch", "scope", "shape", "layer", *_BYTES), _FILE_SAYS),
+        **dict.fromkeys(("seq_len", "batch", "scope", "shape", "layer"), _FILE_SAYS),
     },
 }
 """What a kind of workload does not take, with the reason."""
@@ -311,14 +310,14 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     return load_described(path, **given)
 
 
-def _document(path: str) -> Workload:
+def _document(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     from simaccel.files.looks import WORDS, look_of  # noqa: PLC0415 - a parser
     from simaccel.workload.files import load_document  # noqa: PLC0415 - has forms of all kinds
 
     if look_of(Path(path)) == "configuration":
         allowed = f"a workload; this looks like {WORDS['configuration']}"
         raise InputError([Fault(path, "document", "[architecture_presets]", allowed)])
-    return load_document(path)
+    return load_document(path, **given)
 
 
 _READERS: Final[Mapping[str, Callable[..., Workload]]] = {

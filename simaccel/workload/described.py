@@ -232,7 +232,7 @@ def load_described(
     path: str,
     *,
     layer: str | None = None,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the layers of a MAESTRO description as a workload, or one of them.

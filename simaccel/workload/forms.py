@@ -78,7 +78,7 @@ class AttentionForm(Document):
     batch: Size
     seq_len: Size
     scope: Scope = "block"
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -112,7 +112,7 @@ class GemmForm(Document):
 
     kind: Literal["gemm"]
     shape: ShapeForm
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -141,7 +141,7 @@ class ConvLayerForm(Document):
 class ConvForm(ConvLayerForm):
     """A convolution."""
 
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -171,7 +171,7 @@ class LayersForm(Document):
         dict[str, Annotated[ConvLayerForm | ProductLayerForm, Field(discriminator="kind")]],
         Field(max_length=MAX_OPERATORS),
     ]
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -183,7 +183,7 @@ class NetworkForm(Document):
     batch: LayerSize = 1
     layer: str | None = None
     scope: Literal["layers", "model"] = "layers"
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -199,7 +199,7 @@ class TransformerForm(Document):
     scope: Scope = "block"
     causal_blocks: Size = CAUSAL_BLOCKS
     experts: str | list[int] = "uniform"
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -207,7 +207,7 @@ class TensorForm(Document):
     """A tensor of einsums; ``packed``: of 4 bits, two in a byte."""
 
     kind: Kind
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     packed: bool | None = None
 
 

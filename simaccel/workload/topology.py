@@ -128,7 +128,7 @@ def load_topology(
     *,
     batch: int = 1,
     layer: str | None = None,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the layers of a SCALE-Sim topology for `batch` samples, or one of them.

@@ -23,10 +23,11 @@ from simaccel.workload.language.attention import Attention, add_bias, la_graph
 from simaccel.workload.language.catalogue import find_transformer
 from simaccel.workload.language.experts import UNIFORM, Spread, add_experts, spread_faults
 from simaccel.workload.language.feed_forward import add_feed_forward
-from simaccel.workload.language.graph import CLASSES, Graph, part
+from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, Tokens
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.tensors import bytes_document, said_bytes
 from simaccel.workload.workload import Workload
 
 MAX_BLOCKS = 64
@@ -43,7 +44,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     scope: str = "block",
     causal_blocks: int = CAUSAL_BLOCKS,
     experts: Spread = UNIFORM,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return a run of a transformer of the catalogue, or of one's own.
@@ -63,13 +64,19 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         faults += _image_faults(model, phase, kv_len)
         rows, past = model.positions, 0
     tokens = Tokens(batch=batch, rows=rows, past=past, blocks=causal_blocks)
-    widths = {**dict.fromkeys(CLASSES, bytes_per_element), **(bytes_by_tensor or {})}
+    widths = {**dict.fromkeys(CLASSES, said_bytes(bytes_per_element)), **(bytes_by_tensor or {})}
+    said = bytes_by_tensor or {}
+    assumed = {name for name in CLASSES if bytes_per_element is None and name not in said}
     faults += _faults(tokens, phase, prompt, scope, widths)
     if model is not None and not faults:
         faults += _model_faults(model, tokens, experts)
     if faults or model is None:
         raise InputError(faults)
     graph = _graph(model, tokens, scope, experts, widths)
+    graph.tensors = {
+        one.name: replace(one, assumed=class_of(one.kind) in assumed)
+        for one in graph.tensors.values()
+    }
     _set_widths(graph, model, widths)
     parameters: dict[str, Any] = {
         "kind": "transformer",
@@ -81,8 +88,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         "scope": scope,
         "causal_blocks": causal_blocks,
         "experts": experts if isinstance(experts, str) else list(experts),
-        "bytes_per_element": bytes_per_element,
-        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+        **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     repeat = model.layers // len(model.windows) if scope == "model" else 1
     return Workload(
@@ -101,7 +107,9 @@ def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> 
     faults = []
     for name, width in named.items():
         if name in graph.tensors:
-            graph.tensors[name] = replace(graph.tensors[name], bytes_per_element=width)
+            graph.tensors[name] = replace(
+                graph.tensors[name], bytes_per_element=width, assumed=False
+            )
             continue
         allowed = suggest(name, [*CLASSES, *graph.tensors])
         if not allowed.startswith("did"):
