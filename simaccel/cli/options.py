@@ -76,7 +76,9 @@ _SIZES = (
     click.option(
         "--experts",
         metavar="HOW",
-        help="Tokens over experts: uniform, drawn:SEED, or counts with commas (default uniform).",
+        help="Tokens over experts: uniform (default; of few tokens the worst case: each needs "
+        "experts of its own), expected (as many experts as they need on average), drawn:SEED, or "
+        "counts with commas.",
     ),
     click.option(
         "--causal-blocks",

@@ -20,6 +20,7 @@ from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
 from simaccel.workload import CLASSES, Workload, build
+from simaccel.workload.language import Transformer
 from simaccel.workload.sizes import size_faults
 
 LENGTHS = 5
@@ -117,7 +118,7 @@ class Generation:
 
 
 def generate(  # noqa: PLR0913 - what a generation is asked
-    model: str,
+    model: str | Transformer,
     accelerator: Accelerator,
     dataflow: str = "flat",
     *,

@@ -47,14 +47,18 @@ A file is a mapping with a `kind`::
                            # a window: the last so many
     ---
     kind: transformer      # llama3-8b, ...: layers with norms, cache, mask (simaccel workload list)
-    model: llama3-8b
+    model: llama3-8b       # or instead of it sizes of one's own:
+    # name: small-lm       # hidden, heads, ff_size, and if not the usual: kv_heads, head_size,
+    # hidden: 512          # layers, vocabulary, norm, activation, gated, biased, windows, tied,
+    # heads: 8             # positions, expert_count, experts_per_token, causal (false: an encoder)
+    # ff_size: 1536
     phase: decode          # or prefill, of so many new tokens:
     prompt: 512
     kv_len: 2048           # tokens in the cache before; of a prefill 0 if left out
     batch: 1
     scope: model           # with embedding and logits; block is a layer, la attention alone
     causal_blocks: 8       # blocks of rows of a prefill, each with the keys that it sees
-    experts: uniform       # or drawn:SEED, or a list of tokens of each expert
+    experts: uniform       # or expected, drawn:SEED, or a list of tokens of each expert
 
 A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. An operand with a
 `start: [0, 4, ...]` is a box of its tensor that begins there; several operators may write boxes of
@@ -97,11 +101,13 @@ from simaccel.workload.forms import (
     Document,
     EinsumsForm,
     GemmForm,
+    KnownTransformerForm,
     LayersForm,
     ModelAttentionForm,
     NetworkForm,
     OperandForm,
     OperatorForm,
+    OwnTransformerForm,
     SizedAttentionForm,
     TensorForm,
     TransformerForm,
@@ -211,7 +217,7 @@ def _form(document: Mapping[Any, Any], source: str) -> type[Document]:
         "gemm": GemmForm,
         "conv": ConvForm,
         "network": NetworkForm,
-        "transformer": TransformerForm,
+        "transformer": KnownTransformerForm if "model" in document else OwnTransformerForm,
         "layers": LayersForm,
         "einsums": EinsumsForm,
     }
@@ -232,8 +238,10 @@ def _workload(form: Document) -> Workload:
         return _layers(form)
     parameters = form.model_dump()
     del parameters["kind"]
-    if isinstance(form, TransformerForm):
-        return transformer(parameters.pop("model"), **_given(parameters))
+    if isinstance(form, KnownTransformerForm | OwnTransformerForm):
+        run = {name: parameters[name] for name in TransformerForm.model_fields if name != "kind"}
+        model = form.transformer() if isinstance(form, OwnTransformerForm) else form.model
+        return transformer(model, **_given(run))
     if isinstance(form, NetworkForm):
         return network(parameters.pop("model"), **parameters)
     if isinstance(form, GemmForm | ConvForm):
