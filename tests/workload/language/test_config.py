@@ -196,9 +196,7 @@ def test_t5_is_its_encoder_and_a_whole_model_says_so(tmp_path: Path) -> None:
     found.account.require_modelled()
     assert "rotary" not in {getattr(one, "kind", "") for one in found.operators}
     whole = load_workload(path, prompt=64, scope="model")
-    with pytest.raises(
-        InputError, match=r"num_decoder_layers .*12 layers: a run"
-    ):
+    with pytest.raises(InputError, match=r"num_decoder_layers .*12 layers: a run"):
         whole.account.require_modelled()
 
 
