@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from simaccel.experiment.precision import at_precision
 from simaccel.hardware import Accelerator
 from simaccel.workload import Workload
 from simaccel.workload.language.graph import class_of
@@ -19,7 +20,7 @@ def experiment_title(
 ) -> str:
     """Give what runs on what; for several runs, leave out the parameters that ``varied`` names."""
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
-    name, *sizes = _workload_words(workload, varied)
+    name, *sizes = _workload_words(at_precision(workload, accelerator), varied)
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
 
 
