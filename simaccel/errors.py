@@ -1,5 +1,6 @@
 """The errors that a user's input can cause: each names the field, its value and what is allowed."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,6 +9,10 @@ from typing import Any, Final
 _LONGEST_VALUE: Final = 80
 _LONGEST_PART: Final = 400
 _LONGEST_CHOICE: Final = 1500
+_MOST_ALIKE = 3
+_MOST_PLACES = 8
+_MOST_TOLD = 40
+_VARYING = re.compile(r"[0-9]+|\(layer [^)]*\)")
 
 
 class _Absent:
@@ -69,7 +74,27 @@ class InputError(SimaccelError):
         super().__init__(self.faults)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.faults))
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return a line for each fault; one for all of a kind that are many, up to 40 lines.
+
+        Faults are of a kind if they differ in numbers and values alone.
+        """
+        alike: dict[tuple[str, ...], list[Fault]] = {}
+        for one in self.faults:
+            kind = (one.file, _VARYING.sub("#", one.field), _VARYING.sub("#", one.allowed))
+            alike.setdefault(kind, []).append(one)
+        found = []
+        for group in alike.values():
+            few = len(group) <= _MOST_ALIKE
+            found += [str(one) for one in (group if few else group[:1])]
+            if not few:
+                fields = list(dict.fromkeys(one.field for one in group[1:]))
+                more = f", ... ({len(group)} in all)" if len(fields) > _MOST_PLACES else ""
+                found[-1] += f"; likewise {printable(', '.join(fields[:_MOST_PLACES]))}{more}"
+        rest = len(found) - _MOST_TOLD
+        return found if rest <= 0 else [*found[:_MOST_TOLD], f"and {rest} more like these"]
 
 
 def gather(*reads: Callable[[], object]) -> list[Any]:

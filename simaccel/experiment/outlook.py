@@ -22,7 +22,7 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.nests import EmptyMapspaceError, Target, map_einsum
 from simaccel.mapspace.search import Effort
-from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settled
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.problems import parts
 from simaccel.schedulers.search import Goal
@@ -95,6 +95,7 @@ def outlook(
         SimaccelError: as of ``make_mapping``, as far as that is known before the search.
 
     """
+    options = settled(options, accelerator)
     if isinstance(dataflow, Mapping):
         return Outlook(operators=len(workload.operators), how="the mapping is given")
     store = cache() if is_lasting(workload, dataflow, options) else None

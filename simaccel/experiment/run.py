@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -132,8 +134,14 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
-    """Energy of what the machine did, by level in pJ."""
-    return accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
+    """Energy of what the machine did, by level in pJ: NaN where the accelerator doesn't say it."""
+    found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
+    return known_energies(found, accelerator)
+
+
+def known_energies(found: Map[str, float], accelerator: Accelerator) -> dict[str, float]:
+    """Return energies by level as they are told: NaN where the accelerator gives none."""
+    return dict.fromkeys(found, math.nan) if accelerator.unknown_energies else dict(found)
 
 
 def floor_json(floor: Floor) -> dict[str, int | None]:
@@ -155,6 +163,8 @@ def result_json(result: Result) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.estimate
     energy = energy_pj(run, result.accelerator)
+    accounts = (result.accelerator.account, result.workload.account)
+    left = [entry for one in accounts for entry in one.of("not taken")]
     return {
         "workload": result.workload.name,
         "accelerator": result.accelerator.name,
@@ -182,6 +192,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "operators": [_operator_json(result, *pair) for pair in result.operators()],
         "events": run.events,
         "wall_seconds": result.wall_seconds,
+        **({"not_taken": [vars(one) for one in left]} if left else {}),
     }
 
 

@@ -9,7 +9,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
-from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers import Options, make_mapping, settled
 from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Workload
 
@@ -31,7 +31,8 @@ def scheduled(
         SimaccelError: as of ``make_mapping``.
 
     """
-    asked = replace(options or Options(), judge=MachineJudge(accelerator))
+    asked = settled(options or Options(), accelerator)
+    asked = replace(asked, judge=MachineJudge(accelerator))
     return remembered(
         workload,
         accelerator,

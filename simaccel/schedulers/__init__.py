@@ -13,7 +13,7 @@ from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
 from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
-from simaccel.schedulers.problems import Options, Scheduler
+from simaccel.schedulers.problems import Options, Scheduler, settled
 from simaccel.workload import Workload
 
 
@@ -70,7 +70,7 @@ def make_mapping(
         known = (*DATAFLOWS, *MAPSPACES)
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
-    options = options or Options()
+    options = settled(options or Options(), accelerator)
     if dataflow in MAPSPACES:
         found = MAPSPACES[dataflow](workload, accelerator, options)
         return require_legal(workload, found, accelerator)
@@ -90,4 +90,5 @@ __all__ = [
     "Scheduler",
     "default_dataflow",
     "make_mapping",
+    "settled",
 ]

@@ -6,6 +6,7 @@ bound on until no bound is left below the best estimate, so the choice is that o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -16,16 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.estimate import Totals, evaluate
-from simaccel.analytic.family import (
-    Bools,
-    Family,
-    Ints,
-    Loops,
-    branches_of,
-    ints,
-    take,
-    tree_of,
-)
+from simaccel.analytic.family import Bools, Family, Ints, Loops, branches_of, ints, take, tree_of
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Fork, Keep, Part, Tree
@@ -98,9 +90,9 @@ def with_one_slot(tree: Tree) -> Tree:
 class Candidates:
     """All candidates of some families of one group, in one row; estimates are made when needed.
 
-    ``allows``: which candidates of a family are as asked. ``patience``: candidates estimated
-    without an improvement after which a search ends; where it is not given, one ends that has found
-    a candidate which is close to the best bound left.
+    ``allows``: which candidates of a family are as asked. A search ends after ``patience``
+    candidates without an improvement; without it, if one is close to the best bound left; and at
+    the monotonic time ``until``, in seconds.
     """
 
     families: Sequence[Family]
@@ -115,6 +107,7 @@ class Candidates:
     """What is near them, by the way there."""
     alone: dict[int, tuple[Family, Tree]] = field(default_factory=dict)
     """Candidates as families of one and as trees, by their numbers."""
+    until: float | None = None
     times: dict[object, int] | None = None
     """Estimated cycles by tree, of this and of others that have some of the same candidates."""
 
@@ -249,8 +242,10 @@ class Candidates:
                 self.ended = "close" if left[at] <= found else "bounds"
                 break
             given_up = tries is not None and at >= tries and found >= below
-            if given_up or (self.patience is not None and at - improved >= self.patience):
-                self.ended = "all judged" if given_up else "patience"
+            is_late = at > 0 and self.until is not None and time.monotonic() >= self.until
+            tired = self.patience is not None and at - improved >= self.patience
+            if given_up or is_late or tired:
+                self.ended = "all judged" if given_up else "budget" if is_late else "patience"
                 break
             chunk = fits[at : at + step][bounds[at : at + step] <= found]
             self._estimate(chunk[self.cycles[chunk] < 0])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from simaccel.hardware import Accelerator, Stationarity
+from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
 from simaccel.mapspace.costs import Objective
@@ -31,7 +33,8 @@ class Options:
     ``judge``: runs the best few on the machine (nobody does if None). ``constraints`` as on the
     command line; ``patience``: candidates without an improvement after which a dataflow's search
     ends; ``each`` may run pieces of work in other processes; ``note`` is handed the account of each
-    search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands.
+    search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands; the
+    effort's budget is that of a dataflow's search of a whole workload, too.
     """
 
     pipeline: bool = False
@@ -44,6 +47,32 @@ class Options:
     each: Each = map
     note: Note = unnoted
     watch: Watch = unwatched
+
+    def until(self) -> float | None:
+        """Return the time of the monotonic clock at which a search that begins now is to end."""
+        budget = self.effort.budget_seconds
+        return None if budget is None else time.monotonic() + budget
+
+
+def settled(options: Options, accelerator: Accelerator) -> Options:
+    """Return options with what an accelerator says where nothing is asked for.
+
+    That is the stationarity of its array, and what mapspaces make small where its energies are
+    unknown: cycles.
+
+    Raises:
+        InputError: an objective that needs energies which the accelerator doesn't have.
+
+    """
+    effort, array = options.effort, accelerator.array
+    require_energies(accelerator, options.objective)
+    if effort.objective is None:
+        effort = replace(effort, objective="cycles" if accelerator.unknown_energies else effort.aim)
+    require_energies(accelerator, effort.aim)
+    held = options.stationarity
+    if held is None and isinstance(array, ArraySpec) and array.stationarity != "free":
+        held = array.stationarity
+    return replace(options, effort=effort, stationarity=held)
 
 
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]

@@ -6,6 +6,7 @@ best of it (`neighbours`). The best few of all are run on the machine, and its b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -62,8 +63,8 @@ class Goal:
     """What is searched for, on what, and who confirms the best few (nobody if None).
 
     ``stationarity``: what the array holds, if that is not free; ``asked``: other constraints;
-    ``patience`` as of `Candidates`; ``each`` may run what is confirmed in other processes; ``note``
-    is handed the account of each search.
+    ``patience``, ``until`` as of `Candidates`; ``each`` may run what is confirmed in other
+    processes; ``note`` is handed the account of each search.
     """
 
     accelerator: Accelerator
@@ -72,6 +73,7 @@ class Goal:
     stationarity: Stationarity | None = None
     asked: Asked = NOTHING
     patience: int | None = None
+    until: float | None = None
     each: Each = map
     note: Note = unnoted
     held_bytes: int = 0
@@ -96,6 +98,7 @@ class Goal:
             options.stationarity,
             Asked.of(options.constraints),
             options.patience,
+            options.until(),
             options.each,
             options.note,
             slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
@@ -119,8 +122,20 @@ class Goal:
         """Return the candidates of families whose numbers are as asked; the others as of theirs."""
         allows = self.asked.allows if self.asked else None
         return Candidates(
-            families, self.accelerator, self.objective, allows, self.patience, many, times=times
+            families,
+            self.accelerator,
+            self.objective,
+            allows,
+            self.patience,
+            many,
+            until=self.until,
+            times=times,
         )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of the search is used up."""
+        return self.until is not None and time.monotonic() >= self.until
 
     @property
     def room(self) -> int:
@@ -175,7 +190,7 @@ def ranked(
     enough = grid.bound(room) + slack if slack else 0.0
     rooms = [room] if goal.held_bytes else _rooms(room, goal.accelerator)
     for at, most in enumerate(rooms):
-        if at and below / _NEAR <= enough:
+        if at and (goal.is_over or below / _NEAR <= enough):
             break
         tries = TRIES if at and not goal.patience else None
         climb = _climb(grid, nearby, most, below, slack, tries)
@@ -314,7 +329,7 @@ def _climb(
         beam = [grid.one(number) for number in mine]
         way: tuple[tuple[int, ...], ...] = (mine,)
         best = min(grid.chosen(number).value for number in mine)
-        for _ in range(_ROUNDS):
+        for _ in range(0 if nearby.goal.is_over else _ROUNDS):
             candidates = nearby.near(way, beam, limits[which])
             if candidates is None or candidates.bound(room) >= found.best * enough:
                 break

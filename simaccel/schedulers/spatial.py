@@ -214,7 +214,7 @@ def _pick(
     """
     if strategy in known:
         return known[strategy]
-    objective = options.effort.objective
+    objective = options.effort.aim
     pool, least = [], float("inf")
     for target, found in every[strategy]:
         best = _estimated(mapped_as(target, found), objective, least)

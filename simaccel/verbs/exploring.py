@@ -152,6 +152,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     made, dimensions = found[: len(loads)], found[len(loads) :]
     asked = options or Options()
     space = Space(tuple(there), tuple(made), tuple(dimensions), names, asked)
+    space.require_energies(objective)
     require_sizes(space.axes, space.loads)
     require_described(space.dataflows, space.loads)
     numbers = draw(space, sample, drawn, seed)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.accounting import Account
 from simaccel.numbers import in_bytes
 from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
 from simaccel.workload.frozen import FrozenDict
@@ -34,7 +35,8 @@ class Workload:
     Operators of `once` run once, before or behind all repetitions (embedding, logits).
     `operators` are of one repetition, in a topological order that keeps the given order where
     it can. `parameters` (plain data) is the document that `parse_workload` makes it from again;
-    equality, hash and fingerprint leave it out.
+    `account` has what became of all that its file says. Equality, hash and fingerprint leave both
+    out.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Workload:
     repeat: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
     once: frozenset[str] = frozenset()
+    account: Account = field(default=Account(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together; order the operators."""

@@ -12,6 +12,7 @@ from simaccel.experiment.exploration.runs import Record
 from simaccel.experiment.exploration.space import Design
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
+from simaccel.numbers import plain
 
 Figures = dict[str, float | int | None]
 """By name, with the unit in it; None is unknown."""
@@ -58,18 +59,23 @@ def figures_of(design: Design, records: Sequence[Record]) -> Figures:
     energy: dict[str, float] = {}
     for weight, one in zip(weights, records, strict=True):
         for level, pj in one["energy_pj"].items():
-            energy[level] = energy.get(level, 0.0) + weight * pj
+            energy[level] = energy.get(level, 0.0) + weight * (math.nan if pj is None else pj)
     cycles, every = summed("cycles"), sum(energy.values())
     seconds = cycles / accelerator.clock_hz
     power = power_mw(energy, seconds)
+    figures: Figures = plain(
+        {
+            "energy_pj": every,
+            "edp_js": every * 1e-12 * seconds,
+            "power_mw": sum(power.values()),
+            "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
+        }
+    )
     return {
         "cycles": cycles,
         "seconds": seconds,
-        "energy_pj": every,
-        "edp_js": every * 1e-12 * seconds,
+        **figures,
         "area_mm2": area_of(accelerator).mm2,
-        "power_mw": sum(power.values()),
-        "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
         "buffer_bytes": max(one["buffer_bytes"] for one in records),
         "dram_bytes": summed("dram_bytes"),
         "utilisation": summed("macs") / accelerator.array.pes / cycles,
