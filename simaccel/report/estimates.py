@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.estimate import Estimate, OperatorEstimate
-from simaccel.experiment.run import moved_tree
+from simaccel.experiment.run import known_energies, moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.report.layout import add_row, make_table
@@ -39,7 +39,7 @@ def _cells(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> 
         share_text(predicted.macs / accelerator.array.pes / predicted.cycles),
         bytes_text(dram_bytes(predicted.moved)),
         bytes_text(predicted.buffer_bytes),
-        work_energy_text(sum(predicted.energy_pj.values())),
+        work_energy_text(sum(known_energies(predicted.energy_pj, accelerator).values())),
     )
 
 
@@ -63,6 +63,6 @@ def _figures(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -
         "utilisation": predicted.macs / accelerator.array.pes / predicted.cycles,
         "bytes": moved_tree(predicted.moved),
         "buffer_bytes": predicted.buffer_bytes,
-        "energy_pj": predicted.energy_pj,
+        "energy_pj": known_energies(predicted.energy_pj, accelerator),
         "energy_by_tensor_pj": accelerator.energy_by_tensor(predicted.moved),
     }

@@ -17,8 +17,8 @@ from simaccel.experiment.exploration.figures import (
 from simaccel.experiment.exploration.limits import Limit
 from simaccel.experiment.exploration.runs import Asked, How, Record, Task, run
 from simaccel.experiment.exploration.space import DIRECTIVES, Design, Dimension
-from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import Team, Watch, noted
+from simaccel.experiment.store import Store
 
 Confirm = Literal["best", "pareto", "all"]
 CONFIRM: Final[tuple[Confirm, ...]] = ("best", "pareto", "all")
@@ -101,7 +101,7 @@ def cost_of(designs: Iterable[Design], plan: Plan, store: Store) -> Cost:
     able = _open(points)
     how: How = "machine" if plan.confirm == "all" else "estimate"
     asked = {each.key: each for at in sorted(able) for each in _asked(points[at].design, how)}
-    todo = [each for each in asked.values() if store.get(each) is None]
+    todo = [each for each in asked.values() if store.get(each.key) is None]
     timed = todo[:: -(-len(todo) // _TIMED) or 1]
     started = time.process_time()
     for each in timed:
@@ -126,7 +126,7 @@ class _Doing:
         todo: dict[str, Task] = {}
         for one, runs in zip(points, asked, strict=True):
             for each, mapping in zip(runs, self._mappings(one.design, how), strict=True):
-                if each.key not in todo and self.store.get(each) is None:
+                if each.key not in todo and self.store.get(each.key) is None:
                     todo[each.key] = Task(each, mapping)
         tasks = list(todo.values())
         dead: dict[str, Record] = {}
@@ -135,7 +135,7 @@ class _Doing:
             if record.get("lost"):
                 dead[tasks[number].asked.key] = record
             else:
-                self.store.put(tasks[number].asked, record)
+                self.store.put(tasks[number].asked.key, record)
 
         if tasks:
             noted(self.team, run, tasks, self.watch(label), lost=_lost, note=note)
@@ -145,7 +145,7 @@ class _Doing:
     def _found(self, asked: Asked, dead: dict[str, Record]) -> Record:
         if asked.key in dead:
             return dead[asked.key]
-        record = self.store.get(asked)
+        record: Record | None = self.store.get(asked.key)
         assert record is not None  # noqa: S101 - it was just put there
         return record
 
@@ -153,7 +153,7 @@ class _Doing:
         """Give the mappings that the closed form has found already."""
         if how == "estimate":
             return [None] * len(design.loads)
-        known = [self.store.known(each) for each in _asked(design, "estimate")]
+        known = [self.store.known(each.key) for each in _asked(design, "estimate")]
         return [None if one is None else one.get("mapping") for one in known]
 
 

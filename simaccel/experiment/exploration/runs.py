@@ -15,7 +15,7 @@ from simaccel.analytic.estimate import estimate
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.run import energy_pj, simulate
+from simaccel.experiment.run import energy_pj, known_energies, simulate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.mapping.checks import require_mapping
@@ -23,6 +23,7 @@ from simaccel.mapping.directives.reading import parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping
 from simaccel.mapping.tree import Mapping
+from simaccel.numbers import plain
 from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.lowering import lower
@@ -120,7 +121,7 @@ def _estimated(asked: Asked) -> Record:
     return {
         "cycles": found.cycles,
         "macs": found.macs,
-        "energy_pj": found.energy_pj,
+        "energy_pj": plain(known_energies(found.energy_pj, accelerator)),
         "dram_bytes": sum(moved),
         "buffer_bytes": found.buffer_bytes,
         "mapping": mapping_text(mapping),
@@ -151,7 +152,7 @@ def _simulated(task: Task) -> Record:
     return {
         "cycles": found.cycles,
         "macs": found.macs,
-        "energy_pj": energy_pj(found, asked.accelerator),
+        "energy_pj": plain(energy_pj(found, asked.accelerator)),
         "dram_bytes": sum(moved),
         "buffer_bytes": result.estimate.buffer_bytes,
         "estimated_cycles": result.estimate.cycles,
