@@ -43,7 +43,7 @@ from simaccel.workload import Workload
 
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
-_NEAR_PATIENCE = 12
+_NEAR_PATIENCE = 24
 """Runs of neighbours without a gain after which a round ends."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""

@@ -92,7 +92,7 @@ def test_a_run_below_the_floor() -> None:
     run = Machine(TOY, lower(OF, MAPPING)).run()
     predicted = predict(OF, MAPPING, TOY)
     moved = {("dram_read", "A"): 3 * 2 * 7 * 5}
-    less = replace(predicted, operators=(replace(predicted.operators[0], moved=moved),))
+    less = replace(predicted, groups=(replace(predicted.groups[0], moved=moved),))
     run = replace(run, operators=(replace(run.operators[0], moved=moved),))
     with pytest.raises(ConservationError, match=r"one[+]act: 210 bytes with DRAM, at least 498"):
         Conserved(OF, MAPPING).require_run(TOY, less, run)
