@@ -69,7 +69,7 @@ class Told:
         from simaccel.report.figures.convergence import draw_convergence
         from simaccel.report.figures.style import save_figure, style
 
-        curves = [("+".join(one.operators), one.curve, one.judged) for one in self.accounts]
+        curves = [("+".join(one.operators), one.curve, one.ran) for one in self.accounts]
         with style():
             figure = draw_convergence(curves, objective, title)
             save_figure(figure, self.plot, force=force, inputs=inputs)

@@ -12,6 +12,7 @@ from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.machine.accounts import EngineCycles, Listener
@@ -137,6 +138,21 @@ def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, flo
     return accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
 
 
+def bound_json(
+    predicted: Prediction | GroupPrediction, run: Run | OperatorRun | None = None
+) -> dict[str, Any]:
+    """Return the bound in cycles by term, the work of each resource, and a run's other cycles."""
+    bound: dict[str, Any] = {
+        "cycles": predicted.bound_cycles,
+        "terms": dict(predicted.bound_terms),
+        "by": predicted.bound_by,
+    }
+    if run is not None:
+        bound["waiting_cycles"] = run.cycles - predicted.bound_cycles
+        bound["waiting_by_cause"] = waiting_by_cause(run, predicted.bound_terms)
+    return {"bound": bound, "work_cycles": predicted.resources}
+
+
 def floor_json(floor: Floor) -> dict[str, int | None]:
     """Return what is moved with DRAM at least: with the memory there is, and with any."""
     return {
@@ -166,13 +182,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "native_macs": run.native_macs,
         "ideal_cycles": result.ideal_cycles,
         "utilisation": result.utilisation,
-        "bound": {
-            "cycles": predicted.bound_cycles,
-            "terms": dict(predicted.bound_terms),
-            "by": predicted.bound_by,
-            "waiting_cycles": result.waiting_cycles,
-        },
-        "work_cycles": predicted.resources,
+        **bound_json(predicted, run),
         "bytes": moved_tree(run.moved),
         "dram_bound": floor_json(result.floor),
         "engines": _engines(run.engines),
@@ -196,13 +206,7 @@ def _operator_json(result: Result, run: OperatorRun, predicted: GroupPrediction)
         "macs": run.macs,
         "native_macs": run.native_macs,
         "utilisation": run.macs / array.pes / run.cycles,
-        "bound_by": predicted.bound_by,
-        "bound": {
-            "cycles": predicted.bound_cycles,
-            "terms": dict(predicted.bound_terms),
-            "by": predicted.bound_by,
-        },
-        "work_cycles": predicted.resources,
+        **bound_json(predicted, run),
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),

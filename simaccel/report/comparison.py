@@ -87,7 +87,7 @@ def comparison_table(rows: Sequence[Compared]) -> Table:
     names = varied(rows)
     given = ("given", "given error") if has_given(rows) else ()
     last = ("speedup",) if several_dataflows(rows) else ()
-    figures = ("cycles", "time", "util.", "DRAM", "at least", "energy", "power", "error")
+    figures = ("cycles", "at least", "time", "util.", "DRAM", "at least", "energy", "power")
     table = make_table((), (*names, "dataflow", *figures, *given, *last))
     table.columns[len(names)].justify = "left"
     if rows[0].point is not None and rows[0].point.axis.named:
@@ -171,13 +171,13 @@ def _figures(row: Compared) -> list[str]:
         return ["does not run", *[_NOTHING] * 7]
     return [
         cycles_text(result["cycles"]),
+        cycles_text(result["bound"]["cycles"]),
         seconds_text(result["seconds"]),
         share_text(result["utilisation"]),
         bytes_text(dram_bytes(result)),
         bytes_text(result["dram_bound"]["least_bytes"]),
         work_energy_text(sum(result["energy_pj"].values())),
         power_text(result["power_mw"]),
-        error_text(result["estimate"]["relative_error"]),
     ]
 
 

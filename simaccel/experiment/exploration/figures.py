@@ -49,6 +49,7 @@ def figures_of(design: Design, records: Sequence[Record]) -> Figures:
     power = power_mw(energy, seconds)
     return {
         "cycles": cycles,
+        "bound_cycles": summed("bound_cycles"),
         "seconds": seconds,
         "energy_pj": every,
         "edp_js": every * 1e-12 * seconds,

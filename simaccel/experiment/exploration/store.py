@@ -60,10 +60,6 @@ class Store:
         except OSError as error:
             raise not_written(self.folder, error) from None
 
-    def known(self, asked: Asked) -> Record | None:
-        """Return what was read or kept before, without a look into the folder."""
-        return self._known.get(asked.key)
-
     def get(self, asked: Asked) -> Record | None:
         """Return what came out of a run, if that is known."""
         if asked.key in self._known:
