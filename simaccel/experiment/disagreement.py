@@ -98,9 +98,10 @@ def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator
     bound = predicted.bound_cycles
     by_cause = waiting_by_cause(run, predicted.bound_terms)
     terms = ", ".join(f"{name} {n:,}" for name, n in predicted.bound_terms.items())
-    found = _cycles(
-        "bound", "cycles", run.cycles, bound, f"no wait beside the bound's own terms: {terms}"
-    )
+    assumed = f"no wait beside the bound's own terms: {terms}"
+    if bound > run.cycles:
+        assumed = "the bound is of the group alone; here it overlaps others"
+    found = _cycles("bound", "cycles", run.cycles, bound, assumed)
     shares = tuple(Share(cause, -n) for cause, n in by_cause.items())
     yield from (replace(one, shares=shares) for one in found)
     for level, tensor in sorted(run.moved.keys() | predicted.moved.keys()):

@@ -141,7 +141,10 @@ def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, flo
 def bound_json(
     predicted: Prediction | GroupPrediction, run: Run | OperatorRun | None = None
 ) -> dict[str, Any]:
-    """Return the bound in cycles by term, the work of each resource, and a run's other cycles."""
+    """Return the bound in cycles by term, the work of each resource, and a run's other cycles.
+
+    Of a group that overlaps others there are none: its bound is that where it runs alone.
+    """
     bound: dict[str, Any] = {
         "cycles": predicted.bound_cycles,
         "terms": dict(predicted.bound_terms),
@@ -199,14 +202,14 @@ def result_json(result: Result) -> dict[str, Any]:
 
 
 def _operator_json(result: Result, run: OperatorRun, predicted: GroupPrediction) -> dict[str, Any]:
-    array = result.accelerator.array
+    array, overlap = result.accelerator.array, result.accelerator.groups.overlap
     return {
         "name": run.name,
         "cycles": run.cycles,
         "macs": run.macs,
         "native_macs": run.native_macs,
         "utilisation": run.macs / array.pes / run.cycles,
-        **bound_json(predicted, run),
+        **bound_json(predicted, None if overlap else run),
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),

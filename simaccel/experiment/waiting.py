@@ -14,7 +14,7 @@ from simaccel.machine.machine import OperatorRun, Run
 
 BUSY: Final = "busy"
 IDLE: Final = "idle"
-_DRAM: Final = ("dram_bandwidth", "dram_latency", "dram_queue", "dram_banks")
+_DRAM: Final = ("dram_bandwidth", "dram_queue")
 _PORT: Final = ("buffer_port",)
 _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     "fill": ("dram_latency", "dram_bandwidth", "noc", "buffer_port", "array"),

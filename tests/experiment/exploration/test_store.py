@@ -17,7 +17,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options
 from simaccel.workload import gemm
 
-ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options(), "estimate")
+ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
 RECORD = {"cycles": 12, "energy_pj": {"mac": 0.1}, "mapping": "a\nb"}
 
 
@@ -34,7 +34,7 @@ def test_what_was_put_is_found_by_another_store(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     assert store.get(ASKED) == RECORD
     assert (store.reused, store.damaged) == (1, [])
-    assert store.get(replace(ASKED, how="machine")) is None
+    assert store.get(replace(ASKED, dataflow="flex")) is None
 
 
 OTHERS = [
@@ -43,7 +43,7 @@ OTHERS = [
     replace(ASKED, accelerator=load_accelerator("toy", ["dram.latency_cycles=3"])),
     replace(ASKED, accelerator=load_accelerator("toy", ["energy.mac_pj=3"])),
     replace(ASKED, dataflow="flex"),
-    replace(ASKED, how="machine"),
+    replace(ASKED, description="another"),
     replace(ASKED, options=Options(pipeline=True)),
     replace(ASKED, options=Options(objective="energy")),
     replace(ASKED, options=Options(stationarity="os")),
