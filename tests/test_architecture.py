@@ -57,8 +57,8 @@ LAYERS |= {"verbs": {*LAYERS}}
 LAYERS |= {"cli": {*LAYERS}}
 LAYERS |= {"__init__": {*LAYERS} - {"cli"}, "__main__": {"cli"}}
 
-# The closed form and the machine, with its programs, know nothing of each other, so that their
-# agreement means something. Whole packages, so that a new module is hidden the day it is written.
+# Formulas and the machine, with its programs, know nothing of each other, so that what they agree
+# in means something. Whole packages, so that a new module is hidden the day it is written.
 HIDDEN: dict[str, tuple[str, ...]] = {
     "analytic": ("program", "machine"),
     "program": ("analytic",),

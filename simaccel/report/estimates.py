@@ -10,39 +10,37 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import dram_bytes
-from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
+from simaccel.report.units import bytes_text, cycles_text, short_share_text, work_energy_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 def estimate_table(predicted: Prediction) -> Table:
-    """Tabulate the predicted groups and their total: counts, work in % of the bound, bound."""
-    resources = [name for name, work in predicted.resources.items() if work]
+    """Tabulate the predicted groups and their total: counts, bound, work of each resource."""
     table = make_table(
         ("operator",),
-        (
-            "MACs",
-            *("DRAM", "buffer", "energy", "at least"),
-            *(name.replace("_", "\n") for name in resources),
-        ),
-        ("bound by",),
+        ("MACs", "DRAM", "buffer", "energy", "at least"),
+        ("bound by", "work of each resource, in % of that"),
     )
     for group in predicted.groups:
-        add_row(table, (group.name, *_cells(group, resources), group.bound_by))
+        add_row(table, (group.name, *_cells(group)))
     table.add_section()
-    add_row(table, ("total", *_cells(predicted, resources), predicted.bound_by), style="bold")
+    add_row(table, ("total", *_cells(predicted)), style="bold")
     return table
 
 
-def _cells(predicted: Prediction | GroupPrediction, resources: list[str]) -> tuple[str, ...]:
+def _cells(predicted: Prediction | GroupPrediction) -> tuple[str, ...]:
+    most = sorted(predicted.resources.items(), key=lambda one: -one[1])
+    work = [f"{name} {short_share_text(n / predicted.bound_cycles)}" for name, n in most if n]
     return (
         cycles_text(predicted.macs),
         bytes_text(dram_bytes(predicted.moved)),
         bytes_text(predicted.buffer_bytes),
         work_energy_text(sum(predicted.energy_pj.values())),
         cycles_text(predicted.bound_cycles),
-        *(share_text(predicted.resources[name] / predicted.bound_cycles) for name in resources),
+        predicted.bound_by,
+        ", ".join(work),
     )
 
 

@@ -186,7 +186,7 @@ def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
         assert part in said.stdout.replace("\n", " ")
     assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
     (found,) = json.loads(cli(f"{asked} --json").stdout)["searches"]
-    assert found["space"] == sum(found["pruned"].values()) + found["judged"] - found["near"]
+    assert found["space"] >= sum(found["pruned"].values()) + found["ran"] - found["near"]
     assert found["ran"] >= 1
 
 

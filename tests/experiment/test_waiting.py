@@ -14,7 +14,7 @@ def _run(busy: int, idle: int = 0, **stalls: int) -> OperatorRun:
     """Return a run of one engine that computes."""
     account = EngineCycles(busy, idle, stalls)
     cycles = busy + idle + sum(stalls.values())
-    return OperatorRun("a", cycles, 0, 0, 0, {}, {"array": account})
+    return OperatorRun("a", cycles, 0, 0, {}, 0, {"array": account})
 
 
 @pytest.mark.parametrize(

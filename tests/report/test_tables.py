@@ -38,7 +38,7 @@ def printed(table: RenderableType, width: int) -> list[str]:
 def test_one_line_a_row(result: Result, width: int) -> None:
     names = [one.name for one in result.run.operators]
     assert len(printed(operators_table(result), width)) == 2 + len(names) + 1
-    for table in (estimate_table(result.estimate, result.accelerator), engines_table(result)):
+    for table in (estimate_table(result.prediction), engines_table(result)):
         lines = printed(table, width)
         assert not any("…" in line for line in lines)
         assert max(map(len, lines)) <= width
