@@ -4,11 +4,10 @@ from typing import cast
 
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import FALSE, TRUE, Tiled
-from simaccel.analytic.timing.again import Again
-from simaccel.analytic.timing.turns import Pace
-
 from simaccel.analytic.family import Path, ints
 from simaccel.analytic.pointwise import plain
+from simaccel.analytic.timing.again import Again
+from simaccel.analytic.timing.turns import Pace
 from simaccel.analytic.units import Units
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import BUFFER, Do

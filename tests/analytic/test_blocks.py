@@ -1,7 +1,6 @@
 """What a block shares of a port with others, calculated by hand."""
 
 from simaccel.analytic.blocks import Share
-
 from simaccel.analytic.family import ints
 
 

@@ -3,8 +3,8 @@
 from itertools import product
 
 import pytest
-from simaccel.analytic.estimate import EstimateError, estimate
 
+from simaccel.analytic.estimate import EstimateError, estimate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.text import parse_tree

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simaccel.analytic.estimate import evaluate
 
 from simaccel.analytic.array import FIGURES, edges, folded, in_order
+from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import Branch, Family, Kept, Loops, family_of, ints
 from simaccel.analytic.totals import Counts
 from simaccel.hardware import STATIONARITIES, Stationarity, spatial

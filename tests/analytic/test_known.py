@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.known import forget
 
+from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import Family, Ints, family_of
+from simaccel.analytic.known import forget
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simaccel.analytic.estimate import Totals, evaluate
 
+from simaccel.analytic.estimate import Totals, evaluate
 from simaccel.analytic.family import family_of, ints, take, tree_of
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine

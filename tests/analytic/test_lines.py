@@ -3,13 +3,13 @@
 from typing import cast
 
 import numpy as np
+
 from simaccel.analytic.blocks import Move
 from simaccel.analytic.bodies import Tiled
-from simaccel.analytic.timing.lines import Line, Request
-from simaccel.analytic.timing.times import Reached
-
 from simaccel.analytic.family import Floats
 from simaccel.analytic.pointwise import plain
+from simaccel.analytic.timing.lines import Line, Request
+from simaccel.analytic.timing.times import Reached
 from simaccel.hardware.load import load_accelerator
 
 _NONE = cast("Tiled", None)

@@ -9,8 +9,8 @@ GEMM takes K + R + C - 2 cycles.
 from typing import Any
 
 import pytest
-from simaccel.analytic.estimate import estimate
 
+from simaccel.analytic.estimate import estimate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine

@@ -1,11 +1,10 @@
 """Requests on a pipe of the NoC that share it, calculated by hand."""
 
 from simaccel.analytic.bodies import TRUE
-from simaccel.analytic.timing.pipes import Pipes
-from simaccel.analytic.timing.times import UP
-
 from simaccel.analytic.family import ints
 from simaccel.analytic.pointwise import plain
+from simaccel.analytic.timing.pipes import Pipes
+from simaccel.analytic.timing.times import UP
 from simaccel.hardware.load import load_accelerator
 
 

@@ -1,10 +1,10 @@
 """What PEs with memories take of a block, calculated by hand."""
 
 import pytest
-from simaccel.analytic.steps import Dims, Division
 
 from simaccel.analytic.family import Path, family_of, ints
 from simaccel.analytic.pieces import Cuts
+from simaccel.analytic.steps import Dims, Division
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Loop, Spread, Tree
 from simaccel.workload import Workload, gemm

@@ -1,8 +1,8 @@
 """When tiles of PEs come and go, calculated by hand."""
 
 import pytest
-from simaccel.analytic.estimate import estimate
 
+from simaccel.analytic.estimate import estimate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults

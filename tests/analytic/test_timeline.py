@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simaccel.analytic.estimate import evaluate
-from simaccel.analytic.schedule import bodies
-from simaccel.analytic.timing import lines
-from simaccel.analytic.timing.timeline import timeline
 
 from simaccel.analytic import known
+from simaccel.analytic.estimate import evaluate
 from simaccel.analytic.family import (
     Family,
     Ints,
@@ -20,6 +17,9 @@ from simaccel.analytic.family import (
     with_arrays,
     without_empty,
 )
+from simaccel.analytic.schedule import bodies
+from simaccel.analytic.timing import lines
+from simaccel.analytic.timing.timeline import timeline
 from simaccel.analytic.units import Units
 from simaccel.hardware import Stationarity
 from simaccel.hardware.load import load_accelerator

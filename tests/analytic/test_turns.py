@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from simaccel.analytic.timing.turns import Pace, after_loads, delay_of, meeting
 
 from simaccel.analytic.family import Floats, ints
+from simaccel.analytic.timing.turns import Pace, after_loads, delay_of, meeting
 from tests.machine.stepped import READ, WRITE, SteppedQueues
 
 _CYCLES = st.integers(1, 60)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from simaccel.analytic.estimate import estimate
 
+from simaccel.analytic.estimate import estimate
 from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simaccel.analytic.estimate import estimate
 
+from simaccel.analytic.estimate import estimate
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator

@@ -1,8 +1,8 @@
 """Operators that begin before the one before has ended: by hand, event by event."""
 
 import pytest
-from simaccel.analytic.estimate import estimate
 
+from simaccel.analytic.estimate import estimate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run

@@ -7,8 +7,8 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simaccel.analytic.estimate import Estimate, Totals, estimate, evaluate
 
+from simaccel.analytic.estimate import Estimate, Totals, estimate, evaluate
 from simaccel.analytic.family import Ints
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run

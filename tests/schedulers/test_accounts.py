@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations, product
 
 import pytest
-from simaccel.analytic.estimate import estimate, evaluate
-from simaccel.schedulers.choosing import Candidates, capacity
 
+from simaccel.analytic.estimate import estimate, evaluate
 from simaccel.analytic.family import family_of
 from simaccel.errors import InputError, SimaccelError
 from simaccel.experiment.scheduling import MachineJudge, scheduled
@@ -17,6 +16,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Node, nodes
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.choosing import Candidates, capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload, gemm

@@ -1,9 +1,8 @@
 """The cheapest way of steps from a workload's first operator to its last."""
 
-from simaccel.schedulers.choosing import Chosen
-
 from simaccel.mapping.tree import Group
 from simaccel.schedulers.best import Body, Step, _cheapest
+from simaccel.schedulers.choosing import Chosen
 
 _ONE = (Group(operators=("one",), tree=()),)
 

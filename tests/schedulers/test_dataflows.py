@@ -6,9 +6,9 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
+
 from simaccel.analytic.estimate import estimate
 from simaccel.analytic.known import forget
-
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator

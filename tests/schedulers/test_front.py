@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simaccel.analytic.estimate import estimate
 
+from simaccel.analytic.estimate import estimate
 from simaccel.analytic.family import Ints
 from simaccel.experiment.pareto import figures_of, pareto
 from simaccel.experiment.run import simulate

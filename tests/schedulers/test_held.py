@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simaccel.analytic.estimate import estimate
 
 from simaccel.analytic.bounds.floor import floor_of
+from simaccel.analytic.estimate import estimate
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import GroupsSpec

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simaccel.analytic.estimate import estimate, evaluate
-from simaccel.schedulers.choosing import UNLIMITED, Candidates, NothingFitsError, capacity
 
+from simaccel.analytic.estimate import estimate, evaluate
 from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints, take
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -17,6 +16,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, Mapping, nodes
 from simaccel.schedulers import make_mapping
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
+from simaccel.schedulers.choosing import UNLIMITED, Candidates, NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, einsum_families
 from simaccel.schedulers.problems import Judge, Options
 from simaccel.schedulers.search import Goal, ranked

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from simaccel.schedulers.choosing import NothingFitsError
 
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.bounds.floor import floor_of, on_chip_bytes, pebbling_bytes
@@ -15,6 +14,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.program.program import reserved_bytes
 from simaccel.schedulers import DATAFLOWS, Options
+from simaccel.schedulers.choosing import NothingFitsError
 from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS, some
