@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
-from simaccel.analytic.lower_bound import Terms, lower_bound
+from simaccel.analytic.lower_bound import Fills, Terms, lower_bound
 from simaccel.analytic.totals import ACCUMULATOR, Counts
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
@@ -96,6 +97,10 @@ class Totals:
     def path(self) -> Terms:
         """The cycles of the array's own way through the tree, by term (`lower_bound`)."""
         return lower_bound(self.family, self.accelerator, self.counts)
+
+    def fill(self, late: Collection[str]) -> Ints:
+        """Return the cycles until ``late`` tensors are there for the first command."""
+        return Fills(self.family, self.accelerator).first(late)
 
     def bound(self) -> Ints:
         """Return what no run is below: the busiest resource, or the array's own way."""

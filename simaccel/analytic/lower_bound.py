@@ -5,14 +5,15 @@ last its results leave (*drain*). In a fork it also waits for the vector operato
 between two of its operators (*sfu*), and for what it made to leave before them and to enter behind
 them (*between*). Each of its stays there, a *phase*, is no shorter than the transfers of its own
 tiles that no slot can take before or after it; what they exceed its work by is *dram*. Where one
-tile of what is between them has a single slot, a vector operator and the array's only one take turns.
+tile of what is between them has a single slot, a vector operator and the array's only one take
+turns.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -98,7 +99,7 @@ def _phases(family: Family) -> _Phases:
     found, paths = _Phases(), list(family.paths())
     *outside, last = family.branch
     found.inside = len(outside) * isinstance(last, Forked)
-    if len(paths) == 1:
+    if len(paths) == 1 or all(path.leaf.unit == "sfu" for path in paths):
         found.paths = [paths]
         return found
     waits: list[str] | None = None
@@ -175,38 +176,49 @@ def _phase(
     operators = {path.leaf.operator for path in paths}
     work = sum((counts.chains[name] for name in operators), start=ints(0))
     every = [path for some in phases.paths for path in some]
-    shared = len({path.leaf.operator for path in every}) < len(every)
-    if shared or any(path.leaf.unit != "array" for path in paths):
-        return work, ints(
-            0
-        )  # tiles of several paths or passes, or with copies in PEs, are less bound
-    uses = Counter(_tensor(keep) for path in every for keep in _kept(path.entries))
+    together = len({path.leaf.operator for path in every})
+    if 1 < together < len(every) or any(path.leaf.unit == "mac" for path in paths):
+        return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
     all_of, single = _Service(accelerator), _Service(accelerator)
+    for name, slots, times in _tiles(family, paths, every, phases.inside):
+        kind = family.space.workload.tensors[name.partition("#")[0]].kind
+        if accelerator.memory(kind) != "dram":
+            continue
+        tile = counts.tile_bytes(BUFFER, name)
+        made = [out for out, source in family.aliases.items() if source == name]
+        reads, writes = (
+            sum((ints(counts.moved.get((level, one), 0)) for one in names), start=ints(0))
+            - times * tile * slots
+            for level, names in (("dram_read", [name]), ("dram_write", [name, *made]))
+        )
+        all_of.add(reads * (slots > 0), writes * (slots > 0), tile)
+        single.add(reads * (slots == 1), writes * (slots == 1), tile)
+    return work, ints(np.maximum(single.alone(), all_of.cycles() - work))
+
+
+def _tiles(
+    family: Family, paths: Sequence[Path], every: Sequence[Path], inside: int
+) -> Iterator[tuple[str, Ints, Ints]]:
+    """Yield tiles of a phase alone: name, slots (the most of all parts), how often it has them."""
+    uses: Counter[str] = Counter()
+    is_one = len({path.leaf.operator for path in every}) == 1
+    for path in every:
+        mine = Counter(keep.tensor.partition("#")[0] for keep in _kept(path.entries))
+        uses = uses | mine if is_one else uses + mine
+    found: dict[str, tuple[Ints, Ints]] = {}
     for path in paths:
         cuts, times = Cuts(family.space, path), ints(1)
         for rank in family.space.sizes:
-            times = times * number(cuts.pieces(rank, phases.inside))
-        for keep in _kept(path.entries[phases.inside :]):
-            kind = family.space.workload.tensors[_tensor(keep)].kind
-            if uses[_tensor(keep)] > 1 or accelerator.memory(kind) != "dram":
-                continue
-            tile = counts.tile_bytes(BUFFER, keep.tensor)
-            reads, writes = (
-                ints(counts.moved.get((level, keep.tensor), 0)) - times * tile * keep.slots
-                for level in ("dram_read", "dram_write")
-            )
-            all_of.add(reads * (keep.slots > 0), writes * (keep.slots > 0), tile)
-            single.add(reads * (keep.slots == 1), writes * (keep.slots == 1), tile)
-    return work, ints(np.maximum(single.alone(), all_of.cycles() - work))
+            times = times * number(cuts.pieces(rank, inside))
+        for keep in _kept(path.entries[inside:]):
+            if uses[keep.tensor.partition("#")[0]] == 1:
+                known, _ = found.get(keep.tensor, (ints(0), times))
+                found[keep.tensor] = np.maximum(known, keep.slots), times
+    yield from ((name, *one) for name, one in found.items())
 
 
 def _kept(entries: Sequence[Entry]) -> list[Kept]:
     return [one for one in entries if isinstance(one, Kept) and one.level == BUFFER]
-
-
-def _tensor(keep: Kept) -> str:
-    """Return the tensor itself, of which an operator may have several uses."""
-    return keep.tensor.partition("#")[0]
 
 
 @dataclass
@@ -257,10 +269,11 @@ class Fills:
         """What a block costs."""
         return Units(self.family, self.accelerator)
 
-    def first(self) -> Ints:
+    def first(self, late: Collection[str] | None = None) -> Ints:
         """Return the cycles before the first command: its inputs come from DRAM, and enter.
 
-        In which order they come is left open.
+        In which order they come is left open. ``late``: of the tensors that come now, where others
+        may be there already.
         """
         path = next(self.family.paths())
         cuts = Cuts(self.family.space, path)
@@ -272,7 +285,7 @@ class Fills:
             for at, entry in enumerate(path.entries):
                 if not isinstance(entry, Kept) or entry.tensor != use:
                     continue
-                if use in self.family.space.made:
+                if use in self.family.space.made or not _is_among(use, late):
                     continue
                 sides = (extent(dim, cuts.full[at]) for dim in expanded(self.family.space, view))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
@@ -354,6 +367,10 @@ class Fills:
 
     def _edges(self, path: Path, cuts: Cuts, sizes: Sizes) -> Edges:
         return self.units.edges(path, cuts, self.units.widened(sizes))
+
+
+def _is_among(use: str, late: Collection[str] | None) -> bool:
+    return late is None or use.partition("#")[0] in late
 
 
 def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:

@@ -6,8 +6,8 @@ Counts are the machine's: MACs, passes, bytes by tensor and level. No run is sho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
@@ -129,9 +129,8 @@ def predict(workload: Workload, mapping: MappingTree, accelerator: Accelerator) 
         return Prediction(groups, groups[0].bound_terms)
     work = _added(one.resources for one in groups)
     busiest = max(work, key=lambda name: work[name])
-    path = _critical_path(placed)
-    found = path if sum(path.values()) >= work[busiest] else {busiest: work[busiest]}
-    return Prediction(groups, found)
+    path, bound = _longest_path(placed), Counter({busiest: work[busiest]})
+    return Prediction(groups, path if _total(path) >= _total(bound) else bound)
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ def _predicted(placed: _Placed) -> GroupPrediction:
     )
 
 
-def _added(some: Iterator[Terms] | Sequence[Terms]) -> Counter[str]:
+def _added(some: Iterable[Mapping[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for terms in some:
         total.update(terms)
@@ -205,57 +204,114 @@ def _added(some: Iterator[Terms] | Sequence[Terms]) -> Counter[str]:
 # -- where groups overlap -------------------------------------------------------------------------
 
 
-def _critical_path(placed: Sequence[_Placed]) -> Terms:
-    """Return the cycles of array and SFU on the longest path through groups that overlap.
+def _total(terms: Counter[str] | None) -> float:
+    """Return the sum of terms; nothing is before all that is something."""
+    return -1.0 if terms is None else sum(terms.values())
 
-    A group may begin while the one before it ends, never before that began to: what works on data
-    that this one makes comes behind its end, and everything behind the end of the one before that.
+
+def _latest(*ends: Counter[str] | None) -> Counter[str] | None:
+    return max(ends, key=_total)
+
+
+def _behind(end: Counter[str] | None, cycles: Counter[str]) -> Counter[str] | None:
+    return None if end is None else end + cycles
+
+
+@dataclass
+class _Ends:
+    """The earliest ends, by term, on the way through groups; None where none is known.
+
+    ``units``: of the last command of array and SFU; ``last``: of the last group; ``before``: of the
+    one before it. A group may begin while the one before it ends, never before that began, and each
+    unit does one group after the other. What works on data that the one before makes waits for its
+    end.
     """
-    total: Counter[str] = Counter()
-    before: _Placed | None = None
+
+    units: dict[str, Counter[str] | None] = field(default_factory=dict)
+    last: Counter[str] | None = None
+    before: Counter[str] | None = None
+
+    def add(self, group: _Placed, previous: _Placed | None, *, again: bool = False) -> None:
+        """Put a group behind; ``again``: the one before is of the layer before."""
+        stay = _stay(group)
+        unit = _unit(group)
+        end = _behind(_latest(self.units.get(unit), self.before), stay)
+        if previous is not None:
+            late = _late(group, previous, again=again)
+            end = _latest(end, _behind(self.last, _late_work(group, late, stay)))
+        self.units[unit] = _latest(self.units.get(unit), end)
+        stored = _behind(end, Counter({"drain": int(group.totals.path["drain"])}))
+        self.last, self.before = _latest(self.last, stored), self.last
+
+
+def _unit(group: _Placed) -> str:
+    """Return the unit whose first and last command a group's stay is between."""
+    return "array" if int(group.totals.path["array"]) else "sfu"
+
+
+def _longest_path(placed: Sequence[_Placed]) -> Counter[str]:
+    """Return the cycles on the longest path through groups that overlap, by term."""
+    zero: Counter[str] = Counter()
+    fill = Counter({"fill": int(placed[0].totals.path["fill"])})
+    ends = _Ends({"array": zero, "sfu": zero, _unit(placed[0]): fill}, zero, zero)
+    previous: _Placed | None = None
     for times, run in groupby(placed, lambda one: one.times):
-        groups = list(run)
-        total += _path(groups, before)
+        layer = list(run)
+        for group in layer:
+            ends.add(group, previous)
+            previous = group
         if times > 1:
-            for name, cycles in _path(groups, groups[-1], again=True).items():
-                total[name] += (times - 1) * cycles
-        before = groups[-1]
-    return total
+            _repeat(ends, layer, times - 1)
+    return ends.last or zero
 
 
-def _path(
-    groups: Sequence[_Placed], before: _Placed | None, *, again: bool = False
-) -> Counter[str]:
-    """Return the longest path from the end of the group ``before`` to that of the last one.
+def _repeat(ends: _Ends, layer: Sequence[_Placed], times: int) -> None:
+    """Put a layer behind its last run ``times`` more: of each end, what comes of it alone."""
+    zero: Counter[str] = Counter()
+    found = [_behind(ends.last, _multiplied(_round(_Ends({}, zero), layer).last, times))]
+    for unit in ("array", "sfu"):
+        after = _round(_Ends({unit: zero}), layer).units.get(unit)
+        ends.units[unit] = _behind(ends.units[unit], _multiplied(after, times))
+        found.append(ends.units[unit])
+    ends.last, ends.before = _latest(*found), zero
 
-    ``again``: these are repeated, so that only weights come before the end of their last run.
+
+def _round(ends: _Ends, layer: Sequence[_Placed]) -> _Ends:
+    previous = layer[-1]
+    for at, group in enumerate(layer):
+        ends.add(group, previous, again=not at)
+        previous = group
+    return ends
+
+
+def _multiplied(terms: Counter[str] | None, times: int) -> Counter[str]:
+    return Counter({name: n * times for name, n in (terms or {}).items()})
+
+
+def _late(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
+    """Return the tensors that come to a group when the one before has ended.
+
+    Those that it stores; ``again``: where that is of the layer before, all but weights.
     """
-    earlier: Counter[str] = Counter()  # until the end of the one before the one before
-    ended: Counter[str] = Counter()
-    for at, group in enumerate(groups):
-        previous = groups[at - 1] if at else before
-        depending = _depending(group, previous, again=again and not at) if previous else None
-        ways = [ended, ended + _own_work(group, depending)]
-        if at:
-            ways.append(earlier + _own_work(group, None))
-        earlier, ended = ended, max(ways, key=lambda way: sum(way.values()))
-    return ended
+    if not again:
+        return before.stored
+    tensors = group.workload.tensors
+    return {name for name in tensors if tensors[name].kind != WEIGHT}
 
 
-def _depending(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
-    """Return the operators of a group that work on what the group before makes, or on its work."""
-    made, found = set(before.stored), set()
+def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> Counter[str]:
+    """Return the cycles of what works on late tensors, or on tiles that are kept around groups."""
+    made, found = set(late), set()
+    first = next(group.totals.family.paths()).leaf.operator
     for name in group.group.operators:
-        operator = group.workload.operator(name)
-        *inputs, output = (given.tensor for _, given in operands_of(operator))
-        tensors = group.workload.tensors
-        waits = made.intersection(inputs)
-        if again:
-            waits |= {one for one in inputs if tensors[one].kind != WEIGHT}
-        if waits or _is_around(group, (*inputs, output)):
+        *inputs, output = (one.tensor for _, one in operands_of(group.workload.operator(name)))
+        if made.intersection(inputs) or _is_around(group, (*inputs, output)):
             found.add(name)
             made.add(output)
-    return found
+    fill: Counter[str] = Counter()
+    if first in found:
+        fill = Counter({"fill": int(group.totals.fill(late))})
+    return fill + _own_work(group, found, stay)
 
 
 def _is_around(group: _Placed, tensors: Sequence[str]) -> bool:
@@ -264,13 +320,24 @@ def _is_around(group: _Placed, tensors: Sequence[str]) -> bool:
     return any(one is not None for one in held)
 
 
-def _own_work(group: _Placed, operators: set[str] | None) -> Counter[str]:
-    """Return the cycles of the unit that works longest on some operators of a group, or on all."""
+def _stay(group: _Placed) -> Counter[str]:
+    """Return the cycles from a group's first command to its last, by term.
+
+    Tiles that come early are no more than their slots, which no term counts.
+    """
+    path = group.totals.path
+    return Counter({name: int(n) for name, n in path.items() if name not in ("fill", "drain")})
+
+
+def _own_work(group: _Placed, operators: set[str], stay: Counter[str]) -> Counter[str]:
+    """Return the cycles of some operators of a group: its ``stay`` where those are all."""
+    if operators.issuperset(group.group.operators):
+        return stay
     counts, leaves = group.totals.counts, group.totals.family.paths()
     unit_of = {path.leaf.operator: path.leaf.unit for path in leaves}
     work: Counter[str] = Counter()
     for name, cycles in counts.chains.items():
-        if operators is None or name in operators:
+        if name in operators:
             work["sfu" if unit_of.get(name) == "sfu" else "array"] += int(cycles)
     if not work:
         return work

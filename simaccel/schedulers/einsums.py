@@ -226,16 +226,35 @@ class Searched:
 
         What is not below ``limit`` may be missing.
         """
-        known: tuple[Scored | None, float] | None = self.known.get(held_bytes)
-        if known is None or (known[0] is None and known[1] < limit):
+        found = self._found(held_bytes, limit)
+        if found is None:
             goal = replace(self.goal, held_bytes=held_bytes)
             name = "kept" if self.families[0].around else "alone"
-            found = search(self.candidates, goal, limit, name)
-            if found.best is not None:
-                self.goal.note(floored(found.account, self.candidates, goal))
-            known = self.known[held_bytes] = found.best, limit
-        best, _ = known
+            searched = search(self.candidates, goal, limit, name)
+            if searched.best is not None:
+                self.goal.note(floored(searched.account, self.candidates, goal))
+            found = self.found[held_bytes] = searched.best, limit
+        best, _ = found
         return best and replace(best, tree=renamed(best.tree, self.names))
+
+    @property
+    def found(self) -> dict[int, tuple[Scored | None, float]]:
+        """The best, or nothing below a limit, by the bytes of the buffer that were taken."""
+        found: dict[int, tuple[Scored | None, float]] = self.known.setdefault("found", {})
+        return found
+
+    def _found(self, held_bytes: int, limit: float) -> tuple[Scored | None, float] | None:
+        """Return what was found: also beside fewer bytes, where the best of that fits here."""
+        room = self.goal.room - held_bytes
+        for taken in sorted(self.found, reverse=True):
+            best, below = self.found[taken]
+            if taken > held_bytes:
+                continue
+            if best is None and below >= limit:
+                return best, below
+            if best is not None and (taken == held_bytes or best.buffer_bytes <= room):
+                return best, below
+        return None
 
 
 class Search:

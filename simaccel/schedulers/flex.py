@@ -11,6 +11,7 @@ from functools import partial
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
+from simaccel.schedulers.accounts import Account
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, Searched
@@ -191,18 +192,28 @@ def attention(
         NothingFitsError: no tiling fits the buffer.
 
     """
-    problem, goal = problem_of(workload, part), search.goal
+    problem, goal, quiet = problem_of(workload, part), search.goal, search.quiet()
+    before = len(goal.judge.outcomes)
     stage = Stage(
         problem,
         goal,
-        lambda rows, room, limit: placed(problem, search, rows, room, limit),
-        lambda rows, room: _promise(problem, search, rows, room),
+        lambda rows, room, limit: placed(problem, quiet, rows, room, limit),
+        lambda rows, room: _promise(problem, quiet, rows, room),
         limit=limit,
     )
     found = [one for name in granularities if (one := stage.best(name)) is not None]
     if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     best = min(found, key=lambda one: one.scored.rank)
+    account = Account(
+        name="flex",
+        operators=part,
+        space=sum(len(one.candidates) for one, _ in _searched(problem, quiet, whole=False)),
+        ran=len(goal.judge.outcomes) - before,
+        value=best.scored.value,
+        ended="rows",
+    )
+    goal.note(account)
     return best.body, best.scored.value
 
 

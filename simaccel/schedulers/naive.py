@@ -116,19 +116,20 @@ class Fixed:
 
     def attention(self, workload: Workload, part: Attention, granularities: str) -> Body:
         """Return L, softmax and A with the rows that stay on chip."""
-        problem = problem_of(workload, part)
-        stages = [self._stage(problem, way) for way in self.ways(problem)]
-        found = [
-            one
-            for stage in stages
-            for name in granularities
-            if (one := stage.best(name)) is not None
-        ]
-        if not found:
+        problem, best = problem_of(workload, part), None
+        for way in self.ways(problem):
+            stage = self._stage(problem, way, best.scored.value if best else float("inf"))
+            for name in granularities:
+                best = min(
+                    filter(None, (best, stage.best(name))),
+                    key=lambda one: one.scored.rank,
+                    default=None,
+                )
+        if best is None:
             raise NothingFitsError(f"{'+'.join(part)}: fixed tiles need more than the buffer")
-        return min(found, key=lambda one: one.scored.rank).body
+        return best.body
 
-    def _stage(self, problem: Problem, way: list[Placed]) -> Stage:
+    def _stage(self, problem: Problem, way: list[Placed], limit: float) -> Stage:
         need = max(self._need(problem.workload, group) for group, _, _ in way)
         goal = self.search.goal
 
@@ -138,7 +139,7 @@ class Fixed:
             predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
             return objective_of(predicted, goal, predicted.bound_cycles)
 
-        return Stage(problem, goal, lambda _rows, _room, _limit: way, promise, need)
+        return Stage(problem, goal, lambda _rows, _room, _limit: way, promise, need, limit)
 
     def _need(self, workload: Workload, group: Group) -> int:
         family = family_of(space_of(workload, group), group)

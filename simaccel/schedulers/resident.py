@@ -16,7 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Part, Span, Tree
 from simaccel.schedulers.attention import Problem
-from simaccel.schedulers.candidates import GAP, Scored, capacity
+from simaccel.schedulers.candidates import GAIN, GAP, Scored, capacity
 from simaccel.schedulers.judge import Body, mapping_of, operators_of
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload
@@ -24,8 +24,8 @@ from simaccel.workload import Workload
 GRANULARITIES: Final = "mbhr"
 _ALL: Final = 16
 """So many numbers of resident units, beside none, are all tried (as sizes of ranks are)."""
-_MOST: Final = 16
-"""Numbers of rows that are tried where not all are."""
+_IDLE: Final = 4
+"""Numbers of rows without a gain after which no more are tried, where not all are."""
 _SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
 """Shares of the largest possible resident part that a front has."""
 
@@ -153,7 +153,7 @@ class Stage:
         return min(some, key=lambda one: one.scored.rank, default=None)
 
     def _all(self, unit: int, most: int) -> list[int]:
-        counts = [unit * count for count in range(most + 1)]
+        counts = [unit * count for count in range(most, -1, -1)]
         for rows in counts:
             self._value(rows)
         return counts
@@ -164,19 +164,21 @@ class Stage:
         Between two counts nothing has more rows than the larger one, or more room than the smaller.
         """
         fits = min(most, (self.goal.room - self.least) // (unit * self.problem.row_bytes))
-        tried = sorted({0, fits * unit, most * unit})
+        tried = sorted({0, fits * unit, most * unit}, reverse=True)
         best = min(map(self._value, tried))
-        between = [(0, fits)]
-        while between:
-            low, high = between.pop()
-            if high - low <= 1 or len(tried) >= _MOST:
+        between, idle = [(0, fits)], 0
+        while between and idle < _IDLE:
+            low, high = between.pop(0)
+            if high - low <= 1:
                 continue
             if self.promise((high - 1) * unit, self._room((low + 1) * unit)) >= best * (1 - GAP):
                 continue
             middle = self._middle(low, high, unit)
             tried.append(middle * unit)
-            best = min(best, self._value(middle * unit))
-            between += [(low, middle), (middle, high)]
+            value = self._value(middle * unit)
+            idle = 0 if value < best * (1 - GAIN) else idle + 1
+            best = min(best, value)
+            between += [(middle, high), (low, middle)]
         return tried
 
     def _middle(self, low: int, high: int, unit: int) -> int:
@@ -213,11 +215,11 @@ class Stage:
 def score(workload: Workload, body: Body, goal: Goal, below: float = float("inf")) -> Scored | None:
     """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
     alone = workload.alone(operators_of(body))
-    predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
     most = below if goal.objective == "cycles" else float("inf")
     (cycles,) = goal.judge.cycles(alone, [body], most)
     if cycles == float("inf"):
         return None
+    predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
     moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
     value = objective_of(predicted, goal, cycles)
     scored = Scored((), value, int(cycles), moved, predicted.buffer_bytes)

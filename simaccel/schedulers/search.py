@@ -129,7 +129,7 @@ class Goal:
         if self.patience is not None:
             return Stopping(gap=0.0, patience=self.patience, gain=0.0)
         if grid.is_complete() and grid.fitting(room).size <= EXACT:
-            return Stopping(gap=0.0, patience=float("inf"))
+            return Stopping(gap=0.0, patience=float("inf"), slack=self.slack)
         return Stopping(slack=self.slack)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.analytic.estimate import Totals
+from simaccel.analytic.evaluation import Totals
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group
 from simaccel.mapspace.candidates import Candidates

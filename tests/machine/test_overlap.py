@@ -2,7 +2,7 @@
 
 import pytest
 
-from simaccel.analytic.estimate import estimate
+from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
@@ -126,8 +126,8 @@ def test_layers_of_one_operator_share_its_slots() -> None:
 
 
 @pytest.mark.parametrize("block", range(3))
-def test_the_closed_form_knows_what_begins_early(block: int) -> None:
-    """What is reserved at once is the same; nothing needs more, nor less than its resources."""
+def test_no_run_of_groups_that_overlap_is_below_its_bound(block: int) -> None:
+    """Whatever there is room for; and nothing needs more than is reserved."""
     found = early = 0
     for seed in range(block * 16 * DRAWS, (block + 1) * 16 * DRAWS):
         case = draw_case(seed, spatial=bool(seed % 2))
@@ -136,11 +136,11 @@ def test_the_closed_form_knows_what_begins_early(block: int) -> None:
         program = lower(case.of, case.mapping)
         room = reserved_bytes(program) + seed * 37 % 101
         on = _with_room(case.on, room if seed % 3 else None)
-        predicted = estimate(case.of, case.mapping, on)
         run = Machine(on, program).run()
-        assert predicted.buffer_bytes == most_reserved_bytes(program, on), f"seed {seed}"
-        assert run.peak_buffer_bytes <= predicted.buffer_bytes, f"seed {seed}"
-        assert predicted.resource_bound_cycles <= run.cycles, f"seed {seed}"
+        assert run.peak_buffer_bytes <= most_reserved_bytes(program, on), f"seed {seed}"
+        predicted = predict(case.of, case.mapping, on)
+        assert predicted.bound_cycles <= run.cycles, f"seed {seed}"
+        assert predicted.buffer_bytes <= most_reserved_bytes(program, on), f"seed {seed}"
         found += 1
         early += any(one.more_bytes for one in overlaps(program, on).values())
     assert found > 3
@@ -148,8 +148,8 @@ def test_the_closed_form_knows_what_begins_early(block: int) -> None:
 
 
 @pytest.mark.parametrize("layers", [1, 2, 12])
-def test_the_closed_form_knows_that_layers_of_one_operator_share_its_slots(layers: int) -> None:
-    """W comes once a layer, in the only slot there is: when the layer before has used it."""
+def test_layers_of_one_operator_wait_for_one_another(layers: int) -> None:
+    """X of a layer is what the one before made: no bound is above the run."""
     one = einsum("F", "Y r f", "X r e", "W e f", r=256, e=256, f=256)
     of = workload(one, repeat=layers, weights=["W"])
     tree = parse_tree(
@@ -157,7 +157,8 @@ def test_the_closed_form_knows_that_layers_of_one_operator_share_its_slots(layer
     )
     mapping = mapping_of(of, Group(operators=("F",), tree=tree))
     on = load_accelerator("tpu_v3")
-    assert estimate(of, mapping, on).cycles == Machine(on, lower(of, mapping)).run().cycles
+    bound = predict(of, mapping, on).bound_cycles
+    assert 0.8 < bound / Machine(on, lower(of, mapping)).run().cycles <= 1
 
 
 def test_room_in_pes_is_none_of_what_comes_early() -> None:
@@ -169,4 +170,5 @@ def test_room_in_pes_is_none_of_what_comes_early() -> None:
     )
     program = lower(of, mapping)
     assert overlaps(program, on)["b"].more_bytes > 0
-    assert estimate(of, mapping, on).buffer_bytes == most_reserved_bytes(program, on)
+    needed = predict(of, mapping, on).buffer_bytes
+    assert needed < most_reserved_bytes(program, on) <= needed + overlaps(program, on)["b"].more_bytes

@@ -211,7 +211,12 @@ class WorkCounter:
 
 def _outside(path: Path, cuts: Cuts, axis: str) -> Path:
     """Return the path to the outermost loop that cuts an axis, with the loops outside of it."""
-    first = next(n for n, e in enumerate(path.entries) if axis in {rank for rank, _ in tiles(e)})
+    first = next(
+        n
+        for n, entry in enumerate(path.entries)
+        for rank, tile in tiles(entry)
+        if rank == axis and anywhere(tile < cuts.full[n][axis])
+    )
     entry, around = path.entries[first], path.entries[:first]
     if isinstance(entry, Loops):
         mine = entry.places[entry.ranks.index(axis)]

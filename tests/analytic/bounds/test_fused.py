@@ -108,7 +108,7 @@ def assert_attained(found: WorkloadBound, step: int = 1) -> None:
         result = simulate(found.workload, hw, mapping)
         moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
         assert moved == point.access_bytes == point.moved_bytes
-        assert result.estimate.buffer_bytes == point.buffer_bytes
+        assert result.prediction.buffer_bytes == point.buffer_bytes
         assert result.run.peak_buffer_bytes <= point.buffer_bytes
 
 

@@ -367,7 +367,7 @@ def test_every_point_is_attained_on_the_machine(workload: Workload, mapspace: Ma
         result = simulate(workload, hw, mapping)
         moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
         assert moved == point.moved_bytes >= point.access_bytes
-        assert result.estimate.buffer_bytes == point.buffer_bytes
+        assert result.prediction.buffer_bytes == point.buffer_bytes
         if mapspace.halo == "machine" or workload.name != "conv":
             assert moved == point.access_bytes
 

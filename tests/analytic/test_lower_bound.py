@@ -1,4 +1,4 @@
-"""What no estimate is below: no run is below it either, and small cases by hand."""
+"""No run is below the lower bound, and small cases by hand."""
 
 import math
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.analytic.estimate import Totals, evaluate
+from simaccel.analytic.evaluation import Totals, evaluate
 from simaccel.analytic.family import family_of, ints, take, tree_of
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
@@ -35,7 +35,7 @@ def totals(of: Workload, one: Mapping, on: Accelerator) -> Totals:
 @given(gemm_cases() | fused_cases(), accelerators())
 def test_no_run_is_below(of: Case, on: Accelerator) -> None:
     if of.workload.repeat == 1:
-        least = int(totals(of.workload, of.mapping, on).least())
+        least = int(totals(of.workload, of.mapping, on).bound())
         assert least <= Machine(on, of.program).run().cycles
 
 
@@ -46,7 +46,7 @@ def test_no_run_of_a_drawn_tree_is_below(*, spatial: bool) -> None:
         drawn = draw_case(seed, spatial=spatial)
         if drawn is None or drawn.of.repeat > 1 or len(list(drawn.mapping.placed())) > 1:
             continue
-        least = int(totals(drawn.of, drawn.mapping, drawn.on).least())
+        least = int(totals(drawn.of, drawn.mapping, drawn.on).bound())
         assert least <= Machine(drawn.on, lower(drawn.of, drawn.mapping)).run().cycles
         compared += 1
     assert compared > 4
@@ -69,7 +69,7 @@ def test_no_run_of_a_chain_is_below(
         number = ints(rnd.randrange(math.prod(family.shape)))
         one = take(family, np.unravel_index(number, family.shape))
         of = case(workload, replace(chain.group, tree=tree_of(one)))
-        assert evaluate(one, on).least() <= Machine(on, of.program).run().cycles
+        assert evaluate(one, on).bound() <= Machine(on, of.program).run().cycles
 
 
 ON = accelerator(
@@ -98,7 +98,7 @@ def fused(
     merged = mergeable(workload, operators)
     tree = parse_tree(dedent(text))
     of = case(workload, Group(operators=operators, tree=tree, merged=merged))
-    least = int(totals(of.workload, of.mapping, on).least())
+    least = int(totals(of.workload, of.mapping, on).bound())
     return least, Machine(on, of.program).run().cycles
 
 
