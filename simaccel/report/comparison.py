@@ -133,6 +133,32 @@ def _given_texts(row: Compared) -> list[str]:
     ]
 
 
+def terms_lines(rows: Sequence[Compared]) -> list[str]:
+    """Say of each estimate of one's own of what its run consists: the bound's terms, and waits."""
+    names = varied(rows)
+    return [
+        f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
+        f"given {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
+        for row in rows
+        if row.given_cycles is not None and row.result is not None
+    ]
+
+
+def _consists(result: dict[str, Any]) -> str:
+    bound = result["bound"]
+    parts = {"at least": bound["terms"], "waits": bound["waiting_by_cause"]}
+    return "; ".join(
+        f"{what} {cycles_text(sum(cycles.values()))}"
+        + (f" = {_sum_text(cycles)}" if cycles else "")
+        for what, cycles in parts.items()
+    )
+
+
+def _sum_text(cycles: dict[str, int]) -> str:
+    largest = sorted(cycles.items(), key=lambda one: (-one[1], one[0]))
+    return " + ".join(f"{name} {cycles_text(n)}" for name, n in largest)
+
+
 def area_lines(rows: Sequence[Compared]) -> list[str]:
     """Say how large the accelerator is: once, or at each point where that differs."""
     at: dict[str, list[str]] = {}

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from simaccel.experiment.check import Checked
 from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.report.comparison import Compared, comparison_table, speedups
+from simaccel.report.comparison import Compared, comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
 from simaccel.report.results import checked_table, engines_table, operators_table
 from simaccel.report.titles import experiment_title
@@ -85,3 +85,19 @@ def test_what_stays_on_chip_is_said() -> None:
 )
 def test_a_title_says_which_layer_and_convolution(workload: Workload, title: str) -> None:
     assert experiment_title(workload, load_accelerator("toy"), "ruby") == title
+
+
+def test_an_estimate_of_ones_own_has_the_terms_of_the_bound_and_the_waits_beside_it() -> None:
+    """10 + 70 + 5 cycles that no run is below, and 15 of 100 in which the array waits."""
+    bound = {
+        "terms": {"fill": 10, "array": 70, "drain": 5},
+        "waiting_by_cause": {"noc": 12, "dram_latency": 3},
+    }
+    row = Compared("flat", result={"cycles": 100, "bound": bound}, given_cycles=80.0)
+    assert terms_lines([row, Compared("flex", result={"cycles": 90})]) == [
+        "flat: given 80; at least 85 = array 70 + fill 10 + drain 5; "
+        "waits 15 = noc 12 + dram_latency 3"
+    ]
+    still = {"terms": {"array": 7}, "waiting_by_cause": {}}
+    row = Compared("flat", result={"cycles": 7, "bound": still}, given_cycles=8.0)
+    assert terms_lines([row]) == ["flat: given 8; at least 7 = array 7; waits 0"]
