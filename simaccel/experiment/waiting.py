@@ -14,6 +14,8 @@ from simaccel.machine.machine import OperatorRun, Run
 
 BUSY: Final = "busy"
 IDLE: Final = "idle"
+OF_UNIT: Final = (BUSY, IDLE)
+"""What the unit does that is no stall."""
 _DRAM: Final = ("dram_bandwidth", "dram_queue")
 _PORT: Final = ("buffer_port",)
 _COVERED: Final[Mapping[str, tuple[str, ...]]] = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.run import Result, energy_pj, floor_json
-from simaccel.experiment.waiting import waiting_by_cause
+from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.machine.machine import OperatorRun, Run
@@ -161,8 +161,9 @@ def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
     if not causes:
         return "no cycle more"
     largest = list(causes.items())[:_MOST_CAUSES]
+    unit = computing_unit(run)
     shown = ", ".join(
-        f"{cause} {fine_share_text(n / run.cycles)}"
+        f"{f'{unit} {cause}' if cause in OF_UNIT else cause} {fine_share_text(n / run.cycles)}"
         for at, (cause, n) in enumerate(largest)
         if not at or n / run.cycles >= _SMALLEST_WAIT
     )
