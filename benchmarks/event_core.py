@@ -28,7 +28,7 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.program.lowering import lower
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Workload, gemm
 
 AIM = 0.3

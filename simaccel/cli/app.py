@@ -80,8 +80,7 @@ class _Simaccel(Commands):
         except UnwrittenError:
             raise
         except SimaccelError as error:
-            faults = error.faults if isinstance(error, InputError) else (error,)
-            for one in faults:
+            for one in error.lines() if isinstance(error, InputError) else (error,):
                 click.echo(f"error: {printable(str(one), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:

@@ -41,7 +41,7 @@ def estimate(asked: Asked, as_json: bool) -> None:
     if as_json:
         show_json(found.to_dict())
     else:
-        show(found.title, estimate_table(found.prediction))
+        show(found.title, estimate_table(found.prediction, found.accelerator))
 
 
 @click.command("map", cls=Command)

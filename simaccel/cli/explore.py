@@ -52,12 +52,12 @@ _SEARCH = [
         ("mapspace", "objective", "stationarity", "constraints", "patience", "budget", "seed"),
         strict=True,
     )
-    if name not in {"objective", "budget"}
+    if name != "objective"
 ]
 
 
 def _search_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
-    """Add the options of a search, apart from what ends it by the clock."""
+    """Add the options of a search; ``--objective`` is the exploration's."""
     for option in reversed(_SEARCH):
         command = option(command)
     return command
@@ -187,9 +187,9 @@ class _Wanted:
 
 
 def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
-    from simaccel.hardware.load import load_accelerator
+    from simaccel.cli.hardware import read_accelerator
 
-    found: list[Accelerator] = gather(*(partial(load_accelerator, one, overrides) for one in hw))
+    found: list[Accelerator] = gather(*(partial(read_accelerator, one, overrides) for one in hw))
     known = [one.name for one in found]
     again = [name for at, name in enumerate(known) if name in known[:at]]
     require_none(fault("--hw", name, "accelerators of different names") for name in again)
@@ -324,7 +324,7 @@ def explore_command(
     """
     from simaccel.cli import designs as directed
     from simaccel.cli.explored import Outputs, show_cost
-    from simaccel.experiment.exploration.store import Store
+    from simaccel.experiment.exploration.manifest import open_store, store_in
 
     del given["prices"]  # of a description's own space alone
     objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
@@ -337,10 +337,11 @@ def explore_command(
         read, limits, kept, _ = gather(
             wanted.read,
             wanted.limits,
-            lambda: Store(None if store is None else Path(store)),
+            partial(store_in, store),
             partial(outputs.require, as_json=as_json),
         )
         space = wanted.space(*read)
+        space.require_energies(objective)
     if is_directed:
         hardware = partial(_accelerators, wanted.hw, wanted.overrides)
         loads = [partial(whole_load, text, asked) for text in wanted.workloads]
@@ -359,7 +360,7 @@ def explore_command(
     if dry_run:
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return
-    kept.open(_command(), seed)
+    open_store(kept, _command(), seed)
     with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
         found = explore(
             space.dimensions, space.designs(designs), plan, team, store=kept, watch=_watch

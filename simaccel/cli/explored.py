@@ -24,7 +24,7 @@ from simaccel.report.figures.style import require_figure_target, save_figure, st
 if TYPE_CHECKING:
     from simaccel.experiment.exploration.explore import Exploration, Plan
     from simaccel.experiment.exploration.space import Design, Space
-    from simaccel.experiment.exploration.store import Store
+    from simaccel.experiment.store import Store
 
 _PLOTS: Final = ("plot_frontier", "plot_pairs", "plot_sensitivity")
 

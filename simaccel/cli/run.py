@@ -291,7 +291,8 @@ def _show(
     )
 
     tables = (operators_table(result, given), engines_table(result), energy_table(result))
-    show(result.title, *tables)
+    accounts = (result.accelerator.account, result.workload.account)
+    show(result.title, *(line for one in accounts for line in one.lines()), *tables)
     if found:
         show(checked_table(found))
     if told.explain:

@@ -11,7 +11,8 @@ import numpy as np
 from simaccel.errors import SimaccelError
 from simaccel.experiment.run import Result, energy_pj, simulate
 from simaccel.hardware import Accelerator
-from simaccel.schedulers import Options
+from simaccel.hardware.energy.required import require_energies
+from simaccel.schedulers import Options, settled
 from simaccel.schedulers.front import Asked, Figure, evenly, undominated
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
 from simaccel.schedulers.judge import mapping_of
@@ -55,6 +56,9 @@ def pareto(
         SimaccelError: as of ``make_mapping``.
 
     """
+    options = settled(options, accelerator)
+    for figure in (asked.x, asked.y):
+        require_energies(accelerator, figure)
     found = front(workload, accelerator, dataflow, options, asked)
     chosen = [found.found[int(at)] for at in evenly(np.arange(len(found.found)), MOST)]
     results = [

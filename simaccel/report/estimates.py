@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.run import bound_json, moved_tree
+from simaccel.experiment.run import bound_json, known_energies, moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.report.layout import add_row, make_table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def estimate_table(predicted: Prediction) -> Table:
+def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
     """Tabulate the predicted groups and their total: counts, bound, work of each resource."""
     table = make_table(
         ("operator",),
@@ -24,20 +24,20 @@ def estimate_table(predicted: Prediction) -> Table:
         ("bound by", "work of each resource, in % of that"),
     )
     for group in predicted.groups:
-        add_row(table, (group.name, *_cells(group)))
+        add_row(table, (group.name, *_cells(group, accelerator)))
     table.add_section()
-    add_row(table, ("total", *_cells(predicted)), style="bold")
+    add_row(table, ("total", *_cells(predicted, accelerator)), style="bold")
     return table
 
 
-def _cells(predicted: Prediction | GroupPrediction) -> tuple[str, ...]:
+def _cells(predicted: Prediction | GroupPrediction, accelerator: Accelerator) -> tuple[str, ...]:
     most = sorted(predicted.resources.items(), key=lambda one: -one[1])
     work = [f"{name} {short_share_text(n / predicted.bound_cycles)}" for name, n in most if n]
     return (
         cycles_text(predicted.macs),
         bytes_text(dram_bytes(predicted.moved)),
         bytes_text(predicted.buffer_bytes),
-        work_energy_text(sum(predicted.energy_pj.values())),
+        work_energy_text(sum(known_energies(predicted.energy_pj, accelerator).values())),
         cycles_text(predicted.bound_cycles),
         predicted.bound_by,
         ", ".join(work),
@@ -59,6 +59,6 @@ def _figures(predicted: Prediction | GroupPrediction, accelerator: Accelerator) 
         "macs": predicted.macs,
         "bytes": moved_tree(predicted.moved),
         "buffer_bytes": predicted.buffer_bytes,
-        "energy_pj": predicted.energy_pj,
+        "energy_pj": known_energies(predicted.energy_pj, accelerator),
         "energy_by_tensor_pj": accelerator.energy_by_tensor(predicted.moved),
     }

@@ -13,17 +13,17 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import Exploration, Explored
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
+from simaccel.experiment.exploration.manifest import MANIFEST
 from simaccel.experiment.exploration.space import Dimension, Space
-from simaccel.experiment.exploration.store import MANIFEST
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
     bytes_text,
     count_text,
     cycles_text,
-    energy_text,
     power_text,
     seconds_text,
+    work_energy_text,
 )
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ MOST_ROWS = 20
 _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cycles": ("cycles", lambda n: cycles_text(round(n))),
     "seconds": ("time", seconds_text),
-    "energy_pj": ("energy", energy_text),
-    "edp_js": ("EDP", lambda js: f"{js:.3g} Js"),
+    "energy_pj": ("energy", work_energy_text),
+    "edp_js": ("EDP", lambda js: f"{js:.3g} Js" if js else "unknown"),
     "area_mm2": ("area", area_text),
     "power_mw": ("power", power_text),
     "buffer_bytes": ("buffer", bytes_text),

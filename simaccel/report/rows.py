@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simaccel.experiment.run import Result, energy_pj
+from simaccel.numbers import plain
 from simaccel.report.results import dram_bytes
 
 Row = dict[str, Any]
@@ -86,10 +87,10 @@ def stall_rows(result: Result) -> list[Row]:
 
 
 def csv_text(rows: Sequence[Row]) -> str:
-    """Return rows as CSV, the keys of all of them as its header; None is an empty cell."""
+    """Return rows as CSV, the keys of all of them as its header; what is unknown is empty."""
     out = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(out, list(names), restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(plain(rows))
     return out.getvalue()

@@ -70,22 +70,22 @@ def energy_text(picojoules: float) -> str:
     return _scaled(picojoules, 1000, _JOULES)
 
 
-def work_energy_text(picojoules: float) -> str:
+def work_energy_text(picojoules: float | None) -> str:
     """Write the energy of work, which is none only where nothing has a price.
 
-    >>> work_energy_text(0.25), work_energy_text(0)
-    ('0.250 pJ', 'unknown')
+    >>> work_energy_text(0.25), work_energy_text(0), work_energy_text(math.nan)
+    ('0.250 pJ', 'unknown', 'unknown')
     """
-    return energy_text(picojoules) if picojoules else "unknown"
+    return energy_text(picojoules) if picojoules and picojoules > 0 else "unknown"
 
 
-def power_text(milliwatts: float) -> str:
+def power_text(milliwatts: float | None) -> str:
     """Write a power; none is that of an energy that is not known.
 
     >>> power_text(450), power_text(1234.5), power_text(0.01), power_text(0)
     ('450 mW', '1.23 W', '10.0 uW', 'unknown')
     """
-    return _scaled(milliwatts * 1e6, 1000, _WATTS) if milliwatts else "unknown"
+    return _scaled(milliwatts * 1e6, 1000, _WATTS) if milliwatts and milliwatts > 0 else "unknown"
 
 
 def area_text(mm2: float | None) -> str:

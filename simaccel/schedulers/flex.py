@@ -11,7 +11,7 @@ from functools import partial
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Group, Mapping
-from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.accounts import BOUND, Account
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, Searched
@@ -205,11 +205,15 @@ def attention(
     if not found:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     best = min(found, key=lambda one: one.scored.rank)
+    space = sum(len(one.candidates) for one, _ in _searched(problem, quiet, whole=False))
+    ran = len(goal.judge.outcomes) - before  # of the three alone and together
     account = Account(
         name="flex",
         operators=part,
-        space=sum(len(one.candidates) for one, _ in _searched(problem, quiet, whole=False)),
-        ran=len(goal.judge.outcomes) - before,
+        space=space,
+        pruned={BOUND: space},
+        ran=ran,
+        near=ran,
         value=best.scored.value,
         ended="rows",
     )

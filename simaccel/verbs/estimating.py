@@ -52,7 +52,7 @@ class EstimateResult:
         from simaccel.report.estimates import estimate_table
         from simaccel.report.html import parts_html
 
-        return parts_html(self.title, [estimate_table(self.prediction)])
+        return parts_html(self.title, [estimate_table(self.prediction, self.accelerator)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data (the format of ``simaccel estimate --json``)."""

@@ -15,6 +15,7 @@ from simaccel.experiment.exploration.explore import Plan
 from simaccel.experiment.exploration.explore import explore as explored
 from simaccel.experiment.exploration.figures import OBJECTIVES
 from simaccel.experiment.exploration.limits import read_limit
+from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.space import (
     DIRECTIVES,
     Dimension,
@@ -28,7 +29,6 @@ from simaccel.experiment.exploration.space import (
     require_described,
     require_sizes,
 )
-from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import working
 from simaccel.files.schema import leaf_fields
 from simaccel.hardware import Accelerator
@@ -151,11 +151,12 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     made, dimensions = found[: len(loads)], found[len(loads) :]
     asked = options or Options()
     space = Space(tuple(there), tuple(made), tuple(dimensions), names, asked)
+    space.require_energies(objective)
     require_sizes(space.axes, space.loads)
     require_described(space.dataflows, space.loads)
     numbers = draw(space, sample, drawn, seed)
-    kept = Store(None if store is None else Path(store))
-    kept.open("simaccel.explore(...)", seed)
+    kept = store_in(store)
+    open_store(kept, "simaccel.explore(...)", seed)
     plan = Plan(tuple(limits), objective)
     with working(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
         points = explored(space.dimensions, space.designs(numbers), plan, team, store=kept)

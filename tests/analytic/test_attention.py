@@ -6,9 +6,6 @@ import pytest
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.hardware.load import load_accelerator
-from simaccel.machine.machine import Machine
-from simaccel.mapping.text import parse_tree
-from simaccel.mapping.tree import Group
 from tests.program.programs import (
     Case,
     FlatTiles,
@@ -21,8 +18,6 @@ from tests.program.programs import (
     softmax_group,
     staged_groups,
 )
-from tests.trees import einsum, vector
-from tests.trees import workload as make_workload
 
 TOY = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
 WHOLE = GemmTiles(stationarity="os")

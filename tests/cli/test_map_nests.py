@@ -124,8 +124,8 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
             "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
         ),
         (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --budget-seconds 9",
-            "--budget-seconds: got 9.0; allowed: nothing without --mapspace on edge, whose array",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --dataflow naive --budget-seconds 9",
+            "--budget-seconds: got 9.0; allowed: nothing with --dataflow naive, which searches",
         ),
         (
             "run --hw edge --workload gemm --shape M=8,K=8,N=8 --constrain buffer.m=2",

@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from simaccel.errors import MistakeError
+from simaccel.experiment import run as run_module
 from simaccel.machine.machine import DeadlockError
+from simaccel.mapping.tree import Mapping
+from simaccel.program.lowering import lower
+from simaccel.program.program import Program
 from simaccel.trace import Trace
-from simaccel.workload import load_workload
+from simaccel.workload import Workload, load_workload
+from tests.program.changed import changed, unstored
 
 Call = Callable[[str], Result]
 
@@ -247,3 +253,17 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
             "run --hw toy --set buffer.capacity_bytes=unlimited --workload gemm --shape M=9,K=7,N=5"
         ).stdout
     )
+
+
+def test_a_run_that_does_something_else_is_no_figure(
+    cli: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def less(of: Workload, one: Mapping) -> Program:
+        return changed(lower(of, one), unstored)
+
+    monkeypatch.setattr(run_module, "lower", less)
+    result = cli("run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive")
+    assert result.exit_code == MistakeError.exit_code == 3
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: a mistake of simaccel, please report it: gemm: of C ")
+    assert "mapping naive of gemm" in result.stderr

@@ -171,4 +171,6 @@ def test_room_in_pes_is_none_of_what_comes_early() -> None:
     program = lower(of, mapping)
     assert overlaps(program, on)["b"].more_bytes > 0
     needed = predict(of, mapping, on).buffer_bytes
-    assert needed < most_reserved_bytes(program, on) <= needed + overlaps(program, on)["b"].more_bytes
+    assert (
+        needed < most_reserved_bytes(program, on) <= needed + overlaps(program, on)["b"].more_bytes
+    )

@@ -2,22 +2,27 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import permutations, product
 
 import pytest
 
-from simaccel.analytic.estimate import estimate, evaluate
+from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.errors import InputError, SimaccelError
-from simaccel.experiment.scheduling import MachineJudge, scheduled
+from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Node, nodes
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Node, nodes
+from simaccel.program.lowering import lower
+from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.accounts import Account
-from simaccel.schedulers.choosing import Candidates, capacity
+from simaccel.schedulers.candidates import Stopping, Walk, capacity
 from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload, gemm
 from tests.draws import DRAWS, some
@@ -33,7 +38,11 @@ def _searched(
     asked = options or Options()
     asked = Options(**{**vars(asked), "note": accounts.append})
     mapping = make_mapping(workload, on, dataflow, asked)
-    return estimate(workload, mapping, on).cycles, accounts
+    return _run(workload, mapping, on), accounts
+
+
+def _run(workload: Workload, mapping: Mapping, on: Accelerator) -> int:
+    return Machine(on, lower(workload, mapping)).run().cycles
 
 
 def _every_tree(sizes: dict[str, int]) -> list[tuple[Node, ...]]:
@@ -53,21 +62,23 @@ def _every_tree(sizes: dict[str, int]) -> list[tuple[Node, ...]]:
 def test_what_is_called_optimal_is_the_best_of_all_trees(
     sizes: tuple[int, int, int], room: str
 ) -> None:
-    """Each tree is priced by itself; ranks of one position are never cut."""
+    """Each tree runs by itself; ranks of one position are never cut."""
     on = load_accelerator("toy", [f"buffer.capacity_bytes={room}", "dram.interleave_bytes=16 B"])
     m, k, n = sizes
     workload = gemm(m=m, k=k, n=n)
     prices = []
     for tree in _every_tree({"m": m, "k": k, "n": n}):
-        priced = estimate(workload, mapping_of(workload, Group(operators=("gemm",), tree=tree)), on)
-        prices += [priced.cycles] if priced.buffer_bytes <= capacity(on) else []
+        with suppress(DoesNotFitError):
+            mapping = mapping_of(workload, Group(operators=("gemm",), tree=tree))
+            prices.append(_run(workload, mapping, on))
     cycles, (account,) = _searched(workload, "flex", on=on)
-    assert account.says == "optimal in its space by the closed form"
-    assert cycles <= min(prices)
+    assert account.says == "optimal in its space"
+    assert account.gap == 0
+    assert cycles == account.value <= min(prices)
     assert account.left <= min(prices)
     _, (short,) = _searched(workload, "flex", Options(patience=1), on=on)
     assert 0 < short.left <= min(prices)
-    assert short.left <= cycles <= short.estimate  # what is near is in the space here
+    assert short.left <= cycles <= short.value  # what is near is in the space here
 
 
 def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
@@ -80,8 +91,8 @@ def test_all_candidates_are_accounted_for() -> None:
     for dataflow in ("flex", "flat", "flash"):
         _, accounts = _searched(attention_workload(1, 2, 5, 3), dataflow)
         for one in accounts:
-            assert one.space == sum(one.pruned.values()) + one.judged - one.near
-            assert one.judged > 0
+            assert one.space == sum(one.pruned.values()) + one.ran - one.near
+            assert one.ran > 0
             assert one.curve == tuple(sorted(set(one.curve), key=lambda step: -step[1]))
 
 
@@ -89,12 +100,12 @@ def test_no_mapping_is_below_the_floor() -> None:
     """37 x 11 x 13 MACs on 4 x 4 PEs."""
     macs = 37 * 11 * 13
     accounts: list[Account] = []
-    options = Options(note=accounts.append, judge=MachineJudge(_TOY))
+    options = Options(note=accounts.append)
     workload = gemm(m=37, k=11, n=13)
     mapping = make_mapping(workload, _TOY, "flex", options)
     (account,) = accounts
     assert account.floor >= math.ceil(macs / 16)
-    assert account.floor <= account.value == MachineJudge(_TOY)(workload, mapping)
+    assert account.floor <= account.value == _run(workload, mapping, _TOY)
     assert account.runner_up is None or account.runner_up >= account.value
 
 
@@ -164,41 +175,43 @@ def test_patience_is_never_better_than_all_and_never_out_of_its_grid(workload: W
     _, (short,) = _searched(workload, "flex", Options(patience=1))
     assert whole.ended in ("bounds", "all judged")
     assert short.ended == "patience"
-    assert whole.estimate <= short.estimate
+    assert whole.value <= short.value
     assert 0 < short.left <= whole.left
     assert short.complete == (workload is not _ASKED)
     if short.complete:
-        assert short.left <= whole.estimate
-    assert short.none_below <= whole.estimate
+        assert short.left <= whole.value
+    assert short.none_below <= whole.value
 
 
 def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
-    """Some of all that fit is estimated, however far from the best; few are otherwise."""
-    judged = []
+    """Some of all that fit are run, however far from the best; few are otherwise."""
+    ran = []
 
-    def patience(n: int) -> Candidates:
-        families = Search(Goal(_TOY)).einsum(_ASKED, "gemm").families
-        found = Candidates(families, _TOY, patience=n)
-        found.best(capacity(_TOY))
-        judged.append(found.timed)
-        return found
+    def walked(patience: float) -> Walk:
+        grid = Search(Goal(Judge(_TOY))).einsum(_ASKED, "gemm").candidates
+        walk = Walk(grid)
+        walk.go(capacity(_TOY), Stopping(gap=0.0, patience=patience))
+        ran.append(len(walk.cycles))
+        return walk
 
-    short, whole = patience(1), patience(10**9)
-    assert whole.left == min(n for n in whole.cycles if n >= 0)
-    fit = whole.first[whole.space[whole.first] <= capacity(_TOY)]
-    some = whole.estimated(fit[:: 11 if DRAWS > 1 else 307])
+    short, whole = walked(1), walked(float("inf"))
+    grid = whole.candidates
+    assert whole.left == whole.best == min(whole.cycles.values())
+    fit = grid.fitting(capacity(_TOY))
+    some = grid.run(fit[:: 11 if DRAWS > 1 else 307])
     assert short.left <= whole.left <= some.min()
-    assert judged[0] < judged[1] < len(fit)
+    assert ran[0] < ran[1] < len(fit)
 
 
 def test_lower_bounds_hold_for_each_candidate() -> None:
-    """No estimate of a candidate is below what a search prunes it by."""
+    """No run of a candidate is below what a search leaves it out by."""
     workload = gemm(m=13, k=19, n=11, batch=2)
     for tree in _every_tree({"m": 13, "k": 19, "n": 11})[::997]:
         group = Group(operators=("gemm",), tree=(Loop("b", 1), *tree))
         family = family_of(space_of(workload, group), group)
-        totals = evaluate(family, _TOY)
-        assert int(totals.least()) <= int(totals.timed())
+        mapping = mapping_of(workload, group)
+        unlimited = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
+        assert int(evaluate(family, unlimited).bound()) <= _run(workload, mapping, unlimited)
 
 
 @pytest.mark.usefixtures("anew")

@@ -1,8 +1,9 @@
 """The cheapest way of steps from a workload's first operator to its last."""
 
 from simaccel.mapping.tree import Group
-from simaccel.schedulers.best import Body, Step, _cheapest
-from simaccel.schedulers.choosing import Chosen
+from simaccel.schedulers.best import Step, _cheapest
+from simaccel.schedulers.candidates import Scored
+from simaccel.schedulers.judge import Body
 
 _ONE = (Group(operators=("one",), tree=()),)
 
@@ -11,7 +12,7 @@ def _step(start: int, stop: int, value: float, moved: int = 0, kept: int = 0) ->
     def search(_limit: float) -> tuple[Body, float]:
         return _ONE, value
 
-    chosen = Chosen((), value, 0, moved, kept)
+    chosen = Scored((), value, 0, moved, kept)
     return Step(start, stop, value, search, body=_ONE, weigh=lambda _body: chosen)
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.analytic.estimate import estimate
 from simaccel.analytic.family import Ints
+from simaccel.analytic.prediction import predict
 from simaccel.experiment.pareto import figures_of, pareto
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
@@ -33,7 +33,7 @@ from simaccel.schedulers.front import (
     joined,
     undominated,
 )
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
 
@@ -174,7 +174,7 @@ def _every_flat_tile(capacity: str) -> list[dict[Figure, float]]:
     for heads, rows, keys, slots in product((1, 2, 3), (1, 2, 3), (1, 2, 3), (1, 2)):
         group = Group(operators=LA, tree=_tree(heads, rows, keys, slots), merged=merged)
         mapping = mapping_of(_TINY, "", (group,))
-        need = estimate(_TINY, mapping, on).buffer_bytes
+        need = predict(_TINY, mapping, on).buffer_bytes
         if need > (on.buffer.capacity_bytes or need):
             continue
         run = Machine(on, lower(_TINY, mapping)).run()

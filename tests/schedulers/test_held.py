@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.analytic.bounds.floor import floor_of
-from simaccel.analytic.estimate import estimate
+from simaccel.analytic.prediction import predict
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import GroupsSpec
@@ -18,6 +18,7 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Around, Do, Fork, Keep, Loop, Mapping, Tree
 from simaccel.program.lowering import lower
+from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.held import tight
@@ -117,7 +118,7 @@ def test_lives_end_with_the_last_reader() -> None:
     run = assert_counts(of, mapping, on)
     assert _dram(run.moved) == 49 + 5 + 49
     assert 2 * 49 < run.peak_buffer_bytes <= 2 * 49 + 16
-    assert estimate(of, mapping, on).buffer_bytes >= run.peak_buffer_bytes
+    assert most_reserved_bytes(lower(of, mapping), on) >= run.peak_buffer_bytes
 
 
 def test_sums_and_activations_are_made_in_place() -> None:
@@ -182,7 +183,7 @@ def test_attention_blocks_hold_what_is_between_their_groups(dataflow: str) -> No
     assert not faults(of, mapping, on)
     check(of, mapping, lower(of, mapping))
     run = assert_counts(of, mapping, on)
-    assert run.peak_buffer_bytes <= estimate(of, mapping, on).buffer_bytes <= 211
+    assert run.peak_buffer_bytes <= most_reserved_bytes(lower(of, mapping), on) <= 211
     assert floor_of(of, mapping, 211).least_bytes <= _dram(run.moved)
 
 
@@ -233,12 +234,13 @@ def assert_held_well(of: Workload, capacity: int) -> None:
     run = assert_counts(of, mapping, on)
     every = Machine(on, lower(of, mapping), fast_forward=False).run()
     assert (run.cycles, run.operators) == (every.cycles, every.operators)
-    found = estimate(of, mapping, on)
+    found = predict(of, mapping, on)
     assert found.moved == {key: n for key, n in run.moved.items() if n}
-    assert found.resource_bound_cycles <= run.cycles
+    assert found.bound_cycles <= run.cycles
     assert floor_of(of, mapping, capacity).least_bytes <= _dram(run.moved)
-    assert run.peak_buffer_bytes <= found.buffer_bytes <= capacity
-    before = estimate(of, plain, on)
+    reserved_bytes = most_reserved_bytes(lower(of, mapping), on)
+    assert max(run.peak_buffer_bytes, found.buffer_bytes) <= reserved_bytes <= capacity
+    before = predict(of, plain, on)
     assert _dram(found.moved) <= _dram(before.moved)
 
 

@@ -1,25 +1,37 @@
-"""The choice among candidates against all tile sizes, and against estimating each alone."""
+"""The choice among candidates against all tile sizes, and against running each alone."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.analytic.estimate import estimate, evaluate
-from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints, take
+from simaccel.analytic.family import Branch, Family, Kept, Loops, ints
+from simaccel.analytic.prediction import predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Do, Group, Keep, Mapping, nodes
-from simaccel.schedulers import make_mapping
+from simaccel.mapping.tree import Do, Group, Keep, nodes
+from simaccel.program.lowering import lower
+from simaccel.schedulers import flat
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
-from simaccel.schedulers.choosing import UNLIMITED, Candidates, NothingFitsError, capacity
+from simaccel.schedulers.candidates import (
+    UNLIMITED,
+    CandidateSet,
+    NothingFitsError,
+    Stopping,
+    Walk,
+    capacity,
+)
 from simaccel.schedulers.einsums import Search, einsum_families
-from simaccel.schedulers.problems import Judge, Options
-from simaccel.schedulers.search import Goal, ranked
+from simaccel.schedulers.judge import Body, Judge, Outcome
+from simaccel.schedulers.problems import Options
+from simaccel.schedulers.search import Goal, search
 from simaccel.schedulers.sizes import tile_sizes
 from simaccel.workload import Workload, gemm
 from tests.draws import some
@@ -32,19 +44,16 @@ def _toy(*settings: str) -> Accelerator:
     return load_accelerator("toy", settings)
 
 
-_TOGETHER = 64
-"""Candidates estimated at once, which gives what each alone does (tests/properties)."""
+GEMM = Group(operators=("gemm",), tree=())
 
 
-def _cycles(family: Family, at: tuple[Ints, ...], on: Accelerator) -> Ints:
-    """Cycles of some candidates of a family."""
-    totals = evaluate(take(family, at), on)
-    return np.maximum(totals.timed(), totals.least())
+def _goal(on: Accelerator, **more: Any) -> Goal:  # noqa: ANN401 - fields of a goal
+    return Goal(Judge(on), **more)
 
 
-def _alone(family: Family, at: tuple[Ints, ...], on: Accelerator) -> int:
-    """Cycles of one candidate of a family, estimated on its own."""
-    return int(_cycles(family, at, on))
+def _run(workload: Workload, group: Group, on: Accelerator) -> int:
+    """Cycles of a workload of one group on the machine."""
+    return Machine(on, lower(workload, mapping_of(workload, group))).run().cycles
 
 
 def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
@@ -52,7 +61,7 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
 
     By order and stationarity, in the order of their bounds until none is left below the fastest.
     """
-    space = space_of(workload, Group(operators=("gemm",), tree=()))
+    space = space_of(workload, GEMM)
     ranks = [rank for rank in "mkn" if space.sizes.get(rank, 1) > 1]
     sizes = list(product(*(range(1, space.sizes[rank] + 1) for rank in ranks)))
     tiles = tuple(ints(column) for column in zip(*sizes, strict=True))
@@ -62,16 +71,13 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     for places, stationarity in product(permutations(range(len(ranks))), STATIONARITIES):
         loops = Loops(tuple(ranks), tiles, tuple(ints(place) for place in places))
         branch: Branch = (outer, loops, *keeps, Do("gemm", "array", stationarity))
-        family = Family(space, branch, {})
-        totals = evaluate(family, on)
-        fits = np.broadcast_to(totals.buffer_bytes() <= capacity(on), len(sizes))
-        least = np.broadcast_to(totals.least(), len(sizes))
-        order = np.flatnonzero(fits)[np.argsort(least[fits], kind="stable")]
-        for start in range(0, len(order), _TOGETHER):
-            some = order[start : start + _TOGETHER]
-            if least[some[0]] >= fastest:
+        every = CandidateSet(GEMM, [Family(space, branch, {})], Judge(on))
+        fits = every.fitting(capacity(on))
+        for number in fits[np.argsort(every.bounds[fits], kind="stable")]:
+            if every.bounds[number] >= fastest:
                 break
-            fastest = min(fastest, int(_cycles(family, (some,), on).min()))
+            tree = every.tree(int(number))
+            fastest = min(fastest, _run(workload, replace(GEMM, tree=tree), on))
     return fastest
 
 
@@ -91,29 +97,22 @@ def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) ->
     on = _toy(f"dram.bandwidth_bytes_per_second={rate}")
     m, k, n = shape
     workload = gemm(m=m, k=k, n=n, batch=2)
-    mapping = mapping_of(workload, Search(Goal(on)).group(workload, "gemm"))
-    assert estimate(workload, mapping, on).cycles <= _fastest_of_all(workload, on)
+    found = Search(_goal(on)).group(workload, "gemm")
+    assert _run(workload, found, on) <= _fastest_of_all(workload, on)
 
 
 def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     """A search ends at what its bound leaves a thousandth of the whole below; others go on."""
     on, small = _toy("buffer.capacity_bytes=4 KiB"), gemm(m=20, k=12, n=24)
-    alone = Candidates(
-        einsum_families(
-            space := space_of(small, Group(operators=("gemm",), tree=())), space.seen("gemm"), on
-        ),
-        on,
-    )
-    goal, room = Goal(on), capacity(on)
-    bound, whole = alone.bound(room), ranked(alone, goal)
-    of_grid = alone.chosen(alone.finalists(room, 1)[0]).value
-    for slack in (3 * (of_grid - bound), 8 * (of_grid - bound)):
-        soon = ranked(alone.repeated(), goal, slack=slack)
-        assert soon.chosen[0].value <= bound + slack
-        assert soon.account.judged < whole.account.judged
-        assert soon.account.near == 0
-    further = ranked(alone.repeated(), goal, slack=(of_grid - bound) / 100)
-    assert further.chosen[0].tree == whole.chosen[0].tree
+    space = space_of(small, GEMM)
+    grid = _goal(on).grid(GEMM, einsum_families(space, space.seen("gemm"), on))
+    bound, whole = grid.bound(capacity(on)), search(grid, _goal(on))
+    soon = search(grid, _goal(on, slack=bound))
+    assert soon.best is not None
+    assert whole.best is not None
+    assert whole.best.value <= soon.best.value <= 2 * bound
+    assert soon.account.ran < whole.account.ran
+    assert soon.account.near == 0
 
 
 def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
@@ -130,20 +129,35 @@ def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
     assert Goal.of(on, Options(objective="energy"), workload).slack == 0
 
 
-def _counted(asked: list[Mapping]) -> Judge:
-    def cycles(workload: Workload, mapping: Mapping) -> int:
-        asked.append(mapping)
-        return int(estimate(workload, mapping, _toy()).cycles)
+class _Counting(Judge):
+    """Notes what runs."""
 
-    return cycles
+    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[Outcome]:
+        """Run, and note how many ran."""
+        before = len(self.outcomes)
+        found = super().judged(workload, bodies, below)
+        self.ran = getattr(self, "ran", 0) + len(self.outcomes) - before
+        return found
 
 
-def test_the_machine_runs_nothing_twice() -> None:
-    asked: list[Mapping] = []
-    options = Options(judge=_counted(asked))
-    make_mapping(attention_workload(1, 1, 5, 3), _toy(), "flat", options)
-    assert asked
-    assert all(one not in asked[:at] for at, one in enumerate(asked))
+def test_nothing_runs_twice() -> None:
+    """In both kinds of softmax the same trees come up again and again."""
+    judge = _Counting(_toy())
+    tasks: list[object] = []
+
+    def each(work: Callable[[Any], Any], some: Sequence[Any]) -> list[Any]:
+        tasks.extend((task.workload.fingerprint, task.mapping, task.below) for task in some)
+        return [work(task) for task in some]
+
+    judge.each = each
+    workload = attention_workload(1, 1, 5, 3)
+    problem = problem_of(workload, LA)
+    goal = Goal(judge)
+    for _ in range(2):
+        flat.attention(problem, goal, flat.grids(problem, goal, Options(), "hr"), "flat")
+    assert judge.ran > 0
+    finished = [task for task in tasks if task[2] == float("inf")]  # type: ignore[index]
+    assert len(finished) == len(set(map(repr, finished)))
 
 
 def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
@@ -152,12 +166,26 @@ def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
         einsum("FF1", "H r f", "X r e", "W1 e f", r=24, e=18, f=20),
         einsum("FF2", "Y r o", "H r f", "W2 f o", r=24, o=18, f=20),
     )
-    asked: list[Mapping] = []
-    goal = Goal.of(_toy(), Options(judge=_counted(asked)), workload)
-    Search(replace(goal, slack=1e6)).group(workload, "FF1")
-    assert len(asked) == 1
-    Search(replace(goal, slack=0.0, ran={})).group(workload, "FF1")
-    assert len(asked) > 1 + 1
+    for slack, few in ((1e6, True), (0.0, False)):
+        judge = Judge(_toy())
+        Search(Goal(judge, slack=slack)).group(workload, "FF1")
+        assert (len(judge.outcomes) <= 2) == few  # of the room, and of half of it
+
+
+def test_among_about_as_fast_ones_the_one_that_moves_least_is_taken() -> None:
+    """No other candidate within a tenth of the fastest takes less energy."""
+    workload, on = gemm(m=24, k=20, n=18), _toy()
+    fast, cheap = (
+        Search(_goal(on, tolerance=tolerance)).fastest(workload, "gemm")[1]
+        for tolerance in (0.0, 0.1)
+    )
+    assert fast.cycles <= cheap.cycles <= 1.1 * fast.cycles
+    assert cheap.dram_bytes <= fast.dram_bytes
+    energies = []
+    for one in (fast, cheap):
+        mapping = mapping_of(workload, replace(GEMM, tree=one.tree))
+        energies.append(sum(predict(workload, mapping, on).energy_pj.values()))
+    assert energies[1] <= energies[0]
 
 
 Figures = tuple[int, int, int]
@@ -165,9 +193,9 @@ Figures = tuple[int, int, int]
 
 
 class _EachAlone:
-    """Figures of candidates, each estimated on its own; once, whatever the room."""
+    """Figures of candidates, each run on its own; once, whatever the room."""
 
-    def __init__(self, candidates: Candidates) -> None:
+    def __init__(self, candidates: CandidateSet) -> None:
         self.candidates = candidates
         self.cycles: dict[int, int] = {}
 
@@ -175,16 +203,14 @@ class _EachAlone:
         """Return the figures of one candidate."""
         candidates = self.candidates
         if number not in self.cycles:
-            family = candidates.families[candidates.family[number]]
-            index = np.unravel_index(candidates.place[number], family.shape)
-            at = tuple(ints(one) for one in index)
-            self.cycles[number] = _alone(family, at, candidates.accelerator)
+            group = replace(candidates.group, tree=candidates.tree(number))
+            self.cycles[number] = _run(candidates.workload, group, candidates.accelerator)
         dram, space = candidates.dram[number], candidates.space[number]
         return self.cycles[number], int(dram), int(space)
 
     def best(self, room: int) -> Figures | None:
         """Return the best figures of all that fit: no candidate is faster than its bound."""
-        least = self.candidates.least
+        least = self.candidates.bounds
         found: Figures | None = None
         for number in np.argsort(least, kind="stable"):
             if found is not None and least[number] > found[0]:
@@ -195,18 +221,21 @@ class _EachAlone:
         return found
 
     def require_chosen(self, room: int) -> None:
-        """Require that what is chosen for a room is the best of all."""
-        chosen = self.candidates.best(room)
-        assert (None if chosen is None else self.figures(chosen)) == self.best(room)
+        """Require that what is chosen for a room is as fast as the best of all."""
+        walk = Walk(self.candidates)
+        walk.go(room, Stopping(gap=0.0, patience=float("inf")))
+        best, chosen = self.best(room), walk.numbers()[:1]
+        assert (best is None) == (not chosen)
+        if best is not None:
+            assert self.figures(chosen[0])[0] == best[0]
 
 
 @pytest.mark.parametrize("room", [64, 96])
 def test_the_chosen_gemm_is_the_best_of_all_candidates(room: int) -> None:
-    """The fastest that fits; then fewest DRAM bytes, then least buffer."""
     workload = gemm(m=5, k=3, n=4, batch=2)
-    space = space_of(workload, Group(operators=("gemm",), tree=()))
+    space = space_of(workload, GEMM)
     families = einsum_families(space, space.operators[0], _toy())
-    _EachAlone(Candidates(families, _toy())).require_chosen(room)
+    _EachAlone(CandidateSet(GEMM, families, Judge(_toy()))).require_chosen(room)
 
 
 WHOLE_KEYS: list[FlatTile] = [(1, 2, 5), (1, 3, 5), (1, 1, 5)]
@@ -223,9 +252,9 @@ WHOLE_KEYS: list[FlatTile] = [(1, 2, 5), (1, 3, 5), (1, 1, 5)]
 def test_the_chosen_flat_tile_is_the_best_of_all_candidates(tiles: list[FlatTile]) -> None:
     problem = problem_of(attention_workload(1, 2, 5, 3), LA)
     families = list(flat_families(problem, tiles, online=False, pipelined=False))
-    alone = _EachAlone(Candidates(families, _toy()))
+    group = Group(operators=LA, tree=(), merged=problem.merged)
+    alone = _EachAlone(CandidateSet(group, families, Judge(_toy())))
     for room in (64, 128, 160, 200, 1024):
-        alone.candidates = Candidates(families, _toy())
         alone.require_chosen(room)
 
 
@@ -248,7 +277,7 @@ def test_capacity() -> None:
 
 def test_operators_that_are_alike_are_searched_once() -> None:
     """Q, K and P of other names, but the same sizes: one search, each with its own names."""
-    search = Search(Goal(_toy()))
+    search = Search(_goal(_toy()))
     workload = gemm(m=5, k=6, n=7)
     first = search.einsum(workload, "gemm")
     assert search.einsum(gemm(m=5, k=6, n=7), "gemm").candidates is first.candidates
@@ -257,7 +286,7 @@ def test_operators_that_are_alike_are_searched_once() -> None:
     renamed = replace(workload.operator("gemm"), name="other")
     other = search.einsum(replace(workload, operators=(renamed,)), "other")
     assert other.candidates is first.candidates
-    chosen = other.best(1024)
+    chosen = other.fastest()
     assert chosen is not None
     assert isinstance(chosen.tree[-1], Do)
     assert chosen.tree[-1].operator == "other"
@@ -270,12 +299,12 @@ def _small(room: str) -> Accelerator:
 def test_nothing_fits() -> None:
     """The smallest tiles are an array side, 4 x 4 of 2 B, of each of A, B and C."""
     with pytest.raises(NothingFitsError) as caught:
-        Search(Goal(_small("64 B"))).group(gemm(m=50, k=60, n=70), "gemm")
+        Search(_goal(_small("64 B"))).group(gemm(m=50, k=60, n=70), "gemm")
     expected = "gemm: no tiling fits the buffer of 64 B; the smallest that was tried needs 96 B"
     assert str(caught.value) == expected
 
 
 def test_single_slots_if_two_do_not_fit() -> None:
-    group = Search(Goal(_small("100 B"))).group(gemm(m=50, k=60, n=70), "gemm")
+    group = Search(_goal(_small("100 B"))).group(gemm(m=50, k=60, n=70), "gemm")
     slots = [node.slots for node in nodes(group.tree) if isinstance(node, Keep)]
     assert slots == [1, 1, 1]

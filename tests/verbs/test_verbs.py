@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from simaccel import (
     record,
     simulate,
 )
+from simaccel import workload as transformers
 from simaccel.cli import main
 from simaccel.errors import InputError
 from simaccel.mapping.files import save_mapping
@@ -256,6 +258,16 @@ def test_figures_are_pictures_and_leave_matplotlib_alone(result: Result, tmp_pat
         plot.save(tmp_path / "p.svg")
     assert Comparison("t", tuple(compare(GEMM, "toy", "naive"))).plot()._repr_png_()
     assert dict(mpl.rcParams) == before
+
+
+def test_a_transformer_of_ones_own_comes_back_from_its_trace(tmp_path: Path) -> None:
+    """Under the name of another, which is not looked up: 3,277,824 MACs a block by hand."""
+    known = transformers.find_transformer("llama3-8b")
+    sizes = {"hidden": 512, "heads": 8, "kv_heads": 2, "head_size": 64, "ff_size": 1536}
+    made = transformers.transformer(replace(known, **sizes), phase="decode", kv_len=256)
+    record(tmp_path / "own.h5", made, "edge", "naive")
+    with simaccel.Trace.open(tmp_path / "own.h5") as trace:
+        assert trace.workload().macs == made.macs == 3_277_824
 
 
 def test_a_recorded_run_says_why_it_waits(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Node, Tr
 from simaccel.mapspace.nests import Target
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.einsums import row_merges
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Einsum, Tensor, Vector, Workload, gemm
 from simaccel.workload.attention import Dimensions, attention
 from simaccel.workload.conv import conv2d

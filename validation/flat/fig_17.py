@@ -18,7 +18,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.report.figures.style import DOUBLE_COLUMN_INCHES, new_figure, save_figure, style
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, stated, table
 from validation.flat.pictures import curves, finish

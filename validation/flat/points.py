@@ -21,7 +21,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Dimensions, Workload, attention
 from validation.flat.paper import BATCH, Model
 from validation.flat.ways import ATTENTION, Body, attended, crossing_twice

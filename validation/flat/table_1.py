@@ -20,7 +20,7 @@ from simaccel.report.figures.style import (
     save_figure,
     style,
 )
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from validation.flat import paper
 from validation.flat.exhibit import Exhibit, Row, table
 from validation.flat.points import Point

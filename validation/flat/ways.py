@@ -19,7 +19,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Vector, Workload
 
 ATTENTION = ("L", "softmax", "A")

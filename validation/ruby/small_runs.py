@@ -9,7 +9,7 @@ from simaccel.machine.machine import Machine, Run
 from simaccel.mapspace.nests import Mapped
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Loop, Node, Operator, Program, Steps
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 
 _SLACK = 1e-9
 """Energies are sums of floats in another order."""

@@ -18,11 +18,10 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import Final
 
-from simaccel.analytic.estimate import estimate
+from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.run import energy_pj
-from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
@@ -43,7 +42,7 @@ from simaccel.mapping.tree import (
 from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Dimensions, Workload, attention, gemm
 
 TABLE: Final = Path(__file__).with_name("brute.csv")
@@ -102,7 +101,6 @@ class Case:
 
         """
         options = Options(
-            judge=MachineJudge(self.accelerator),
             stationarity=self.holds,
             constraints=self.constraints,
             pipeline=self.pipeline,
@@ -140,7 +138,7 @@ def simulated(case: Case) -> tuple[int, int, float | None]:
     for body in case.bodies():
         every += 1
         mapping = mapping_of(workload, "by hand", body)
-        if estimate(workload, mapping, on).buffer_bytes > room:
+        if predict(workload, mapping, on).buffer_bytes > room:
             continue
         fit += 1
         value = figure(workload, mapping, on, case.objective)

@@ -16,10 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.cache import VARIABLE
-from simaccel.experiment.scheduling import MachineJudge, scheduled
+from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.store import VARIABLE
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
 from simaccel.mapspace.search import Effort
+from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
 from simaccel.workload import Dimensions, Workload, attention, gemm
 
@@ -66,7 +68,7 @@ class Case:
         )
         options = Options(pipeline=self.pipeline, effort=Effort(objective="cycles", patience=2_000))
         mapping = scheduled(self.workload, accelerator, self.dataflow, options)
-        return MachineJudge(accelerator)(self.workload, mapping)
+        return Machine(accelerator, lower(self.workload, mapping)).run().cycles
 
 
 def draw(seed: int) -> Case:

@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simaccel.experiment.cache import VARIABLE
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.scheduling import MachineJudge, scheduled
+from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.store import VARIABLE
+from simaccel.machine.machine import Machine
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Tree
+from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
 from validation.search.settings import Setting, settings
 from validation.search.trees import fused, kinds
@@ -38,7 +40,7 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
     workload, accelerator = setting.workload, setting.accelerator
     options = Options(pipeline=setting.pipeline)
     mapping = scheduled(workload, accelerator, setting.dataflow, options)
-    picked = MachineJudge(accelerator)(workload, mapping)
+    picked = Machine(accelerator, lower(workload, mapping)).run().cycles
     groups = kinds(workload, setting.dataflow, pipeline=setting.pipeline)
     found = [wide(group, accelerator, runs // len(groups)) for group in groups]
     if setting.dataflow == "best":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import ints, take, tree_of
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator

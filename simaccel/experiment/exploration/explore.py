@@ -17,8 +17,8 @@ from simaccel.experiment.exploration.figures import (
 from simaccel.experiment.exploration.limits import Limit
 from simaccel.experiment.exploration.runs import Asked, Record, run
 from simaccel.experiment.exploration.space import DIRECTIVES, Design, Dimension
-from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import Team, Watch, noted
+from simaccel.experiment.store import Store
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def cost_of(designs: Iterable[Design], plan: Plan, store: Store) -> Cost:
     points = [_begun(design, plan) for design in designs]
     able = _open(points)
     asked = {each.key: each for at in sorted(able) for each in _asked(points[at].design)}
-    todo = [each for each in asked.values() if store.get(each) is None]
+    todo = [each for each in asked.values() if store.get(each.key) is None]
     timed = todo[:: -(-len(todo) // _TIMED) or 1]
     started = time.process_time()
     for each in timed:
@@ -107,15 +107,15 @@ class _Doing:
     def records(self, designs: Sequence[Design]) -> list[list[Record]]:
         """Give the records of all workloads of each design."""
         asked = [_asked(one) for one in designs]
-        unknown = {each.key: each for runs in asked for each in runs if not self.store.get(each)}
-        tasks = list(unknown.values())
+        every = {each.key: each for runs in asked for each in runs}
+        tasks = [each for key, each in every.items() if self.store.get(key) is None]
         dead: dict[str, Record] = {}
 
         def note(number: int, record: Record) -> None:
             if record.get("lost"):
                 dead[tasks[number].key] = record
             else:
-                self.store.put(tasks[number], record)
+                self.store.put(tasks[number].key, record)
 
         if tasks:
             noted(self.team, run, tasks, self.watch("exploring"), lost=_lost, note=note)
@@ -125,7 +125,7 @@ class _Doing:
     def _found(self, asked: Asked, dead: dict[str, Record]) -> Record:
         if asked.key in dead:
             return dead[asked.key]
-        record = self.store.get(asked)
+        record: Record | None = self.store.get(asked.key)
         assert record is not None  # noqa: S101 - it was just put there
         return record
 

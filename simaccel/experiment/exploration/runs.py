@@ -18,6 +18,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.directives.reading import parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.tree import Mapping
+from simaccel.numbers import plain
 from simaccel.schedulers import Options
 from simaccel.version import version
 from simaccel.workload import Workload
@@ -108,7 +109,7 @@ def _simulated(asked: Asked) -> Record:
     return {
         "cycles": found.cycles,
         "macs": found.macs,
-        "energy_pj": energy_pj(found, asked.accelerator),
+        "energy_pj": plain(energy_pj(found, asked.accelerator)),
         "dram_bytes": sum(moved),
         "buffer_bytes": result.reserved_bytes,
         "bound_cycles": result.prediction.bound_cycles,

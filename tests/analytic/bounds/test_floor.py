@@ -14,7 +14,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.program.program import reserved_bytes
 from simaccel.schedulers import DATAFLOWS, Options
-from simaccel.schedulers.choosing import NothingFitsError
+from simaccel.schedulers.candidates import NothingFitsError
 from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS, some

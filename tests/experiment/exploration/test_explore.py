@@ -11,10 +11,11 @@ import pytest
 from simaccel.analytic.prediction import predict
 from simaccel.experiment.exploration.explore import Exploration, Plan, explore
 from simaccel.experiment.exploration.limits import read_limit
+from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.space import Dimension, Load, Setting, Space
-from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import working
 from simaccel.experiment.run import result_json, simulate
+from simaccel.experiment.store import Store
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
 from simaccel.schedulers import make_mapping
@@ -138,29 +139,29 @@ class _Stopping:
 @pytest.mark.parametrize("after", some([0, 1, 5, 20, 23]))
 def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: int) -> None:
     whole = explored(store=Store())
-    first = Store(tmp_path / "s")
-    first.open("explore", 0)
+    first = store_in(tmp_path / "s")
+    open_store(first, "explore", 0)
     team: Any = _Stopping(after)
     designs = SPACE.designs(range(SPACE.size))
     with pytest.raises(KeyboardInterrupt):
         explore(SPACE.dimensions, designs, Plan(), team, store=first)
-    again = explored(store=Store(tmp_path / "s"))
+    again = explored(store=store_in(tmp_path / "s"))
     assert again.reused == after
     assert again.ran == whole.ran - after
     assert _bytes(again) == _bytes(whole)
-    assert explored(store=Store(tmp_path / "s")).ran == 0
+    assert explored(store=store_in(tmp_path / "s")).ran == 0
 
 
 def test_a_damaged_entry_is_run_again_and_told(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s")
-    store.open("explore", 0)
+    store = store_in(tmp_path / "s")
+    open_store(store, "explore", 0)
     whole = explored(store=store)
     paths = sorted(tmp_path.glob("s/runs/*/*.json"))
     before = [path.read_bytes() for path in paths]
     assert len(paths) == whole.ran
     paths[3].write_bytes(before[3][:-9])
     paths[7].unlink()
-    again = explored(store=Store(tmp_path / "s"))
+    again = explored(store=store_in(tmp_path / "s"))
     assert again.ran == 2
     assert again.damaged == (paths[3].relative_to(tmp_path / "s").as_posix(),)
     assert _bytes(again) == _bytes(whole)
@@ -178,8 +179,8 @@ def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
             for number, task in enumerate(tasks):
                 yield number, _lost(task) if number == 1 else work(task)
 
-    store = Store(tmp_path / "s")
-    store.open("explore", 0)
+    store = store_in(tmp_path / "s")
+    open_store(store, "explore", 0)
     team: Any = Losing(0)
     designs = SPACE.designs(range(SPACE.size))
     found = explore(SPACE.dimensions, designs, Plan(), team, store=store)
@@ -189,6 +190,6 @@ def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     named = " ".join(f"{a.name}={s.text}" for a, s in zip(SPACE.dimensions, settings, strict=True))
     assert counted_lines(found)[-1] == f"{named}: its process died; is there enough memory?"
     assert "array=" in named
-    again = explored(store=Store(tmp_path / "s"))
+    again = explored(store=store_in(tmp_path / "s"))
     assert again.ran == 1
     assert not any(one.problem for one in again.points)
