@@ -1,4 +1,4 @@
-"""`simaccel explore`: design spaces, screened, confirmed, kept."""
+"""`simaccel explore`: design spaces, run and kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
-from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED, PRICES, STRATEGIES
+from simaccel.cli.words import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
@@ -284,12 +284,6 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
 )
 @click.argument("limits", nargs=-1, metavar="[LIMIT]...")
 @click.option(
-    "--confirm",
-    type=click.Choice(CONFIRM),
-    default="pareto",
-    help="What runs on the machine after the closed form: the best design, the frontier, or all.",
-)
-@click.option(
     "--prices",
     type=click.Choice(PRICES),
     default=PRICES[0],
@@ -318,13 +312,12 @@ def explore_command(
     store: str | None,
     sample: int | None,
     how: Any,  # noqa: ANN401 - one of the choices
-    confirm: Any,  # noqa: ANN401 - one of the choices
     jobs: Jobs,
     dry_run: bool,
     as_json: bool,
     **given: Any,  # noqa: ANN401 - what click passes
 ) -> None:
-    """Explore a design space: the closed form screens it, the machine confirms the best.
+    """Explore a design space: each design is mapped, and run on the machine.
 
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it; of a MAESTRO
     description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
@@ -363,7 +356,7 @@ def explore_command(
         fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
         for _ in range(len(designs) > MOST_DESIGNS)
     )
-    plan = Plan(limits, wanted.objective, confirm)
+    plan = Plan(limits, wanted.objective)
     if dry_run:
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return

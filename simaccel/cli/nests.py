@@ -14,7 +14,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.remembered import remember
-from simaccel.experiment.scheduling import MachineJudge, scheduled
+from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.nests import (
@@ -45,7 +45,6 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
             mapping = scheduled(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
             return
-        options = replace(options, judge=MachineJudge(accelerator))
         mapped = search_all(found, options)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
     remember(workload, accelerator, strategy, options, mapping, told.accounts)

@@ -15,6 +15,7 @@ from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.conservation import Conserved
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.machine.accounts import EngineCycles, Listener
@@ -150,6 +151,24 @@ def known_energies(found: Map[str, float], accelerator: Accelerator) -> dict[str
     return dict.fromkeys(found, math.nan) if accelerator.unknown_energies else dict(found)
 
 
+def bound_json(
+    predicted: Prediction | GroupPrediction, run: Run | OperatorRun | None = None
+) -> dict[str, Any]:
+    """Return the bound in cycles by term, the work of each resource, and a run's other cycles.
+
+    Of a group that overlaps others there are none: its bound is that where it runs alone.
+    """
+    bound: dict[str, Any] = {
+        "cycles": predicted.bound_cycles,
+        "terms": dict(predicted.bound_terms),
+        "by": predicted.bound_by,
+    }
+    if run is not None:
+        bound["waiting_cycles"] = run.cycles - predicted.bound_cycles
+        bound["waiting_by_cause"] = waiting_by_cause(run, predicted.bound_terms)
+    return {"bound": bound, "work_cycles": predicted.resources}
+
+
 def floor_json(floor: Floor) -> dict[str, int | None]:
     """Return what is moved with DRAM at least: with the memory there is, and with any."""
     return {
@@ -181,13 +200,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "native_macs": run.native_macs,
         "ideal_cycles": result.ideal_cycles,
         "utilisation": result.utilisation,
-        "bound": {
-            "cycles": predicted.bound_cycles,
-            "terms": dict(predicted.bound_terms),
-            "by": predicted.bound_by,
-            "waiting_cycles": result.waiting_cycles,
-        },
-        "work_cycles": predicted.resources,
+        **bound_json(predicted, run),
         "bytes": moved_tree(run.moved),
         "dram_bound": floor_json(result.floor),
         "engines": _engines(run.engines),
@@ -205,20 +218,14 @@ def result_json(result: Result) -> dict[str, Any]:
 
 
 def _operator_json(result: Result, run: OperatorRun, predicted: GroupPrediction) -> dict[str, Any]:
-    array = result.accelerator.array
+    array, overlap = result.accelerator.array, result.accelerator.groups.overlap
     return {
         "name": run.name,
         "cycles": run.cycles,
         "macs": run.macs,
         "native_macs": run.native_macs,
         "utilisation": run.macs / array.pes / run.cycles,
-        "bound_by": predicted.bound_by,
-        "bound": {
-            "cycles": predicted.bound_cycles,
-            "terms": dict(predicted.bound_terms),
-            "by": predicted.bound_by,
-        },
-        "work_cycles": predicted.resources,
+        **bound_json(predicted, None if overlap else run),
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),

@@ -112,9 +112,9 @@ def _line(row: Fronted) -> str:
     if shown < n:
         points += f" ({shown} shown)"
     if row.proved:
-        how = "each was run or can't be better, by its resource bound"
+        how = "each was run or can't be better, by its bound"
     else:
-        how = "judged by the closed form; the front was run"
+        how = "of which those with the least bounds were run"
     return f"{points} of {row.seen:,} mappings, {how}"
 
 

@@ -106,6 +106,15 @@ def share_text(part: float) -> str:
     return f"{100 * part:.1f}%"
 
 
+def fine_share_text(part: float) -> str:
+    """Write a part of one in percent with two places.
+
+    >>> fine_share_text(0.0041), fine_share_text(0.00001)
+    ('0.41%', '<0.01%')
+    """
+    return f"{100 * part:.2f}%" if part >= _SMALLEST_ERROR else "<0.01%"
+
+
 def short_share_text(part: float) -> str:
     """Write a part of one in percent with two digits.
 

@@ -62,7 +62,7 @@ def make_mapping(
         EmptyMapspaceError: no mapping of this mapspace fits.
         NotMappableError: the dataflow doesn't take an operator, or it is for another kind of
             array.
-        EstimateError: the workload is too large to count.
+        CountError: the workload is too large to count.
         IllegalMappingError: what was found computes something else than the workload.
 
     """

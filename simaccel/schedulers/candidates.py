@@ -107,7 +107,7 @@ class Stopping:
         return max(best * self.gap, self.slack)
 
 
-@dataclass
+@dataclass(eq=False)
 class CandidateSet:
     """All candidates of some families of one group, in one row; they run when needed.
 

@@ -182,11 +182,11 @@ def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
     asked = f"{line} --constrain dram.m=5 --patience 50 --explain"
     said = cli(f"{asked} --plot {tmp_path / 'search.svg'}")
     assert said.exit_code == 0, said.output
-    for part in ("loop m 5", "too large", "by bound", "runner-up", "optimal"):
+    for part in ("loop m 5", "too large", "by bound", "runner-up", "at most"):
         assert part in said.stdout.replace("\n", " ")
     assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
     (found,) = json.loads(cli(f"{asked} --json").stdout)["searches"]
-    assert found["space"] == sum(found["pruned"].values()) + found["judged"] - found["near"]
+    assert found["space"] >= sum(found["pruned"].values()) + found["ran"] - found["near"]
     assert found["ran"] >= 1
 
 

@@ -37,9 +37,10 @@ def is_record(document: object) -> bool:
     if "problem" in document:
         return isinstance(document["problem"], str)
     energies = document.get("energy_pj")
-    if not isinstance(energies, dict) or not isinstance(document.get("mapping", ""), str):
+    if not isinstance(energies, dict):
         return False
-    numbers = [document.get(name) for name in ("macs", "dram_bytes", "buffer_bytes")]
+    names = ("bound_cycles", "macs", "dram_bytes", "buffer_bytes")
+    numbers = [document.get(name) for name in names]
     cycles, numbers = document.get("cycles"), [*numbers, *energies.values()]
     least = [(cycles, 1), *((number, 0) for number in numbers)]
     return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
@@ -73,6 +74,7 @@ def figures_of(design: Design, records: Sequence[Record]) -> Figures:
     )
     return {
         "cycles": cycles,
+        "bound_cycles": summed("bound_cycles"),
         "seconds": seconds,
         **figures,
         "area_mm2": area_of(accelerator).mm2,

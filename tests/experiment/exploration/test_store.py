@@ -20,14 +20,14 @@ from simaccel.schedulers import Options
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES, holding
 
-ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options(), "estimate")
+ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
 RECORD: dict[str, object] = {
     "cycles": 12,
     "macs": 30,
     "dram_bytes": 8,
     "buffer_bytes": 0,
     "energy_pj": {"mac": 0.1},
-    "mapping": "a\nb",
+    "bound_cycles": 9,
 }
 NO_RECORDS: tuple[dict[str, object], ...] = (
     {},
@@ -38,7 +38,7 @@ NO_RECORDS: tuple[dict[str, object], ...] = (
     RECORD | {"macs": -1},
     RECORD | {"energy_pj": {"mac": float("nan")}},
     RECORD | {"energy_pj": 3},
-    RECORD | {"mapping": []},
+    RECORD | {"bound_cycles": []},
 )
 
 
@@ -55,7 +55,7 @@ def test_what_was_put_is_found_by_another_store(tmp_path: Path) -> None:
     store = store_in(tmp_path / "s")
     assert store.get(ASKED.key) == RECORD
     assert (store.reused, store.damaged) == (1, [])
-    assert store.get(replace(ASKED, how="machine").key) is None
+    assert store.get(replace(ASKED, dataflow="flex").key) is None
 
 
 OTHERS = [
@@ -64,7 +64,7 @@ OTHERS = [
     replace(ASKED, accelerator=load_accelerator("toy", ["dram.latency_cycles=3"])),
     replace(ASKED, accelerator=load_accelerator("toy", ["energy.mac_pj=3"])),
     replace(ASKED, dataflow="flex"),
-    replace(ASKED, how="machine"),
+    replace(ASKED, description="another"),
     replace(ASKED, options=Options(pipeline=True)),
     replace(ASKED, options=Options(objective="energy")),
     replace(ASKED, options=Options(stationarity="os")),
