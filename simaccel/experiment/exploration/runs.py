@@ -14,6 +14,7 @@ import yaml
 from simaccel.analytic.estimate import estimate
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
+from simaccel.experiment.conservation import Conserved
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.experiment.scheduling import scheduled
@@ -113,6 +114,7 @@ def _estimated(asked: Asked) -> Record:
     workload, accelerator = asked.workload, asked.accelerator
     mapping = _directed(asked) or scheduled(workload, accelerator, asked.dataflow, asked.options)
     program = lower(workload, mapping)
+    Conserved(workload, mapping).require_program(program)
     require_fit(program, accelerator.capacities)
     require_sums_fit(program, accelerator)
     found = estimate(workload, mapping, accelerator)
