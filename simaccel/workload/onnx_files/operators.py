@@ -12,6 +12,7 @@ from simaccel.workload.conv import positions
 from simaccel.workload.layers import Product
 from simaccel.workload.onnx_files import layers
 from simaccel.workload.onnx_files.building import Building, Given, Window
+from simaccel.workload.onnx_files.extensions import attribute_of
 from simaccel.workload.onnx_files.layers import Factor, Filters
 from simaccel.workload.onnx_files.reading import Network, Shape
 from simaccel.workload.onnx_files.views import View
@@ -92,10 +93,7 @@ class Place:
 
     def attribute(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - of any kind
         """Return an attribute's value."""
-        for one in self.node.attribute:
-            if one.name == name:
-                return list(one.ints) or one.s.decode() or one.i or (one.f if one.type == 1 else 0)
-        return default
+        return attribute_of(self.node, name, default)
 
     def taken(self, become: str, macs: int = 0) -> Entry:
         """Return the entry of a node that is operators, or a part of one."""
@@ -209,6 +207,10 @@ def binary(place: Place) -> Entry:
     """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
     kind, made, building = BINARY[place.node.op_type], place.made, place.building
     given: list[Given] = [(name, place.network.shapes.get(name, ())) for name in place.node.input]
+    if place.attribute("broadcast", 0) and len(given[1][1]) < len(made):  # below opset 7
+        size = given[1][1]
+        first = int(place.attribute("axis", len(made) - len(size))) % len(made)
+        given[1] = None, (*(1,) * first, *size, *(1,) * (len(made) - first - len(size)))
     whole = [one for one in given if one[1] == made]
     whole.sort(key=lambda one: building.view(one[0]) is None)  # what is linked first
     first: Given = whole[0] if whole else (None, made)
