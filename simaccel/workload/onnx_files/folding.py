@@ -73,6 +73,7 @@ class Folder:
             onnx.shape_inference.InferenceError,
             onnx.checker.ValidationError,
             RuntimeError,
+            ValueError,
         )
         self._opsets = {one.domain: one.version for one in model.opset_import}
         self._stored: dict[str, int] = {}
@@ -96,6 +97,7 @@ class Folder:
             graph.node.extend(inlined)
             self._keep(shapes, *before)
         shapes |= {name: value.shape for name, value in self.values.items()}
+        shapes = {name: one[0] for name, one in self._declared.items()} | shapes
         names = {number: name for name, number in self.onnx.TensorProto.DataType.items()}
         bits = {name: _BITS[names[t]] for name, t in self._types.items() if names[t] in _BITS}
         return shapes, bits | self._stored

@@ -97,7 +97,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
     folder = Folder(onnx, model, constants, dims)
     try:
         shapes, bits = folder.fold()
-    except (*folder.errors, ValueError) as error:
+    except folder.errors as error:
         raise _no_model(path, error) from None
     outputs = tuple(one.name for one in model.graph.output)
     return Network(
