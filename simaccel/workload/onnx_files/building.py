@@ -345,6 +345,8 @@ class Building:
             return View(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
             self.part(source)
+            if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
+                self.views.pop(source, None)  # claimed just now, in another form
             root = self.root(f"{name}.I", "input", bits=self.bits_of(source))
             whole = fresh(root, (1, *given[1]), (0,))
             source, view = None, View(whole.root, whole.dims[1:], whole.dims[0])

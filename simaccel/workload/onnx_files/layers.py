@@ -20,11 +20,11 @@ from simaccel.workload.onnx_files.building import (
 from simaccel.workload.onnx_files.contractions import contraction
 from simaccel.workload.onnx_files.views import REPEATED, Shape, Span, Terms, Use, View, fresh
 
-_ROWS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
+ROWS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
 """Ranks of positions and of the filter, for planes, rows and columns."""
 _LETTERS: Final = "abcdefghij"
 """Letters of the dimensions before the last two."""
-MOST_WINDOWS: Final = len(_ROWS)
+MOST_WINDOWS: Final = len(ROWS)
 """Dimensions that windows may go over."""
 
 
@@ -41,12 +41,12 @@ def pooling(
     building: Building, name: str, kind: str, given: Given, windows: Sequence[Window]
 ) -> View:
     """Add a pooling whose windows go over all dimensions behind samples and channels."""
-    source, view = _image(building, name, given, windows)
+    source, view = image(building, name, given, windows)
     if not any((*view.dims[:2], view.fixed)) and all(one.made == 1 for one in windows):
         source, view = _own_image(building, name, given, windows, (0,))  # it makes a rank
-    ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | _fixed(view)
-    use, sizes = _reading(building, source, view, ranks, windows)
-    places = [[one for one in [p] if one in sizes] for p, _ in _ROWS[-len(windows) :]]
+    ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | fixed_ranks(view)
+    use, sizes = reading(building, source, view, ranks, windows)
+    places = [[one for one in [p] if one in sizes] for p, _ in ROWS[-len(windows) :]]
     dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
     fixed = [ranks[s] for s in view.fixed]
     made, out = building.output(name, [*dims, *places, fixed], sizes)
@@ -65,20 +65,20 @@ def conv(
     """Add a convolution; what has several groups reads its channels as groups and their own."""
     mixed = filters.groups > 1 and filters.inputs > 1
     parts = (filters.groups, filters.inputs) if mixed else ()
-    source, view = _image(building, name, given, windows, parts)
+    source, view = image(building, name, given, windows, parts)
     letter = "c" if filters.groups == 1 else "g"
     channels = ranks_of(letter, view.dims[1])
     if mixed:
         channels = dict(zip(view.dims[1], "gc", strict=True))
-    ranks = ranks_of("n", view.dims[0]) | channels | _fixed(view)
-    use, sizes = _reading(building, source, view, ranks, windows)
+    ranks = ranks_of("n", view.dims[0]) | channels | fixed_ranks(view)
+    use, sizes = reading(building, source, view, ranks, windows)
     groups = [one for one in channels.values() if one.startswith("g")]
     inner = [one for one in channels.values() if one.startswith("c")]
     outer = groups
     if filters.outputs > 1 or not groups:
         sizes["m"] = filters.outputs
         outer = [*groups, "m"]
-    rows = _ROWS[-len(windows) :]
+    rows = ROWS[-len(windows) :]
     reach = [[one for one in [r] if one in sizes] for _, r in rows]
     kind: Kind = building.kind_of(weights) if isinstance(weights, str) else "weight"
     filter_use = building.factor(f"{name}.W", weights, [outer, inner, *reach], sizes, kind)
@@ -92,11 +92,12 @@ def conv(
     return View(made.root, made.dims[:-1], made.dims[-1])
 
 
-def _fixed(view: View) -> dict[Span, str]:
+def fixed_ranks(view: View) -> dict[Span, str]:
+    """Return ranks for what no dimension has."""
     return {span: f"z{at}" for at, span in enumerate(view.fixed)}
 
 
-def _image(
+def image(
     building: Building,
     name: str,
     given: Given,
@@ -150,7 +151,7 @@ def _fits(view: View, dim: Sequence[Span], window: Window) -> bool:
     return inside or view.is_whole(dim[0])
 
 
-def _reading(
+def reading(
     building: Building,
     source: Source,
     view: View,
@@ -165,7 +166,7 @@ def _reading(
         if span.slot != REPEATED
     }
     for dim, window, (place, offset) in zip(
-        view.dims[2:], windows, _ROWS[-len(windows) :], strict=True
+        view.dims[2:], windows, ROWS[-len(windows) :], strict=True
     ):
         terms = [(place, window.stride)] if window.made > 1 else []
         terms += [(offset, window.dilation)] if window.reach > 1 else []
@@ -213,7 +214,7 @@ def product(
     outer, inner = view.dims[:-1], view.dims[-1]
     shared = ranks_of("b", [span for dim in outer[:batch] for span in dim])
     rows = ranks_of("m", [span for dim in outer[batch:] for span in dim])
-    ranks = shared | rows | ranks_of("k", inner) | _fixed(view)
+    ranks = shared | rows | ranks_of("k", inner) | fixed_ranks(view)
     sizes = {rank: span.size for span, rank in ranks.items()}
     dims = [[ranks[span] for span in dim] for dim in outer]
     by_dim = [*dims[:batch], [ranks[span] for span in inner]]
@@ -284,10 +285,10 @@ def attention(
     query, key, value = given
     source, view = _query(building, f"{logit}.Q", query)
     shared = ranks_of("b", [span for dim in view.dims[:-2] for span in dim])
-    ranks = shared | {view.dims[-2][0]: "m", view.dims[-1][0]: "k"} | _fixed(view)
+    ranks = shared | {view.dims[-2][0]: "m", view.dims[-1][0]: "k"} | fixed_ranks(view)
     sizes = {rank: span.size for span, rank in ranks.items()}
     sizes |= {"c": key[1][-1], "d": value[1][-1]}
-    heads, alone = list(shared.values()), list(_fixed(view).values())
+    heads, alone = list(shared.values()), list(fixed_ranks(view).values())
     lead = [[ranks[span] for span in dim] for dim in view.dims[:-2]]
     keys = building.factor(f"{logit}.K", key[0], [*lead, ["k"], ["c"]], sizes, "input")
     values = building.factor(f"{attend}.V", value[0], [*lead, ["c"], ["d"]], sizes, "input")

@@ -6,25 +6,39 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from simaccel.files.accounting import Entry
+from simaccel.workload.onnx_files.attention import attention_node
 from simaccel.workload.onnx_files.places import Place
-from simaccel.workload.onnx_files.products import conv, conv_transpose, gemm, matmul
+from simaccel.workload.onnx_files.products import (
+    conv,
+    conv_transpose,
+    einsum,
+    fused_matmul,
+    gemm,
+    matmul,
+    matmul_bits,
+)
+from simaccel.workload.onnx_files.quantised import cast, dequantise, quantise
 from simaccel.workload.onnx_files.recurrent import recurrent
 from simaccel.workload.onnx_files.vectors import (
     BINARY,
+    REDUCTIONS,
     UNARY,
     batch_norm,
     binary,
     gather,
+    group_norm,
+    lp_norm,
     norm,
     pool,
     reduction,
+    skip_norm,
     softmax,
     unary,
 )
 
 FREE: Final = frozenset(
     (
-        *("Cast", "CastLike", "Concat", "Dropout", "Expand", "Flatten", "Identity", "Pad"),
+        *("Concat", "Dropout", "Expand", "Flatten", "Identity", "Pad"),
         *("Reshape", "Tile", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze", "DepthToSpace"),
         *("SpaceToDepth", "Constant", "ConstantOfShape", "Shape", "Size", "Range"),
     )
@@ -41,26 +55,35 @@ MULTIPLY: Final = frozenset(
 UNCOUNTED: Final = frozenset(
     (
         *("AffineGrid", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "RoiAlign"),
-        *("STFT", "If", "Loop", "Scan", "SequenceMap"),
+        *("STFT", "If", "Loop", "Scan", "SequenceMap", "LinearAttention", "CausalConvWithState"),
     )
 )
 """Kinds of nodes that are not taken and multiply, or hide what does; others have no MACs."""
 HANDLERS: Final[Mapping[str, Callable[[Place], Entry]]] = {
-    "Conv": conv,
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), conv),
     "ConvTranspose": conv_transpose,
-    "Gemm": gemm,
-    "MatMul": matmul,
-    "Softmax": softmax,
-    "LogSoftmax": softmax,
+    **dict.fromkeys(("Gemm", "QGemm", "FusedGemm"), gemm),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), matmul),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), matmul),
+    "FusedMatMul": fused_matmul,
+    "MatMulNBits": matmul_bits,
+    "Einsum": einsum,
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "QLinearSoftmax"), softmax),
     "LayerNormalization": norm,
     "RMSNormalization": norm,
     "SimplifiedLayerNormalization": norm,
     "BatchNormalization": batch_norm,
     "Gather": gather,
-    **dict.fromkeys(("MaxPool", "AveragePool"), pool),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), reduction),
-    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"), reduction),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), pool),
+    **dict.fromkeys(REDUCTIONS, reduction),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), skip_norm),
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), group_norm),
+    "LpNormalization": lp_norm,
+    "Attention": attention_node,
+    "DequantizeLinear": dequantise,
+    "QuantizeLinear": quantise,
+    **dict.fromkeys(("Cast", "CastLike"), cast),
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
 }

@@ -31,6 +31,14 @@ class Place:
         """Return an input with its shape."""
         return self.node.input[number], self.shape(number)
 
+    def alone(self, number: int) -> bool:
+        """Return whether an input is an operator's output that nothing else reads, whole."""
+        name, building = self.node.input[number], self.building
+        view = building.views.get(name)
+        if view is None or not view.root.made or view.root.read or view.root.kept:
+            return False
+        return name not in building.derived and self.network.readers(name) == 1
+
     def makes(self, view: View | None, number: int = 0) -> None:
         """Say what an output is a view of."""
         if view is not None and number < len(self.node.output):
@@ -38,8 +46,8 @@ class Place:
 
     @property
     def made(self) -> Shape:
-        """The shape of the first output."""
-        return self.network.shapes[self.node.output[0]]
+        """The shape of the first output that is wanted."""
+        return self.network.shapes[next(name for name in self.node.output if name)]
 
     @property
     def elements(self) -> int:

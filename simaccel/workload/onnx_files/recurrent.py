@@ -12,29 +12,33 @@ from simaccel.workload.onnx_files.places import Place
 from simaccel.workload.onnx_files.reading import Shape
 from simaccel.workload.onnx_files.views import View
 
-_MOST_STEPS: Final = 64
+_MOST_STEPS: Final = 256
 """Steps of a recurrent layer that are spelled out."""
 
 
 def recurrent(place: Place) -> Entry:
-    """Map an LSTM or GRU: the inputs of all steps at once, then step by step."""
+    """Map an LSTM, GRU or RNN: the inputs of all steps at once, then step by step."""
+    first = bool(place.attribute("layout", 0))
     steps, batch, inner = place.shape(0)
+    steps, batch = (batch, steps) if first else (steps, batch)
     turns, gates, _ = place.shape(1)
     hidden = place.shape(2)[-1]
+    macs = turns * steps * batch * (inner + hidden) * gates
     if steps > _MOST_STEPS:
-        return place.other("not taken", f"{steps} steps; at most {_MOST_STEPS} are spelled out")
+        why = f"{steps} steps; at most {_MOST_STEPS} are spelled out"
+        return place.other("not taken", why, macs)
     for turn in range(turns):
         name = f"{place.name}.{turn}" if turns > 1 else place.name
         states = _steps(place, name, (steps, batch, inner), (gates, hidden))
-        if turns == 1 and steps == 1:
+        if turns == 1 and steps == 1 and not first:
             one = states[0]
             place.makes(View(one.root, ((), (), *one.dims)))
         else:
             for state in states:
                 place.building.part(state)
-        if turns == 1:
+        if turns == 1 and not first:
             place.makes(View(states[-1].root, ((), *states[-1].dims)), 1)
-    return place.taken("gemms and gates", turns * steps * batch * (inner + hidden) * gates)
+    return place.taken("gemms and gates", macs)
 
 
 def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> list[View]:
