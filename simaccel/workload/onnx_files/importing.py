@@ -14,8 +14,10 @@ from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
 from simaccel.workload.onnx_files.building import Building
+from simaccel.workload.onnx_files.constants import graphs_of
 from simaccel.workload.onnx_files.free import follow
 from simaccel.workload.onnx_files.layers import attention
+from simaccel.workload.onnx_files.left_out import hidden, hides_products, unread
 from simaccel.workload.onnx_files.operators import FREE, HANDLERS, MULTIPLY, UNCOUNTED
 from simaccel.workload.onnx_files.places import Place
 from simaccel.workload.onnx_files.products import matmul_shape
@@ -77,10 +79,16 @@ def _load(
     rows = importer.rows()
     name = clean_name(Path(path).stem)
     if not building.pending:
-        raise InputError([Fault(path, "nodes", "none is modelled", "at least one that is")])
+        kinds = ", ".join(sorted({one.kind for one in rows})[:8])
+        value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
+        raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
     parameters = einsums_document(name, operators, tensors.values())
-    account = Account(path, tuple(rows))
+    sparse = [
+        Entry(one, "not taken", "read as if its zeros were stored", "sparse tensor")
+        for one in network.sparse
+    ]
+    account = Account(path, (*rows, *building.notes, *sparse))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
     return Imported(workload, constants, tuple(sorted(building.parted)))
@@ -112,8 +120,11 @@ class _Importer:
                 continue
             place = Place(node, self.names[at], self.network, self.building)
             self.building.touched.clear()
+            self.building.attributes.clear()
             self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
             found.append(self._attention(at, place) or _mapped(place))
+            if found[-1].how != "not taken":
+                self.building.notes += unread(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
         return found
@@ -177,8 +188,11 @@ def _mapped(place: Place) -> Entry:
     kind = place.node.op_type
     if kind in FREE or (kind == "Gather" and _addresses(place)):
         return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
+    if any(True for _ in graphs_of(place.node)):
+        works = hides_products(place.node, MULTIPLY | UNCOUNTED)
+        return place.other("not taken", hidden(place.node), None if works else 0)
     if kind not in HANDLERS:
-        standard = place.node.domain in {"", "ai.onnx"} and kind not in UNCOUNTED
+        standard = not place.node.domain and kind not in UNCOUNTED
         return place.other("not taken", "no such kind of node", 0 if standard else None)
     unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
     unknown = [name for name in unknown if name not in place.network.shapes]

@@ -55,7 +55,7 @@ MULTIPLY: Final = frozenset(
 UNCOUNTED: Final = frozenset(
     (
         *("AffineGrid", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "RoiAlign"),
-        *("STFT", "If", "Loop", "Scan", "SequenceMap", "LinearAttention", "CausalConvWithState"),
+        *("STFT", "LinearAttention", "CausalConvWithState"),
     )
 )
 """Kinds of nodes that are not taken and multiply, or hide what does; others have no MACs."""
