@@ -276,16 +276,9 @@ def _parse_tile(line: str) -> Tile:
 def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> Node:
     if line.startswith("operator "):
         return Operator(name=line.removeprefix("operator "), body=body, tiles=tiles)
-    rank, trips, start, step, ahead = _match(_LOOP, line).groups()
-    return Loop(
-        rank=rank,
-        trips=int(trips),
-        start=int(start),
-        step=int(step),
-        ahead=int(ahead or 0),
-        body=body,
-        tiles=tiles,
-    )
+    rank, *numbers = _match(_LOOP, line).groups()
+    trips, start, step, ahead = (int(one or 0) for one in numbers)
+    return Loop(rank=rank, trips=trips, start=start, step=step, ahead=ahead, body=body, tiles=tiles)
 
 
 def _parse_command(line: str, scope: dict[str, Tile]) -> Command:

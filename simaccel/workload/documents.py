@@ -23,7 +23,8 @@ def einsums_document(
 
 def _tensor(one: Tensor) -> dict[str, Any]:
     packed = {"packed": True} if one.packed else {}
-    return {"kind": one.kind, "bytes_per_element": one.bytes_per_element, **packed}
+    inside = {"inside": [list(span) for span in one.inside]} if one.inside else {}
+    return {"kind": one.kind, "bytes_per_element": one.bytes_per_element, **packed, **inside}
 
 
 def _operator(one: Operator) -> dict[str, Any]:

@@ -7,7 +7,7 @@ that writes a tensor may be `q` of the one that reads it; only the sizes must ag
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
@@ -62,13 +62,16 @@ class Affine:
 class Tensor:
     """A tensor's element size in bytes and its role in the workload; operands give its shape.
 
-    ``packed``: its elements have 4 bits, and lie two in a byte.
+    ``packed``: its elements have 4 bits, and lie two in a byte. ``inside``: the first element of
+    each dimension and the one behind the last, where zeros stand around them; they are stored, but
+    need not come from anywhere.
     """
 
     name: str
     bytes_per_element: int = 2
     kind: Kind = "input"
     packed: bool = False
+    inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Refuse element sizes that are not 1 to 16 bytes."""

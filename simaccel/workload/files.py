@@ -224,7 +224,13 @@ def _layers(form: LayersForm) -> Workload:
 
 def _einsums(form: EinsumsForm) -> Workload:
     tensors = {
-        name: Tensor(name, given.bytes_per_element, given.kind, packed=given.packed or False)
+        name: Tensor(
+            name,
+            given.bytes_per_element,
+            given.kind,
+            packed=given.packed or False,
+            inside=tuple((first, last) for first, last in given.inside or ()),
+        )
         for name, given in form.tensors.items()
     }
     operators: list[Operator] = []

@@ -8,15 +8,19 @@ MAX_NAME = 200
 """Characters of a name at most."""
 _STRUCTURE = "[]{}(),;=<>\"'&*|`\\"
 _ALLOWED = f"1 to {MAX_NAME} visible characters, no blank, none of {_STRUCTURE}"
+_ALSO = {"ranks": "+", "tensors": "#"}
+"""Signs that separate ranks in a sum, and a tensor from its number where it is read twice."""
 _TITLE = f"1 to {MAX_NAME} visible characters or blanks"
 
 
 def name_faults(file: str, section: str, names: Iterable[str]) -> list[Fault]:
     """Return a fault for each name that a program's text could not hold."""
+    more = _ALSO.get(section, "")
+    refused, allowed = f" {_STRUCTURE}{more}", _ALLOWED + more
     return [
-        Fault(file, f"{section}.{name}", name, _ALLOWED)
+        Fault(file, f"{section}.{name}", name, allowed)
         for name in names
-        if not _visible(name) or any(one == " " or one in _STRUCTURE for one in name)
+        if not _visible(name) or any(one in refused for one in name)
     ]
 
 

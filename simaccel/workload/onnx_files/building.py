@@ -246,7 +246,11 @@ class Building:
         stored = {given.tensor for one in operators for given in (*one.inputs, one.output)}
         tensors = {
             name: Tensor(
-                name, -(-root.bits // BYTE), root.final_kind(), packed=root.bits == PACKED_BITS
+                name,
+                -(-root.bits // BYTE),
+                root.final_kind(),
+                packed=root.bits == PACKED_BITS,
+                inside=root.inside(),
             )
             for name, root in self.roots.items()
             if name in stored

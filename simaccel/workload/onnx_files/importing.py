@@ -83,7 +83,7 @@ def _load(
         value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
-    parameters = einsums_document(name, operators, tensors.values())
+    parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
     sparse = [
         Entry(one, "not taken", "read as if its zeros were stored", "sparse tensor")
         for one in network.sparse

@@ -45,6 +45,15 @@ class Root:
         size = max(self.sizes[slot], reached) if self.made else reached
         return self.before.get(slot, 0) + size
 
+    def inside(self) -> tuple[tuple[int, int], ...]:
+        """Return where elements that are no zeros around them are, if there are such zeros."""
+        found = tuple(
+            (self.before.get(at, 0), min(self.before.get(at, 0) + size, self.stored(at)))
+            for at, size in enumerate(self.sizes)
+        )
+        whole = tuple((0, self.stored(at)) for at in range(len(self.sizes)))
+        return () if found == whole else found
+
     def keep(self) -> None:
         """Note that it goes to DRAM, whatever views read it."""
         self.kept = True
