@@ -15,6 +15,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.program.text import parse_program, program_text
 from simaccel.workload import Affine, Einsum, Operand, Tensor, Vector, Workload
+from simaccel.workload.einsum import Kind
 
 EDGE = load_accelerator("edge")
 NO_NAME = " []{}(),;=<>\"'&*|`\\"
@@ -59,7 +60,7 @@ def chains(draw: st.DrawFn) -> Workload:
             whole(last, m, n),
         ),
     )
-    kinds = ("input", "weight", "intermediate", "intermediate", "input", "output")
+    kinds: tuple[Kind, ...] = ("input", "weight", "intermediate", "intermediate", "input", "output")
     tensors = {name: Tensor(name, kind=kind) for name, kind in zip(names, kinds, strict=True)}
     return Workload(draw(NAMES), chain, tensors)
 
@@ -80,7 +81,7 @@ def test_traces_of_any_names_open_again(workload: Workload) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.h5"
         result = record(path, workload, EDGE, "naive")
-        with Trace(path) as trace:
+        with Trace.open(path) as trace:
             found: Program = trace.program()
             assert found == result.program
             assert trace.workload() == workload

@@ -15,6 +15,7 @@ from simaccel.files.accounting import Entry
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
 from simaccel.workload.onnx_files.views import (
+    REPEATED,
     Root,
     Shape,
     Span,
@@ -95,6 +96,8 @@ class Building:
     """What is said of nodes besides what they become."""
     parted: set[str] = field(default_factory=set)
     """Tensors of the graph that are made and read from DRAM, in a form that is no view."""
+    forms: dict[str, Root] = field(default_factory=dict)
+    """Tensors of the graph that are read in a form of their own, by what others may yet read."""
     roots: dict[str, Root] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
 
@@ -108,6 +111,8 @@ class Building:
         """Note that something stored is read from DRAM, in a form that is no view."""
         view = self.view(source)
         if view is None or not (view.root.made or view.root.read):
+            if isinstance(source, str) and view is not None:
+                self.forms[source] = view.root
             return
         view.root.keep()
         if isinstance(source, str):
@@ -239,6 +244,7 @@ class Building:
         for name in outputs:
             if name in self.views:
                 self.views[name].root.keep()
+        self.parted |= {name for name, root in self.forms.items() if root.read}
         for one in self.pending:
             for use in (*one.inputs, one.output):
                 use.settle(one.ranks)
@@ -317,9 +323,16 @@ class Building:
                 }
                 return self.linked(source, own, view)
         known = self.shapes.get(source, shape) if isinstance(source, str) else shape
+        lead = len(shape) - len(view.dims) if view is not None else len(shape)
+        once = [
+            at >= lead
+            and view is not None
+            and any(s.slot == REPEATED for s in view.dims[at - lead])
+            for at in range(len(shape))
+        ]
         every = [
-            [ranks[s] for s in dim] if n > 1 else []
-            for dim, n in zip(like.dims, shape, strict=True)
+            [ranks[s] for s in dim] if n > 1 and not once[at] else []
+            for at, (dim, n) in enumerate(zip(like.dims, shape, strict=True))
         ]
         sizes = {ranks[span]: span.size for dim in like.dims for span in dim if span.slot >= 0}
         own_dims = every[len(shape) - len(known) :]

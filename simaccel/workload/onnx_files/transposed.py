@@ -84,9 +84,10 @@ def transposed_conv(
         sizes |= dict(inside)
         reach = [r for _, r in ROWS if r in sizes] + [rank for rank, _ in inside]
         label = f"{name}.{number}" if number else name
-        weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
         lead = [[ranks[span] for span in seen.dims[0]], outer]
         view, slots = _made(root, lead, sizes, phases, [phase for phase, _ in way], taps)
+        reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
+        weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
         building.add(Pending(label, sizes, (use, weights), Use(root, slots)))
     return view
 

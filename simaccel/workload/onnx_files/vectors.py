@@ -66,7 +66,7 @@ def binary(place: Place) -> Entry:
         lead = int(place.attribute("axis", len(made) - len(size))) % len(made)
         given[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
     whole = [one for one in given if one[1] == made]
-    whole.sort(key=lambda one: building.view(one[0]) is None)  # what is linked first
+    whole.sort(key=lambda one: _loneliness(building.view(one[0])))
     first: Given = whole[0] if whole else (None, made)
     others = [one for one in given if math.prod(one[1]) > 1]
     if math.prod(made) == 1:  # else what has one element is a number
@@ -81,6 +81,11 @@ def binary(place: Place) -> Entry:
         first = building.vector(name, kind, made, [first, other]), made
     place.makes(building.view(first[0]))
     return place.taken(kind)
+
+
+def _loneliness(view: View | None) -> int:
+    """Rank operands: what is linked is the first one, what is stored once for several the last."""
+    return 1 if view is None else 2 * view.repeats
 
 
 def softmax(place: Place) -> Entry:
