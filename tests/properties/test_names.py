@@ -66,7 +66,7 @@ def chains(draw: st.DrawFn) -> Workload:
 
 
 @given(workload=chains(), dataflow=st.sampled_from(["naive", "flat"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_texts_of_any_names_read_back(workload: Workload, dataflow: str) -> None:
     mapping = scheduled(workload, EDGE, dataflow)
     program = lower(workload, mapping)
@@ -76,7 +76,7 @@ def test_texts_of_any_names_read_back(workload: Workload, dataflow: str) -> None
 
 
 @given(workload=chains())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_traces_of_any_names_open_again(workload: Workload) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.h5"
