@@ -27,7 +27,7 @@ def test_the_tables_fit_100_columns_and_name_everything(cli: Call) -> None:
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     lines = result.stdout.splitlines()
-    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 8, dataflow naive-m"
+    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 8, int16, dataflow naive-m"
     for name in ("L", "softmax", "A", "total", "dma_in0", "array", "sfu", "dma_out"):
         assert any(line.split()[:1] == [name] for line in lines), name
     columns = next(line.split() for line in lines if "operator" in line)

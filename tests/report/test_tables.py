@@ -75,11 +75,11 @@ def test_what_stays_on_chip_is_said() -> None:
     [
         (
             network("alexnet", batch=4, layer="conv2"),
-            "alexnet on toy, layer conv2, batch 4, dataflow ruby",
+            "alexnet on toy, layer conv2, batch 4, int16, dataflow ruby",
         ),
         (
             conv2d(m=1, c=2, p=3, q=4, r=5, s=6, stride=(2, 1)),
-            "conv on toy, N=1, G=1, M=1, C=2, P=3, Q=4, R=5, S=6, stride 2x1, dataflow ruby",
+            "conv on toy, N=1, G=1, M=1, C=2, P=3, Q=4, R=5, S=6, stride 2x1, int16, dataflow ruby",
         ),
     ],
 )

@@ -199,7 +199,7 @@ def test_what_can_be_shown_is_html_and_frames(sheet: Path) -> None:
 def test_a_sheet_is_checked_layer_by_layer(sheet: Path) -> None:
     compared = compare(sheet, "toy", ["naive", "flex"], each="operator")
     frame = compared.to_pandas()
-    assert compared.title == "sheet on toy"
+    assert compared.title == "sheet on toy, int16"
     assert list(frame["operator"]) == ["a", "a", "b", "b"]
     assert list(frame["macs"]) == [9 * 5 * 7] * 2 + [4 * 4 * 4] * 2
     alone = simulate(GEMM, "toy", "naive")
@@ -218,7 +218,7 @@ def test_a_sheet_is_checked_layer_by_layer(sheet: Path) -> None:
 def test_every_operator_of_any_workload_runs_alone() -> None:
     step = build("gpt2", phase="decode", kv_len=7)
     compared = compare(step, "edge", "naive", each="operator")
-    assert compared.title == "gpt2 on edge, phase decode, kv-len 7, scope block, batch 1"
+    assert compared.title == "gpt2 on edge, phase decode, kv-len 7, scope block, batch 1, bf16"
     frame = compared.to_pandas()
     assert list(frame["operator"]) == [one.name for one in step.operators]
     assert frame["macs"].sum() == step.macs
