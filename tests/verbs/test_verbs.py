@@ -261,8 +261,8 @@ def test_figures_are_pictures_and_leave_matplotlib_alone(result: Result, tmp_pat
 def test_a_transformer_of_ones_own_comes_back_from_its_trace(tmp_path: Path) -> None:
     """Under the name of another, which is not looked up: 3,277,824 MACs a block by hand."""
     known = transformers.find_transformer("llama3-8b")
-    sizes = {"hidden": 512, "heads": 8, "kv_heads": 2, "head_size": 64, "ff_size": 1536}
-    made = transformers.transformer(replace(known, **sizes), phase="decode", kv_len=256)
+    own = replace(known, hidden=512, heads=8, kv_heads=2, head_size=64, ff_size=1536)
+    made = transformers.transformer(own, phase="decode", kv_len=256)
     record(tmp_path / "own.h5", made, "edge", "naive")
     with simaccel.Trace.open(tmp_path / "own.h5") as trace:
         assert trace.workload().macs == made.macs == 3_277_824
