@@ -164,7 +164,7 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
 
 _VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?: (weight|cache))?")
 _OPERAND = re.compile(r"([^\s\[]+)(?:\[(\S*)\])?")
-_SIZES = r"(\S+=\d+(?: \S+=\d+)*)"
+_SIZES = r"((?:\S+=\d+(?: \S+=\d+)*)?)"
 _TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")

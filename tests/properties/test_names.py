@@ -86,3 +86,14 @@ def test_traces_of_any_names_open_again(workload: Workload) -> None:
             assert found == result.program
             assert trace.workload() == workload
             assert trace.mapping() == result.mapping
+
+
+def test_a_function_of_one_number_opens_again(tmp_path: Path) -> None:
+    """As ONNX models have them: a tensor without dimensions, an operator without ranks."""
+    one = Vector("/Mul@1", "gelu", {}, (Operand("/x@", ()),), Operand("y/", ()))
+    tensors = {"/x@": Tensor("/x@"), "y/": Tensor("y/", kind="output")}
+    workload = Workload("number", (one,), tensors)
+    result = record(tmp_path / "run.h5", workload, EDGE, "naive")
+    with Trace.open(tmp_path / "run.h5") as trace:
+        assert trace.program() == result.program
+        assert trace.workload() == workload

@@ -91,7 +91,7 @@ def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = helper.make_tensor_value_info
-    weights = TensorProto(name="w", dims=[2, 4], data_type=F32, data_location=1)
+    weights = TensorProto(name="w", dims=[2, 4], data_type=F32, data_location="EXTERNAL")
     weights.external_data.add(key="location", value="w.bin")
     branch = helper.make_graph(
         [node("MatMul", ["x", "w"], ["a"])], "b", [], [info("a", F32, [3, 4])], [weights]
