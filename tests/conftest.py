@@ -16,7 +16,6 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from simaccel.analytic.known import forget
 from tests.draws import DRAWS
 
 _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
@@ -56,7 +55,6 @@ def pytest_sessionfinish() -> None:
 def anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search anew, where what is tested is that two searches find the same."""
     monkeypatch.setenv("SIMACCEL_CACHE", "off")
-    forget()
 
 
 def _too_long(_number: int, _frame: FrameType | None) -> None:
