@@ -79,6 +79,8 @@ class MaxPlus:
     """When the last output-stationary sums have left the rows."""
     drained: int = 0
     """When the last result has left the array."""
+    made: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """When the last results of the array for a tile have left it."""
     ended: int = 0
     """When the operator before has ended."""
     overlaps: dict[str, Overlap] = field(default_factory=dict)
@@ -237,14 +239,13 @@ class MaxPlus:
         block = self.costs.block(command, folds)
         held = {"ws": 1, "is": 0}.get(kind)
         for number, tile in enumerate(command.inputs):
-            came = own[tile.name].came if tile.name in own else self.ended
+            came = self._came(tile, own)
             if number == held:
                 start = max(start, max(self.began, came + latency) + block.lead)
             else:
                 start = max(start, came + latency)
         if kind == "os" and command.accumulate:
-            come = own[command.out.name].came if command.out.name in own else self.ended
-            start = max(start, come + latency)
+            start = max(start, self._came(command.out, own) + latency)
         if (
             block.staying
         ):  # they move on at the end of the first stream, and those before are gone then
@@ -258,8 +259,12 @@ class MaxPlus:
             self.left = self.time["array"] - max(block.rows - block.steps, 0) + block.rows
         self.began = self.time["array"] - block.hidden
         out = self.time["array"] + block.tail + self.accelerator.tail_latency_cycles
-        self.drained = max(self.drained, out)
+        self.drained = self.made[command.out.name] = max(self.drained, out)
         return self.drained
+
+    def _came(self, tile: Tile, own: _Living) -> int:
+        """When a tile came to the array; one kept outside when an operator, or a block, made it."""
+        return own[tile.name].came if tile.name in own else max(self.ended, self.made[tile.name])
 
     def _available(self, instance: _Instance, engine: str) -> int:
         """When a tile has come from another engine, or has a slot at all."""
