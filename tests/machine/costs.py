@@ -1,7 +1,7 @@
 """The cost of each command, and of each fold of a block: own cycles, and what it asks of channels.
 
 The pipes of the NoC belong to the folds alone. Not covered: ports and pipes where PEs have
-memories, DRAM with banks, accumulators beside the array, folds that are smaller than the array.
+memories, DRAM with banks, folds that are smaller than the array.
 """
 
 import math
@@ -138,7 +138,8 @@ class Costs:
         """Yield the folds of a product, strip of columns by strip.
 
         Each writes its sums. It reads those of the fold before it in a strip whose rows are parts
-        of sums, and where the block adds to sums those that are there.
+        of sums, and where the block adds to sums those that are there. Where an accumulator holds
+        the sums of a strip, its first fold alone may read some, and its last alone writes.
         """
         on, kind = self.on, folds.stationarity
         a, b, out = (tile.view.bits for tile in (*command.inputs, command.out))
@@ -147,14 +148,17 @@ class Costs:
             moved = on.systolic.fold_bytes(
                 (high, wide), stream, kind, (a, b, out), multicasts=on.noc.distribution.multicasts
             )
-            sums = moved.out * (command.accumulate or (place > 0 and kind != "os"))
+            reads, writes = command.accumulate or (place > 0 and kind != "os"), True
+            if kind != "os" and on.systolic.accumulator is not None:
+                reads, writes = command.accumulate and place == 0, place == len(rows) - 1
+            made = moved.out * writes
             cycles = max(
                 on.systolic.fold_cycles(high, wide, grid.stream, kind, grid.first_rows),
                 on.distribution_rate.cycles(moved.a_sent + moved.b_sent),
-                on.collection_rate.cycles(moved.out),
+                on.collection_rate.cycles(made),
             )
-            read = on.read_rate.cycles(moved.a + moved.b + sums)
-            write = on.write_rate.cycles(moved.out)
+            read = on.read_rate.cycles(moved.a + moved.b + moved.out * reads)
+            write = on.write_rate.cycles(made)
             yield cycles, [("buffer_read", read, READ), ("buffer_write", write, WRITE)]
 
 
