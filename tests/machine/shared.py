@@ -33,15 +33,16 @@ class Shared:
 def shared(on: Accelerator, program: Program, in_turn: Mapping[str, Sequence[str]]) -> Shared:
     """Go from when channels are asked to how long they serve and back, until both agree."""
     costs = Costs(on)
+    before: Mapping[str, Sequence[Use]] = {}
     lasting: Lasting = {}
     while True:
         times = MaxPlus(costs, lasting)
         cycles = times.cycles(program)
         uses = {name: _in_order(name, times.uses, in_turn[name]) for name, _ in times.uses}
-        found = _lasting(on, uses)
-        if found == lasting:
+        if uses == before:
             return Shared(cycles, uses)
-        lasting = found
+        moved = {name: mine for name, mine in uses.items() if mine != before.get(name)}
+        before, lasting = uses, {**lasting, **_lasting(on, moved)}
 
 
 def _in_order(

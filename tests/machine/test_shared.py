@@ -39,7 +39,7 @@ from tests.program.programs import (
 from tests.program.tree import executed
 from tests.trees import einsum, vector, workload
 
-MOST_COMMANDS = 80
+MOST_COMMANDS = 60
 """Of longer programs the recurrence takes long: it goes through a program again and again."""
 Uses = dict[str, list[Use]]
 
@@ -79,25 +79,25 @@ def _is_short(program: Program) -> bool:
     return sum(1 for _ in executed(program.body)) <= MOST_COMMANDS
 
 
-@settings(max_examples=60 * DRAWS)
+@settings(max_examples=40 * DRAWS)
 @given(gemm_cases() | separate_cases() | staged_cases() | fused_cases(online=False), accelerators())
 def test_lowered_programs_ask_when_the_recurrence_says(drawn: Case, on: Accelerator) -> None:
     assume(_is_short(drawn.program))
     _require_equal(on, drawn.program)
 
 
-@settings(max_examples=60 * DRAWS)
+@settings(max_examples=40 * DRAWS)
 @given(programs(most=2), accelerators())
 def test_random_programs_ask_when_the_recurrence_says(program: Program, on: Accelerator) -> None:
     assume(_is_short(program))
     _require_equal(on, program)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 def test_random_trees_ask_when_the_recurrence_says(block: int) -> None:
     """Odd rates, one to three channels, tiles that are larger than a batch or a turn."""
     found = 0
-    for seed in range(block * 100 * DRAWS, (block + 1) * 100 * DRAWS):
+    for seed in range(block * 160 * DRAWS, (block + 1) * 160 * DRAWS):
         random = Random(seed)  # noqa: S311 - reproducible, not secret
         program, on = draw_tree(random), draw_accelerator(random)
         try:
@@ -113,7 +113,7 @@ def test_random_trees_ask_when_the_recurrence_says(block: int) -> None:
 def test_drawn_trees_ask_when_the_recurrence_says(*, spatial: bool) -> None:
     """Beside PEs with memories pipes and ports are unlimited, and DRAM is not."""
     found = waited = 0
-    for seed in range(40 * DRAWS):
+    for seed in range(30 * DRAWS):
         drawn = draw_case(seed, spatial=spatial)
         if drawn is None:
             continue
@@ -122,7 +122,7 @@ def test_drawn_trees_ask_when_the_recurrence_says(*, spatial: bool) -> None:
             on = _without_ports(on) if spatial else on
             waited += _require_equal(on, program).cycles > cycles_alone(on, program)
             found += 1
-    assert found > 15 * DRAWS
+    assert found > 12 * DRAWS
     assert waited > found // 4
 
 
@@ -130,7 +130,8 @@ def _without_ports(on: Accelerator) -> Accelerator:
     raw = on.model_dump()
     rates = ("read_bytes_per_second", "write_bytes_per_second")
     raw["buffer"] |= dict.fromkeys(rates, "unlimited")
-    raw["noc"] = {way: {**raw["noc"][way], "topology": "unlimited"} for way in raw["noc"]}
+    for way in ("distribution", "collection"):
+        raw["noc"][way]["topology"] = "unlimited"
     return Accelerator.model_validate(raw)
 
 
@@ -188,8 +189,8 @@ def _pipelined(heads: int, rows: int, length: int, tiles: tuple[int, int, int]) 
     ("heads", "rows", "length", "tiles"),
     [
         (1, 64, 512, (512, 512, 64)),
-        (3, 64, 512, (512, 512, 64)),
-        (2, 64, 1024, (512, 1024, 64)),
+        (3, 64, 256, (256, 256, 64)),
+        (2, 64, 256, (128, 256, 64)),
         (1, 55, 600, (451, 300, 64)),
     ],
 )
