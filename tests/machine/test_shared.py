@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings
 
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.channel import Channel
 from simaccel.machine.machine import DeadlockError, Machine
@@ -219,3 +219,36 @@ def test_a_pipelined_softmax_waits_for_the_sfu() -> None:
     )
     group = Group(operators=("L", "softmax", "A", "act"), tree=tree)
     _require_equal(load_accelerator("edge_tpu"), case(made, group).program)
+
+
+TWO_PRODUCTS = """\
+program two_products
+  operator op
+    tile K 1x4x4 x1 of K[g=1,d=4,f=4] 1B
+    tile V 1x4x4 x1 of V[g=1,f=4,e=4] 1B
+    load K queue 1
+    load V queue 2
+    loop q 4 from 0 step 4 ahead 2
+      tile Q 1x4x4 x2 of Q[g=1,q=16,d=4] 1B
+      tile H 1x4x4 x2 of H[g=1,q=16,f=4] 1B
+      tile Z 1x4x4 x2 of Z[g=1,q=16,e=4] 1B
+      load Q queue 0
+      compute H = Q K over g=1 q=4 d=4 f=4 folds {first}
+      compute Z = H V over g=1 q=4 f=4 e=4 folds {second}
+      store Z
+"""
+
+
+@pytest.mark.parametrize("first", STATIONARITIES)
+@pytest.mark.parametrize("second", STATIONARITIES)
+@pytest.mark.parametrize("overlap", ["none", "preload", "stream"])
+def test_pipelined_products_with_nothing_between_them(
+    first: str, second: str, overlap: str
+) -> None:
+    """The second takes what the first made an iteration before; folds, loads and stores meet."""
+    on = accelerator(
+        array={"overlap": overlap},
+        buffer={"read_bytes_per_second": "4 GB/s", "write_bytes_per_second": "3 GB/s"},
+        dram={"bandwidth_bytes_per_second": "2 GB/s", "latency_cycles": 7, "turnaround_cycles": 2},
+    )
+    _require_equal(on, parse_program(TWO_PRODUCTS.format(first=first, second=second)))
