@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import track
 
 from simaccel.experiment.parallel import working
-from validation.analytic.readme import write_figures
+from validation.bound.readme import write_figures
 from validation.frozen.points import HEAD, Point, Row, Table, lines, measure, read
 from validation.frozen.table import summary
 
