@@ -12,6 +12,7 @@ from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 from tests.trees import assert_computes
 
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_example_moves_what_the_closed_form_counts(name: str) -> None:
     of, one = CASES[name]

@@ -107,8 +107,7 @@ def summary(found: Sequence[Drawn]) -> str:
     """Return how many runs of each kind there are, none below its bound, and how far above."""
     names = dict.fromkeys(name for one in found for name in one.kinds)
     rows = [figures("all", [one.gap for one in found])]
-    for name in names:
-        rows.append(figures(name, [one.gap for one in found if name in one.kinds]))
+    rows += [figures(name, [one.gap for one in found if name in one.kinds]) for name in names]
     wrong = sum(bool(one.gap.faults) for one in found)
     text = f"{len(found):,} runs, {wrong} below the bound or with other work or bytes."
     return f"{text}\n\n{markdown(['', 'runs', *HEAD[2:]], rows)}"
@@ -119,14 +118,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=COUNT, metavar="N", help="runs, about")
     parser.add_argument("--processes", type=int, metavar="N")
+    parser.add_argument("--write", action="store_true", help="write a draw of another size, too")
     asked = parser.parse_args(arguments)
     many = -(-asked.count // EACH)
     some = [range(at, min(at + _AT_ONCE, many)) for at in range(0, many, _AT_ONCE)]
     kept = PART / f"{asked.count}-{fingerprint()}"
-    found = [one for each in measure_all(measure, some, "proved", asked.processes, kept) for one in each]
+    each = measure_all(measure, some, "proved", asked.processes, kept)
+    found = [one for several in each for one in several]
     text = summary(found)
     print(text)
-    if asked.count == COUNT:
+    if asked.write or asked.count == COUNT:
         write_figures("proved", text, README)
     shutil.rmtree(kept)
     wrong = [one for one in found if one.gap.faults]

@@ -78,9 +78,7 @@ def _reasons(wide: Sequence[Outcome]) -> str:
     text += markdown(["waits for", "mappings", "median gap", "widest"], rows)
     if not set(WHAT_IFS) <= set(wide[0].columns):
         return text
-    within = {
-        name: [float(str(one.columns[name])) <= WIDE for one in wide] for name in WHAT_IFS
-    }
+    within = {name: [float(str(one.columns[name])) <= WIDE for one in wide] for name in WHAT_IFS}
     rows = [
         [name, f"{sum(gone):,}", f"{sum(gone) / len(wide):.0%}"] for name, gone in within.items()
     ]
@@ -90,7 +88,7 @@ def _reasons(wide: Sequence[Outcome]) -> str:
     return text + markdown(["", "mappings", "part"], rows)
 
 
-def check(one: Draw, count: int | None, processes: int | None) -> int:
+def check(one: Draw, count: int | None, processes: int | None, *, write: bool) -> int:
     """Measure a draw, write: 1 if anything is wrong."""
     points = one.points(count or one.count)
     kept = PART / f"{one.name}-{fingerprint()}"
@@ -98,7 +96,7 @@ def check(one: Draw, count: int | None, processes: int | None) -> int:
     outcomes = [outcome for each in found for outcome in each]
     text = summary(len(points), outcomes)
     print(f"{one.name}\n\n{text}\n")
-    if count in (None, one.count):
+    if write or count in (None, one.count):
         write_csv(outcomes, one.table)
         ran = [outcome.gap for outcome in outcomes if outcome.gap.cycles]
         draw_gaps(ran, one.picture)
@@ -117,11 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("draws", nargs="*", metavar="DRAW", help=" ".join(names))
     parser.add_argument("--count", type=int, metavar="N")
     parser.add_argument("--processes", type=int, metavar="N")
+    parser.add_argument("--write", action="store_true", help="write a draw of another size, too")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.draws) - set(names):
         parser.error(f"no draw {' '.join(sorted(unknown))}; there are {' '.join(names)}")
     chosen = [one for one in DRAWS if not asked.draws or one.name in asked.draws]
-    return max([check(one, asked.count, asked.processes) for one in chosen])
+    write = asked.write
+    return max([check(one, asked.count, asked.processes, write=write) for one in chosen])
 
 
 if __name__ == "__main__":

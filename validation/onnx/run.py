@@ -31,8 +31,8 @@ MODELS: dict[str, dict[str, int]] = {
     f"{VAD}/silero_vad_openvino_16k.onnx": {},
 }
 FIELDS = ("model", "constants", "mapped", "fused", "free", "not_modelled", "operators")
-FIGURES = ("tensors", "shared", "macs", "macs_counted", "edge_cycles", "edge_estimate", "edge_ms")
-HELD = ("model", "resident", "dram_bytes", "weight_bytes", "cycles", "estimate", "bound")
+FIGURES = ("tensors", "shared", "macs", "macs_counted", "edge_cycles", "edge_ms")
+HELD = ("model", "resident", "dram_bytes", "weight_bytes", "cycles", "bound")
 
 
 def counted(network: Network) -> int:
@@ -71,7 +71,6 @@ def row(path: Path, dims: Mapping[str, int]) -> dict[str, Any]:
         "macs": imported.workload.macs,
         "macs_counted": counted(read_network(path, dims)),
         "edge_cycles": result.run.cycles,
-        "edge_estimate": result.estimate.cycles,
         "edge_ms": round(1e3 * accelerator.seconds(result.run.cycles), 4),
     }
 
@@ -89,8 +88,7 @@ def held(path: Path, dims: Mapping[str, int]) -> Iterator[dict[str, Any]]:
             "dram_bytes": sum(moved.values()),
             "weight_bytes": sum(weights),
             "cycles": result.run.cycles,
-            "estimate": result.estimate.cycles,
-            "bound": result.estimate.resource_bound_cycles,
+            "bound": result.prediction.bound_cycles,
         }
 
 
